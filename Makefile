@@ -10,7 +10,7 @@ COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
 
 ## Plan the bundled topologies in this process and by joins on local Spark, compare, and run one on Spark.
 demo: .venv/installed
-	$(BIN)/python -m engine.examples.demo
+	$(BIN)/python -m penstock.engine.examples.demo
 	@echo
 	@echo "One of them in full:  $(BIN)/penstock plan engine/examples/examples.jsonl --out build/demo && \\"
 	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"

@@ -20,7 +20,7 @@ class AgentBuildHook(BuildHookInterface[Any]):
             return
         sys.path.insert(0, self.root)
         try:
-            from engine.flink.capture import build_agent
+            from penstock.engine.flink.capture import build_agent
         finally:
             sys.path.remove(self.root)
         jar = Path(self.root, "penstock", "engine", "flink", build_agent.JAR_NAME)

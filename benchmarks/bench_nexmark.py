@@ -25,8 +25,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-import engine
 from benchmarks.write_nexmark import write_nexmark
+from penstock import engine
 
 
 class Input(NamedTuple):

@@ -21,19 +21,19 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from engine.bench.peak_memory import peak_memory
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan_read_topologies
-from engine.spark.session import get_session
-from plans.generate.fleet import Spec
-from plans.generate.joins.generate_on_spark import generate_on_spark
-from plans.generate.layered import SHAPES
-from plans.joins.passes import produced
-from plans.joins.run_passes import Planned
-from plans.layers import LAYER_TABLES, layers_until
-from plans.topology.joins.load_topology_folder import load_topology_folder
-from plans.topology.joins.read_topology_tables import read_topology_tables
-from plans.vocabulary import Layer
+from penstock.engine.bench.peak_memory import peak_memory
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_topologies import plan_read_topologies
+from penstock.engine.spark.session import get_session
+from penstock.plans.generate.fleet import Spec
+from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
+from penstock.plans.generate.layered import SHAPES
+from penstock.plans.joins.passes import produced
+from penstock.plans.joins.run_passes import Planned
+from penstock.plans.layers import LAYER_TABLES, layers_until
+from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
+from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
+from penstock.plans.vocabulary import Layer
 
 WORKLOADS = {
     "fleet": ("random", Spec(operators=12, topologies=100_000, seed=1, parallelism=4)),

@@ -23,13 +23,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.keyed_functions import counted_by_hand, counted_by_key, summed_in_windows
-from engine.common import Types, WatermarkStrategy
-from engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from engine.datastream.connectors.number_seq import NumberSequenceSource
-from engine.datastream.data_stream import DataStream
-from engine.spark.session import get_session
-from operators.connectors.nexmark.source import NexmarkSource
-from operators.connectors.sink import DiscardSink
+from penstock.engine.common import Types, WatermarkStrategy
+from penstock.engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.engine.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.engine.datastream.data_stream import DataStream
+from penstock.engine.spark.session import get_session
+from penstock.operators.connectors.nexmark.source import NexmarkSource
+from penstock.operators.connectors.sink import DiscardSink
 
 BATCH_ROWS = 1 << 16
 NUMBERS = pa.schema([("value", pa.int64())])

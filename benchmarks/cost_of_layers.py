@@ -22,10 +22,10 @@ from rich.table import Table
 
 from benchmarks.event_log import Stage, events, stages_of
 from benchmarks.simulate_cores import is_walk
-from plans.joins.passes import produced
-from plans.joins.run_passes import JOBS_OF
-from plans.layers import LAYER_TABLES
-from plans.vocabulary import Layer
+from penstock.plans.joins.passes import produced
+from penstock.plans.joins.run_passes import JOBS_OF
+from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.vocabulary import Layer
 
 READING, STORING = "reading", "storing the rest"
 

@@ -22,19 +22,19 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from engine.commands import main as command_line
-from engine.commits.acknowledge_runs import published_jobs
-from engine.jobs.job_records import list_jobs
-from engine.machine.state_folder import STATE_DIR
+from penstock.engine.commands import main as command_line
+from penstock.engine.commits.acknowledge_runs import published_jobs
+from penstock.engine.jobs.job_records import list_jobs
+from penstock.engine.machine.state_folder import STATE_DIR
 
 SCRIPT = """
 import os, signal, sys
 from pyflink.common import Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
-from engine.commits import commit_run
-from engine.recovery import kept_script
-from operators.connectors.delta.delta_sink import DeltaSink
-from operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.engine.commits import commit_run
+from penstock.engine.recovery import kept_script
+from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 
 def kill_at(owner, name, number):
     before, calls = getattr(owner, name), []
@@ -97,7 +97,17 @@ def main() -> None:
 
 
 def _kill_and_resume(point: str, script: Path, folder: Path, expected: int) -> tuple[bool, str]:
-    command = [sys.executable, "-P", "-m", "engine.commands.main", "run", "-p", "2", "-m", "local[2]"]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "penstock.engine.commands.main",
+        "run",
+        "-p",
+        "2",
+        "-m",
+        "local[2]",
+    ]
     killed = subprocess.run(
         [*command, "--checkpoint-dir", str(folder / "kept"), str(script), str(folder)],
         env={**os.environ, "KILL_AT": point, "PYTHONPATH": str(Path.cwd())},

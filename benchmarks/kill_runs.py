@@ -44,8 +44,8 @@ from pyflink.common import Types, WatermarkStrategy
 from pyflink.common import Row
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
-from operators.connectors.delta.delta_sink import DeltaSink
-from operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -60,12 +60,12 @@ env.execute("killed")
 #: was said.
 DRIVER = """
 import contextlib, io, json, os, signal, sys
-from engine.commands import main
-from engine.commits import commit_run
-from engine.commits.acknowledge_runs import published_jobs
-from engine.spark.session import get_session
-from operators.connectors.delta import commit_delta
-from operators.connectors.file_sinks import staged_files
+from penstock.engine.commands import main
+from penstock.engine.commits import commit_run
+from penstock.engine.commits.acknowledge_runs import published_jobs
+from penstock.engine.spark.session import get_session
+from penstock.operators.connectors.delta import commit_delta
+from penstock.operators.connectors.file_sinks import staged_files
 
 last, calls = 0, 0
 
@@ -261,7 +261,7 @@ def _recover(following: Driver, script: Path, folder: Path, killed: str, *, by_c
     folder.mkdir(exist_ok=True)
     said = []
     if by_command:
-        command = [sys.executable, "-P", "-m", "engine.commands.main", "recover", str(folder)]
+        command = [sys.executable, "-P", "-m", "penstock.engine.commands.main", "recover", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         outcomes = [line.rpartition("\t")[2] for line in done.stdout.splitlines()]
         said += [one for one in outcomes if one.startswith(("undone", "finished", "no unfinished"))]

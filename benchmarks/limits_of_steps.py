@@ -8,13 +8,13 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.passes import Derive, inputs_of, steps
-from plans.columnar.plan_as_read import Topologies, read_topologies
-from plans.columnar.plan_columnar import Tables, plan_columnar
-from plans.columnar.plan_in_parts import side_by_side, split_by_topology
-from plans.layers import Choices
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.plans.columnar.passes import Derive, inputs_of, steps
+from penstock.plans.columnar.plan_as_read import Topologies, read_topologies
+from penstock.plans.columnar.plan_columnar import Tables, plan_columnar
+from penstock.plans.columnar.plan_in_parts import side_by_side, split_by_topology
+from penstock.plans.layers import Choices
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 _SAMPLE = 300
 """How many topologies show which columns are read by a step."""

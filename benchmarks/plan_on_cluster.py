@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.event_log import events
 from benchmarks.process_memory import process_memory
-from engine.machine.end_processes import processes_of_session
+from penstock.engine.machine.end_processes import processes_of_session
 from tests.runtime.spark_cluster import Cluster, spark_cluster
 
 _SECONDS_BETWEEN_LOOKS = 1.0
@@ -54,7 +54,7 @@ def main() -> int:
         command = ["penstock", "plan", asked.input, "--out", asked.out, "--planner", "joins"]
         command += ["--master", cluster.url, *(word for value in settings for word in ("--conf", value))]
         started = time.monotonic()
-        planning = subprocess.Popen([sys.executable, "-m", "engine.commands.main", *command[1:]])
+        planning = subprocess.Popen([sys.executable, "-m", "penstock.engine.commands.main", *command[1:]])
         looks = _watch(planning, cluster, asked.kill_after)
         print(f"{time.monotonic() - started:.0f} s; exit code {planning.returncode}")
         _print(looks, walks_of(events(log)))

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.process_memory import process_memory
-from engine.clusters.connect_to_session import connected_to
-from engine.clusters.session_folder import Session, live_session
-from engine.datastream.environment_settings import EnvironmentSettings, use_settings
-from engine.jobs.job_records import list_jobs
-from engine.machine.end_processes import processes_of_session
-from engine.machine.state_folder import STATE_DIR
-from engine.runtime.run_environment import use_session_settings
+from penstock.engine.clusters.connect_to_session import connected_to
+from penstock.engine.clusters.session_folder import Session, live_session
+from penstock.engine.datastream.environment_settings import EnvironmentSettings, use_settings
+from penstock.engine.jobs.job_records import list_jobs
+from penstock.engine.machine.end_processes import processes_of_session
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.runtime.run_environment import use_session_settings
 
 LOOKS = (10, 50, 100, 200)
 _MEBIBYTE = 2**20
@@ -101,8 +101,8 @@ def _sizes(folder: Path) -> list[int]:
 
 def run_job(session: Session, number: int) -> None:
     """Count words as a client that connects, runs one job and goes."""
-    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from operators.common.typeinfo import Types
+    from penstock.engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.operators.common.typeinfo import Types
 
     with (
         connected_to(session),
@@ -133,7 +133,7 @@ def submit_at_once(jobs: int, folder: Path, session: Session) -> bool:
     """Submit that many jobs, each by a command of its own; whether all finish, in the order of tickets."""
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    command = [sys.executable, "-m", "engine.commands.main", "run", "-d", str(script)]
+    command = [sys.executable, "-m", "penstock.engine.commands.main", "run", "-d", str(script)]
     commands = [
         subprocess.Popen([*command, str(number)], stdout=subprocess.PIPE, text=True)
         for number in range(1, jobs + 1)
@@ -170,7 +170,7 @@ def main() -> int:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         os.environ |= {STATE_DIR: f"{folder}/state", "SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)}
-        command = [sys.executable, "-m", "engine.commands.main", "session"]
+        command = [sys.executable, "-m", "penstock.engine.commands.main", "session"]
         subprocess.run([*command, "start", "--slots", "2"], check=True, stdout=subprocess.DEVNULL)
         try:
             session = live_session("default")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pyarrow.csv as pc
 
-from operators.chain.operator import OperatorContext
-from operators.connectors.nexmark.source import TYPES, NexmarkSource
-from operators.formats.chunks import StampedBatch
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.connectors.nexmark.source import TYPES, NexmarkSource
+from penstock.operators.formats.chunks import StampedBatch
 
 
 def write_nexmark(folder: Path, events: int, files: int = 2, kinds: Iterable[str] = TYPES) -> None:

@@ -12,42 +12,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from engine.library.draw import Drawing as Drawing
-    from engine.library.draw import draw as draw
-    from engine.library.import_graph import import_graph as import_graph
-    from engine.library.open_store import open_store as open_store
-    from engine.library.open_store import read_plan as read_plan
-    from engine.library.plan import plan as plan
-    from engine.library.planned_tables import Plan as Plan
-    from engine.library.run import run as run
-    from engine.library.transform import transform as transform
-    from engine.planning.choose_planner import Planner as Planner
     from penstock import errors as errors
-    from plans.custom_planners.decisions import decides as decides
-    from plans.errors import ConfigurationError as ConfigurationError
-    from plans.errors import InputError as InputError
-    from plans.errors import LostTopologiesError as LostTopologiesError
-    from plans.errors import MachineError as MachineError
-    from plans.errors import NotEnoughMemoryError as NotEnoughMemoryError
-    from plans.errors import PenstockError as PenstockError
-    from plans.errors import SchemaError as SchemaError
-    from plans.errors import StoreError as StoreError
-    from plans.vocabulary import Layer as Layer
+    from penstock.engine.library.draw import Drawing as Drawing
+    from penstock.engine.library.draw import draw as draw
+    from penstock.engine.library.import_graph import import_graph as import_graph
+    from penstock.engine.library.open_store import open_store as open_store
+    from penstock.engine.library.open_store import read_plan as read_plan
+    from penstock.engine.library.plan import plan as plan
+    from penstock.engine.library.planned_tables import Plan as Plan
+    from penstock.engine.library.run import run as run
+    from penstock.engine.library.transform import transform as transform
+    from penstock.engine.planning.choose_planner import Planner as Planner
+    from penstock.plans.custom_planners.decisions import decides as decides
+    from penstock.plans.errors import ConfigurationError as ConfigurationError
+    from penstock.plans.errors import InputError as InputError
+    from penstock.plans.errors import LostTopologiesError as LostTopologiesError
+    from penstock.plans.errors import MachineError as MachineError
+    from penstock.plans.errors import NotEnoughMemoryError as NotEnoughMemoryError
+    from penstock.plans.errors import PenstockError as PenstockError
+    from penstock.plans.errors import SchemaError as SchemaError
+    from penstock.plans.errors import StoreError as StoreError
+    from penstock.plans.vocabulary import Layer as Layer
 
 # Type checkers read the imports above; a test compares the two.
 _MODULES = {
-    "Drawing": "engine.library.draw",
-    "Layer": "plans.vocabulary",
-    "Plan": "engine.library.planned_tables",
-    "Planner": "engine.planning.choose_planner",
-    "decides": "plans.custom_planners.decisions",
-    "draw": "engine.library.draw",
-    "import_graph": "engine.library.import_graph",
-    "open_store": "engine.library.open_store",
-    "plan": "engine.library.plan",
-    "read_plan": "engine.library.open_store",
-    "run": "engine.library.run",
-    "transform": "engine.library.transform",
+    "Drawing": "penstock.engine.library.draw",
+    "Layer": "penstock.plans.vocabulary",
+    "Plan": "penstock.engine.library.planned_tables",
+    "Planner": "penstock.engine.planning.choose_planner",
+    "decides": "penstock.plans.custom_planners.decisions",
+    "draw": "penstock.engine.library.draw",
+    "import_graph": "penstock.engine.library.import_graph",
+    "open_store": "penstock.engine.library.open_store",
+    "plan": "penstock.engine.library.plan",
+    "read_plan": "penstock.engine.library.open_store",
+    "run": "penstock.engine.library.run",
+    "transform": "penstock.engine.library.transform",
     **dict.fromkeys(
         (
             "ConfigurationError",
@@ -59,7 +59,7 @@ _MODULES = {
             "SchemaError",
             "StoreError",
         ),
-        "plans.errors",
+        "penstock.plans.errors",
     ),
 }
 

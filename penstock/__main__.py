@@ -1,6 +1,6 @@
 """`python -m penstock`: the command line, as `penstock`."""
 
-from engine.commands.main import main
+from penstock.engine.commands.main import main
 
 if __name__ == "__main__":
     main()

@@ -1,4 +1,4 @@
 """Types, rows, watermarks, configuration and schemas: what jobs share. PyFlink's `pyflink.common`."""
 
-from engine.common import *  # noqa: F403
-from operators.formats.data_types import DataTypes as DataTypes
+from penstock.engine.common import *  # noqa: F403
+from penstock.operators.formats.data_types import DataTypes as DataTypes

@@ -1,6 +1,6 @@
 """The errors that Penstock raises on purpose: all are PenstockErrors, with messages for users to read."""
 
-from plans.errors import (
+from penstock.plans.errors import (
     ConfigurationError,
     InputError,
     LostTopologiesError,

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 Flags = npt.NDArray[np.bool_]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from plans.errors import InputError
+from penstock.plans.errors import InputError
 
 MOST_BYTES = 256 << 20
 """Of a file of graphs, unpacked."""

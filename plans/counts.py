@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plans.arrow_walks import Ints
-from plans.compiled import run_loop
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.compiled import run_loop
 
 
 def sums_before(values: Ints) -> Ints:

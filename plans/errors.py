@@ -6,7 +6,7 @@ values (`TopologyError`) that end as rows of the `rejected` table, so that a bad
 
 from dataclasses import dataclass
 
-from plans.printable import printable_lines
+from penstock.plans.printable import printable_lines
 
 
 class PenstockError(Exception):

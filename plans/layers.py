@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from plans.resources.network_options import FLINK_2_3, NetworkOptions
-from plans.resources.task_manager import TaskManager
-from plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 
 def layers_until(until: Layer) -> list[Layer]:
@@ -48,7 +48,7 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
 if TYPE_CHECKING:
     import polars as pl
 
-    from plans.custom_planners.decisions import Decision
+    from penstock.plans.custom_planners.decisions import Decision
 
 
 @dataclass(frozen=True, slots=True)

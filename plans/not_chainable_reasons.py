@@ -7,9 +7,9 @@ tests/passes/fixtures/stream_edges.txt.
 from enum import StrEnum
 from typing import Any, Self
 
-from plans.reason_records import ChainAlways, EdgeExpressions, FollowProducer, ReasonRecord, SwitchOn
-from plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH
-from plans.vocabulary import ChainingStrategy, StreamExchangeMode
+from penstock.plans.reason_records import ChainAlways, EdgeExpressions, FollowProducer, ReasonRecord, SwitchOn
+from penstock.plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH
+from penstock.plans.vocabulary import ChainingStrategy, StreamExchangeMode
 
 _GENERATOR = "StreamingJobGraphGenerator"
 _CHAINABLE, _INPUT = f"{_GENERATOR}.isChainable", f"{_GENERATOR}.isChainableInput"

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from plans.layers import layers_until
-from plans.passes import PASSES, Pass
-from plans.vocabulary import Layer
+from penstock.plans.layers import layers_until
+from penstock.plans.passes import PASSES, Pass
+from penstock.plans.vocabulary import Layer
 
 Step = TypeVar("Step")
 

@@ -7,7 +7,7 @@ of an implementation are named after the tables it reads; the runners look them 
 
 from typing import NamedTuple
 
-from plans.vocabulary import Layer
+from penstock.plans.vocabulary import Layer
 
 
 class Pass(NamedTuple):

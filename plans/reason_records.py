@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from plans.vocabulary import ChainingStrategy
+from penstock.plans.vocabulary import ChainingStrategy
 
 _NEVER = ChainingStrategy.NEVER.value
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine.machine.stop_on_signals import _WORDS, _Stop
+from penstock.engine.machine.stop_on_signals import _WORDS, _Stop
 
 
 @contextmanager

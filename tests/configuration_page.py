@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from engine.configuration.model import OPTIONS
-from engine.configuration.option import Reader, option_text
+from penstock.engine.configuration.model import OPTIONS
+from penstock.engine.configuration.option import Reader, option_text
 from tests.reference_pages import WRITTEN, cell
 
 _OPTIONS = "\n## Options\n"

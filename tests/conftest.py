@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.machine.cache_folder import CACHE_DIR
-from engine.machine.state_folder import STATE_DIR
-from engine.spark.session import get_session
-from engine.spark.spark_conf import spark_conf_dir
+from penstock.engine.machine.cache_folder import CACHE_DIR
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.spark.session import get_session
+from penstock.engine.spark.spark_conf import spark_conf_dir
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, OperatorContext
-from operators.common.serialized_keys import dictionary_key
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, OperatorContext
+from penstock.operators.common.serialized_keys import dictionary_key
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan
-from plans.columnar.frames import from_arrow
-from plans.joins.run_passes import Planned
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_topologies import plan
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.joins.run_passes import Planned
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from tests.reference.canonical_plan import canonical_plan
 
 LAYERS = ("stream_graph", "job_graph", "execution_graph", "slots")

@@ -5,13 +5,13 @@ import re
 import sys
 from pathlib import Path
 
-from plans import vocabulary as vocabulary_module
-from plans.layers import LAYER_TABLES
-from plans.not_chainable_reasons import NotChainableReason
-from plans.passes import PASSES
-from plans.tables import TABLES
-from plans.tables.column_types import COMMENT, type_name
-from plans.tables.view_columns import view_columns
+from penstock.plans import vocabulary as vocabulary_module
+from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.passes import PASSES
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import COMMENT, type_name
+from penstock.plans.tables.view_columns import view_columns
 from tests.passes.fixtures import read_cases
 
 WRITTEN = "Written by `make docs`; a test compares it with the code."

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 from tests.planned_lines import PlanJson, differs
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -255,7 +255,7 @@ def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     source, out = tmp_path / "one.jsonl", tmp_path / "store"
     source.write_text(json.dumps(golden[0]["topology"]))
     arguments = ["plan", str(source), "--out", str(out), "--planner", planner, "--until", "stream_graph"]
-    command = [sys.executable, "-m", "engine.commands.main", *arguments]
+    command = [sys.executable, "-m", "penstock.engine.commands.main", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{out}: version 1 holds 1 planned and 0 rejected of 1 topologies (")

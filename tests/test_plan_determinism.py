@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.planning.planning_settings import planning_settings
-from plans.joins.run_passes import run_passes
-from plans.topology.joins.read_topology_objects import read_topology_objects
-from plans.topology.joins.read_topology_tables import read_topology_tables
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.vocabulary import Layer
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.joins.run_passes import run_passes
+from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
+from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.vocabulary import Layer
 from tests.reference.random_topologies import MODES, random_topology
 
 TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]

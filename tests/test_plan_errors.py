@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.planning import plan_topologies
-from engine.planning.choose_planner import Planner
-from engine.planning.nothing_lost import require_nothing_lost
-from engine.planning.plan_topologies import plan
-from plans.errors import LostTopologiesError
-from plans.joins.run_passes import Planned, run_passes
-from plans.tables import TABLES
-from plans.vocabulary import Layer
+from penstock.engine.planning import plan_topologies
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_topologies import plan
+from penstock.plans.errors import LostTopologiesError
+from penstock.plans.joins.run_passes import Planned, run_passes
+from penstock.plans.tables import TABLES
+from penstock.plans.vocabulary import Layer
 
 PLANNERS = (Planner.JOINS, Planner.COLUMNAR)
 FLEET, BROKEN = 1_000, 100

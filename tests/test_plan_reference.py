@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from plans.joins.run_passes import Planned
+from penstock.plans.joins.run_passes import Planned
 from tests.planned_lines import PlanJson, differs, planned_lines
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.planning.planning_settings import MOST_PARTITIONS, ROWS_PER_PARTITION, partitions_for
+from penstock.engine.planning.planning_settings import MOST_PARTITIONS, ROWS_PER_PARTITION, partitions_for
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.flink.plan_with_flink import plan_with_flink
+from penstock.engine.flink.plan_with_flink import plan_with_flink
 
 
 def write_golden(topologies: Path, golden: Path) -> int:

@@ -5,10 +5,14 @@ import os
 from collections.abc import Mapping
 from functools import cache
 
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.configuration.find_configuration import VARIABLE, configuration_directory, find_configuration
-from engine.planning.plan_options import plan_options
-from plans.layers import Choices
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.find_configuration import (
+    VARIABLE,
+    configuration_directory,
+    find_configuration,
+)
+from penstock.engine.planning.plan_options import plan_options
+from penstock.plans.layers import Choices
 
 OPTIONS = "PENSTOCK_BENCH_OPTIONS"
 """The variable that hands -D on; unlike a command line, other users of the machine cannot read it."""

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from plans.metrics.plan_metrics import METRICS
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.metrics.plan_metrics import METRICS
+from penstock.plans.tables.column_types import TOPOLOGY
 
 RESAMPLES = 1_000
 GROUPS = 2_000

@@ -6,9 +6,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from engine.machine.machine import cores, memory_bytes
-from engine.spark.find_java import find_java
-from plans.errors import ConfigurationError
+from penstock.engine.machine.machine import cores, memory_bytes
+from penstock.engine.spark.find_java import find_java
+from penstock.plans.errors import ConfigurationError
 
 PACKAGES = ("penstock", "pyspark", "delta-spark", "polars", "pyarrow", "numpy", "numba")
 FLINK_VERSION = "2.3.0"

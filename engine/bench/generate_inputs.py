@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.machine.die_with_parent import die_with_parent
-from engine.output.write_lines import write_pieces
-from plans.generate.fleet import ROWS_OF_A_PART, Fleet, Spec
-from plans.generate.layered import SHAPES
-from plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
+from penstock.engine.machine.die_with_parent import die_with_parent
+from penstock.engine.output.write_lines import write_pieces
+from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet, Spec
+from penstock.plans.generate.layered import SHAPES
+from penstock.plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
-from engine.bench.summarise import Row, best_planning
+from penstock.engine.bench.summarise import Row, best_planning
 
 NOISY_SPREAD = 0.25
 """Repetitions of one planner that lie further apart than this share of their median are noisy."""

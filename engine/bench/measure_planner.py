@@ -1,6 +1,6 @@
 """Measures one planner in this process and prints one JSON line, after each plan and at the end.
 
-    python -m engine.bench.measure_planner --planner columnar --input PATH [--until LAYER]
+    python -m penstock.engine.bench.measure_planner --planner columnar --input PATH [--until LAYER]
         [--repeat-in-process N] [--launched SECONDS] [--digests FILE]
 
 The first plan is cold, the N after it are warm. `--launched` is time.monotonic() of the process that
@@ -22,11 +22,11 @@ from collections.abc import Sequence  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
-from engine.bench.peak_memory import own_peak_bytes  # noqa: E402
-from engine.bench.planners import PLANNERS, load_planner  # noqa: E402
-from engine.bench.times import Plans, is_enough  # noqa: E402
-from engine.machine.die_with_parent import die_with_parent  # noqa: E402
-from plans.vocabulary import Layer  # noqa: E402
+from penstock.engine.bench.peak_memory import own_peak_bytes  # noqa: E402
+from penstock.engine.bench.planners import PLANNERS, load_planner  # noqa: E402
+from penstock.engine.bench.times import Plans, is_enough  # noqa: E402
+from penstock.engine.machine.die_with_parent import die_with_parent  # noqa: E402
+from penstock.plans.vocabulary import Layer  # noqa: E402
 
 ASKED = "--asked"
 
@@ -89,7 +89,7 @@ def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
-    from engine.planning.digest_plans import digest_plans
+    from penstock.engine.planning.digest_plans import digest_plans
 
     try:
         planner = load_planner(chosen.planner)
@@ -104,11 +104,11 @@ def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def describe_failure(error: BaseException) -> dict[str, str]:
     """Class and message, without secrets; of Spark's exceptions without stacks of Java and Python workers."""
-    from engine.output.redaction import redact
+    from penstock.engine.output.redaction import redact
 
     message = str(error).strip()
     if type(error).__module__.startswith(("py4j", "pyspark")):
-        from engine.spark.describe_spark_error import describe_spark_error
+        from penstock.engine.spark.describe_spark_error import describe_spark_error
 
         message = describe_spark_error(error)
     return {"error": getattr(error, "error", type(error).__name__), "message": redact(message)[:2000]}

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from engine.bench.compare_quality import compare_quality
-from engine.planning.custom_planners import question
-from engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
-from engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
-from engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
-from plans.columnar.frames import from_arrow
-from plans.columnar.plan_in_parts import split_into
-from plans.errors import ConfigurationError
-from plans.layers import Choices
-from plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.vocabulary import Layer
+from penstock.engine.bench.compare_quality import compare_quality
+from penstock.engine.planning.custom_planners import question
+from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from penstock.engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
+from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.columnar.plan_in_parts import split_into
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.vocabulary import Layer
 
 FLINKS_RULES = ("flink", "columnar")
 """Names of Flink's own rules. The columnar planner makes Flink's plans, so Flink need not run."""

@@ -11,29 +11,29 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all, put_together
-from engine.planning.count_rows import count_rows
-from engine.planning.find_custom_planners import find_custom_planners
-from engine.planning.foresee_spark_memory import (
+from penstock.engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all, put_together
+from penstock.engine.planning.count_rows import count_rows
+from penstock.engine.planning.find_custom_planners import find_custom_planners
+from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     require_memory_of_workers,
     rows_at_once,
 )
-from engine.planning.memory_of_workers import is_local, memory_of_workers
-from engine.planning.nothing_lost import require_nothing_lost
-from engine.planning.plan_in_workers import call_in_workers, count_inputs
-from engine.planning.plan_topologies import read_topologies
-from engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
-from engine.planning.send_planners import send_planners
-from plans.columnar.plan_packed_tables import PlanPart
-from plans.joins.spark_schemas import free
-from plans.layers import Choices
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.topology_tables import TopologyTables
+from penstock.engine.planning.memory_of_workers import is_local, memory_of_workers
+from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_in_workers import call_in_workers, count_inputs
+from penstock.engine.planning.plan_topologies import read_topologies
+from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
+from penstock.engine.planning.send_planners import send_planners
+from penstock.plans.columnar.plan_packed_tables import PlanPart
+from penstock.plans.joins.spark_schemas import free
+from penstock.plans.layers import Choices
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.topology_tables import TopologyTables
 
 if TYPE_CHECKING:
-    from plans.columnar.plan_in_parts import InParts
+    from penstock.plans.columnar.plan_in_parts import InParts
 
 _PLANS, _SUMMARY = "plans", "summary"
 
@@ -90,10 +90,10 @@ def _planned_and_measured(
     """plan_and_measure by each planner in a worker, which imports it when it needs it."""
 
     def plan(given: dict[str, pl.DataFrame]) -> "InParts":
-        from engine.bench.measure_quality import plan_and_measure
-        from engine.planning.custom_planners import question
-        from engine.planning.plan_in_process import ReadTopologies
-        from plans.columnar.plan_in_parts import InParts
+        from penstock.engine.bench.measure_quality import plan_and_measure
+        from penstock.engine.planning.custom_planners import question
+        from penstock.engine.planning.plan_in_process import ReadTopologies
+        from penstock.plans.columnar.plan_in_parts import InParts
 
         read = ReadTopologies(given, len(given["topologies"]) + len(given["rejected"]), 0.0)
         asked = question(costs, given["topologies"], seconds, part=True)

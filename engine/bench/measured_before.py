@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.bench.run_benchmarks import Turn
-from engine.machine.replace_file import replace_file
-from plans.errors import ConfigurationError, InputError
+from penstock.engine.bench.run_benchmarks import Turn
+from penstock.engine.machine.replace_file import replace_file
+from penstock.plans.errors import ConfigurationError, InputError
 
 SETTINGS_FILE = "settings.json"
 RECORDS_FILE = "results.jsonl"

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from engine.bench.planners import PLANNERS
-from engine.bench.run_child import (
+from penstock.engine.bench.planners import PLANNERS
+from penstock.engine.bench.run_child import (
     Child,
     answer_of,
     ask_child,
@@ -17,8 +17,8 @@ from engine.bench.run_child import (
     send_request,
     start_child,
 )
-from engine.machine.available_memory import available_memory
-from engine.machine.machine import memory_bytes
+from penstock.engine.machine.available_memory import available_memory
+from penstock.engine.machine.machine import memory_bytes
 
 Ask = Callable[[str, Sequence[str]], dict[str, Any]]
 """(planner, options of engine.bench.measure_planner) to what ask_child gives."""

@@ -23,7 +23,7 @@ PLANNERS: dict[str, Planner] = {
     for planner in (
         Planner(
             "joins",
-            "engine.bench.run_spark",
+            "penstock.engine.bench.run_spark",
             ("pyspark", "delta"),
             (),
             False,
@@ -37,7 +37,7 @@ PLANNERS: dict[str, Planner] = {
         ),
         Planner(
             "columnar-on-spark",
-            "engine.bench.run_columnar_on_spark",
+            "penstock.engine.bench.run_columnar_on_spark",
             ("pyspark", "delta", "polars"),
             (),
             False,
@@ -48,7 +48,7 @@ PLANNERS: dict[str, Planner] = {
         ),
         Planner(
             "columnar",
-            "engine.bench.run_columnar",
+            "penstock.engine.bench.run_columnar",
             ("polars",),
             (),
             False,
@@ -59,8 +59,8 @@ PLANNERS: dict[str, Planner] = {
         ),
         Planner(
             "flink",
-            "engine.bench.run_flink",
-            ("engine.flink.plan_with_flink",),
+            "penstock.engine.bench.run_flink",
+            ("penstock.engine.flink.plan_with_flink",),
             ("apache-flink-libraries",),
             True,
             "Apache Flink's own classes in a JVM with as much heap as Spark's and Java's default stack. "

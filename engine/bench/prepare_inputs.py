@@ -12,11 +12,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.bench.run_child import python_command, python_environment
-from engine.bench.suites import Case, spec_of
-from plans.errors import ConfigurationError, InputError
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.vocabulary import VIRTUAL_KINDS
+from penstock.engine.bench.run_child import python_command, python_environment
+from penstock.engine.bench.suites import Case, spec_of
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.vocabulary import VIRTUAL_KINDS
 
 VERSION = 1
 """Raised whenever inputs of the same case change."""
@@ -85,7 +85,7 @@ def _generate(entries: list[dict[str, Any]]) -> None:
     for entry in entries:
         Path(entry["folder"]).mkdir(exist_ok=True)
     done = subprocess.run(
-        python_command("engine.bench.generate_inputs"),
+        python_command("penstock.engine.bench.generate_inputs"),
         env=python_environment(),
         input=json.dumps(entries),
         text=True,

@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.table import Column
 
-from engine.output.people import is_terminal, print_table
-from engine.output.pieces import Styled
-from engine.output.say import say, say_beside_output
+from penstock.engine.output.people import is_terminal, print_table
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.say import say, say_beside_output
 
 
 def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from rich.table import Column
 
-from engine.bench.how_sure import seconds_text
-from engine.bench.summarise import best_planning
-from engine.output.people import is_terminal, print_table
-from engine.output.say import say
+from penstock.engine.bench.how_sure import seconds_text
+from penstock.engine.bench.summarise import best_planning
+from penstock.engine.output.people import is_terminal, print_table
+from penstock.engine.output.say import say
 
 
 def print_results(rows: Iterable[Mapping[str, Any]]) -> None:

@@ -4,13 +4,13 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from plans.printable import printable_lines
+from penstock.plans.printable import printable_lines
 
 
 def render_template(name: str, **values: Any) -> str:
     """The template of this package with `values`, which are escaped unless they are Markup."""
     environment = Environment(
-        loader=PackageLoader("engine.bench", "."),
+        loader=PackageLoader("penstock.engine.bench", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from engine.bench.planner_processes import Ask, Begin
-from engine.bench.planners import PLANNERS
-from engine.bench.prepare_inputs import Input
-from engine.bench.run_child import USED
-from engine.bench.suites import Case
-from engine.commits.temporary_folders import short_lived_folder
-from engine.planning.digest_plans import Digests, find_differences
-from plans.vocabulary import Layer
+from penstock.engine.bench.planner_processes import Ask, Begin
+from penstock.engine.bench.planners import PLANNERS
+from penstock.engine.bench.prepare_inputs import Input
+from penstock.engine.bench.run_child import USED
+from penstock.engine.bench.suites import Case
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.planning.digest_plans import Digests, find_differences
+from penstock.plans.vocabulary import Layer
 
 Measure = Callable[[str, Path], dict[str, Any]]
 """(planner, what it reads) to what engine.bench.run_child.ask_child gives."""

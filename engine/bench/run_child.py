@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO, NamedTuple
 
-from engine.bench.watch_use import watch_use
-from engine.commits.temporary_folders import short_lived_folder
-from engine.machine.die_with_parent import PARENT
-from engine.machine.end_processes import end_processes, process_tree, processes_of_session
-from engine.machine.import_root import import_root
-from engine.output.redaction import redact
+from penstock.engine.bench.watch_use import watch_use
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.machine.die_with_parent import PARENT
+from penstock.engine.machine.end_processes import end_processes, process_tree, processes_of_session
+from penstock.engine.machine.import_root import import_root
+from penstock.engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
 LOOK_SECONDS = 0.02
@@ -29,7 +29,7 @@ USED = ("cpu_seconds", "wall_seconds", "others_cores", "stolen_cores")
 def measure_planner_command(planner: str, *options: str) -> list[str]:
     """The command line of engine.bench.measure_planner."""
     launched = ["--launched", str(time.monotonic())]
-    return python_command("engine.bench.measure_planner", "--planner", planner, *options, *launched)
+    return python_command("penstock.engine.bench.measure_planner", "--planner", planner, *options, *launched)
 
 
 def python_command(module: str, *options: str) -> list[str]:

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.bench.bench_configuration import bench_choices
-from engine.bench.times import Plans, Times, again_and_again, by_layer
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.columnar.passes import produced
-from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.vocabulary import Layer
+from penstock.engine.bench.bench_configuration import bench_choices
+from penstock.engine.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.columnar.passes import produced
+from penstock.plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.vocabulary import Layer
 
 
 def start() -> Plans:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.bench import run_spark
-from engine.bench.times import Plans
-from engine.planning.choose_planner import Planner
-from plans.vocabulary import Layer
+from penstock.engine.bench import run_spark
+from penstock.engine.bench.times import Plans
+from penstock.engine.planning.choose_planner import Planner
+from penstock.plans.vocabulary import Layer
 
 
 def start() -> Plans:

@@ -8,12 +8,12 @@ from typing import Any
 
 import orjson
 
-from engine.bench.times import ENOUGH_SECONDS, NotPlannedError, Plans, Times
-from engine.flink.flink_jars import compiled_planner, flink_jars
-from engine.flink.plan_with_flink import plan_with_flink
-from engine.machine.machine import driver_memory_mebibytes
-from engine.spark.find_java import require_java
-from plans.vocabulary import Layer
+from penstock.engine.bench.times import ENOUGH_SECONDS, NotPlannedError, Plans, Times
+from penstock.engine.flink.flink_jars import compiled_planner, flink_jars
+from penstock.engine.flink.plan_with_flink import plan_with_flink
+from penstock.engine.machine.machine import driver_memory_mebibytes
+from penstock.engine.spark.find_java import require_java
+from penstock.plans.vocabulary import Layer
 
 UNSUPPORTED = "unsupported"
 NOT_FLINKS = ("StackOverflowError", "OutOfMemoryError")

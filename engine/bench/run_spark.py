@@ -5,25 +5,25 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from engine.bench.bench_configuration import bench_choices, bench_configuration
-from engine.bench.times import Plans, Times, again_and_again, by_layer
-from engine.commits.temporary_folders import short_lived_folder
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
-from engine.planning.planning_settings import settings_for_planner
-from engine.spark.session import get_session
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.read_plan import read_plan
-from engine.store.tables_of_spark import tables_of_spark
-from engine.store.write_plan import write_plan
-from plans.columnar import passes as columnar
-from plans.columnar.frames import from_arrow
-from plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
-from plans.joins import passes as joins
-from plans.joins.run_passes import Planned
-from plans.layers import LAYER_TABLES
-from plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
-from plans.vocabulary import Layer
+from penstock.engine.bench.bench_configuration import bench_choices, bench_configuration
+from penstock.engine.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
+from penstock.engine.planning.planning_settings import settings_for_planner
+from penstock.engine.spark.session import get_session
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.write_plan import write_plan
+from penstock.plans.columnar import passes as columnar
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.columnar.plan_columnar import TO_ARROW, WITHOUT_REFUSED
+from penstock.plans.joins import passes as joins
+from penstock.plans.joins.run_passes import Planned
+from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
+from penstock.plans.vocabulary import Layer
 
 _PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}
 _WRITTEN = {"topologies", "rejected"} | {table for section in SECTIONS for table in section.tables}

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from plans.errors import ConfigurationError
-from plans.generate.fleet import Spec
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.fleet import Spec
 
 FLEET_OPERATORS = 12
 """Operators of a fleet's topology, on average."""

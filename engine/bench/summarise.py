@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from engine.bench.interval_of_median import interval_of_median
+from penstock.engine.bench.interval_of_median import interval_of_median
 
 Row = dict[str, Any]
 PHASES = ("read", "planning", "seconds", "hand_over", "other")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plans.vocabulary import Layer
+from penstock.plans.vocabulary import Layer
 
 
 class Times(NamedTuple):

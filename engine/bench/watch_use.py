@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
-from engine.bench.peak_memory import resident_bytes
-from engine.machine.end_processes import process_tree
+from penstock.engine.bench.peak_memory import resident_bytes
+from penstock.engine.machine.end_processes import process_tree
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _USER, _CHILDREN_SYSTEM = 11, 14  # fields of /proc/PID/stat after the name: user, system, children's of both

@@ -6,12 +6,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from engine.bench.plot_svg import Line, legend, plot_svg, strip_svg
-from engine.bench.print_results import equality_lines, failed, figures
-from engine.bench.render_template import render_template
-from engine.bench.suites import SUITES
-from engine.bench.summarise import best_planning
-from engine.machine.replace_file import replace_file
+from penstock.engine.bench.plot_svg import Line, legend, plot_svg, strip_svg
+from penstock.engine.bench.print_results import equality_lines, failed, figures
+from penstock.engine.bench.render_template import render_template
+from penstock.engine.bench.suites import SUITES
+from penstock.engine.bench.summarise import best_planning
+from penstock.engine.machine.replace_file import replace_file
 
 OPERATORS = "operators (log)"
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")

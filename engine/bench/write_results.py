@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from engine.machine.replace_file import replace_file
-from plans.errors import InputError
-from plans.vocabulary import Layer
+from penstock.engine.machine.replace_file import replace_file
+from penstock.plans.errors import InputError
+from penstock.plans.vocabulary import Layer
 
 FORMAT = 1
 

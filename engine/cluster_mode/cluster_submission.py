@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.cluster_mode.shipped_files import ShippedFiles
-from engine.clusters.session_request import EXECUTOR_CORES
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.configuration.setting import Level
-from engine.output.redaction import redact, redact_value
-from engine.spark import submitted_driver
-from engine.spark.penstock_wheel import archive_settings, write_wheel
-from engine.spark.spark_conf import offline_jars, spark_conf_dir_in_use, spark_settings
-from engine.spark.submit_settings import write_properties
-from engine.spark.submitted_driver import COMMAND_LINE, JOB_FOLDER
-from engine.spark.write_archive import write_archive
-from plans.errors import ConfigurationError, InputError
+from penstock.engine.cluster_mode.shipped_files import ShippedFiles
+from penstock.engine.clusters.session_request import EXECUTOR_CORES
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.setting import Level
+from penstock.engine.output.redaction import redact, redact_value
+from penstock.engine.spark import submitted_driver
+from penstock.engine.spark.penstock_wheel import archive_settings, write_wheel
+from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir_in_use, spark_settings
+from penstock.engine.spark.submit_settings import write_properties
+from penstock.engine.spark.submitted_driver import COMMAND_LINE, JOB_FOLDER
+from penstock.engine.spark.write_archive import write_archive
+from penstock.plans.errors import ConfigurationError, InputError
 
 DEPLOY_MODE = "spark.submit.deployMode"
 _JAVA_OPTIONS = tuple(

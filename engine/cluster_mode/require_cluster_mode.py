@@ -1,8 +1,8 @@
 """Where Spark has a cluster mode for Python: on YARN and Kubernetes."""
 
-from engine.clusters.cluster_kinds import Cluster
-from engine.output.redaction import redact
-from plans.errors import ConfigurationError
+from penstock.engine.clusters.cluster_kinds import Cluster
+from penstock.engine.output.redaction import redact
+from penstock.plans.errors import ConfigurationError
 
 
 def require_cluster_mode(cluster: Cluster) -> str:

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from engine.datastream.python_options import (
+from penstock.engine.datastream.python_options import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
 )
-from engine.spark.submitted_driver import JOB_FOLDER
+from penstock.engine.spark.submitted_driver import JOB_FOLDER
 
 
 class ShippedFiles:

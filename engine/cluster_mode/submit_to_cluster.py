@@ -4,14 +4,14 @@ import os
 import re
 import subprocess
 
-from engine.cluster_mode.cluster_submission import ClusterScript, write_submission
-from engine.commits.temporary_folders import temporary_folder
-from engine.output.redaction import redact
-from engine.output.say import complain
-from engine.spark.find_java import require_java
-from engine.spark.spark_conf import spark_conf_dir, spark_conf_dir_in_use
-from engine.spark.spawn_jvm import spark_submit
-from plans.errors import PenstockError
+from penstock.engine.cluster_mode.cluster_submission import ClusterScript, write_submission
+from penstock.engine.commits.temporary_folders import temporary_folder
+from penstock.engine.output.redaction import redact
+from penstock.engine.output.say import complain
+from penstock.engine.spark.find_java import require_java
+from penstock.engine.spark.spark_conf import spark_conf_dir, spark_conf_dir_in_use
+from penstock.engine.spark.spawn_jvm import spark_submit
+from penstock.plans.errors import PenstockError
 
 _APPLICATION = re.compile(r"\b(application_\d+_\d+)\b|\bsubmission ID (\S+)")
 _STACK = re.compile(r"\s+(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)")

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from engine.clusters.session_folder import Session, latest_session, live_session
-from engine.commits.run_owner import describe_owner
+from penstock.engine.clusters.session_folder import Session, latest_session, live_session
+from penstock.engine.commits.run_owner import describe_owner
 
 SPARK_MASTER = "spark.master"
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from engine.clusters.require_connect import require_connect
-from engine.clusters.session_folder import Session
-from engine.clusters.session_server import LOOPBACK, TOKEN_VARIABLE
-from engine.output.redaction import redact_value
-from plans.errors import ConfigurationError
+from penstock.engine.clusters.require_connect import require_connect
+from penstock.engine.clusters.session_folder import Session
+from penstock.engine.clusters.session_server import LOOPBACK, TOKEN_VARIABLE
+from penstock.engine.output.redaction import redact_value
+from penstock.plans.errors import ConfigurationError
 
 _VARIABLES = (TOKEN_VARIABLE, "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 NO_SETTINGS: Mapping[str, str] = {}

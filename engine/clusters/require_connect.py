@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 _MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
 """Of grpcio, grpcio-status, googleapis-common-protos and zstandard."""

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from engine.commits.run_owner import Liveness, describe_owner, liveness
-from engine.machine.replace_file import replace_file
-from engine.machine.state_folder import STATE_DIR, state_folder
-from plans.errors import ConfigurationError, MachineError, PenstockError
+from penstock.engine.commits.run_owner import Liveness, describe_owner, liveness
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.machine.state_folder import STATE_DIR, state_folder
+from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 
 SESSIONS = "sessions"
 DEFAULT_NAME = "default"

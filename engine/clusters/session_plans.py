@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from engine.clusters.session_folder import Session
-from engine.commits.run_owner import describe_owner, liveness
-from engine.machine.replace_file import replace_file
-from engine.output.progress import Report
-from plans.errors import PenstockError
+from penstock.engine.clusters.session_folder import Session
+from penstock.engine.commits.run_owner import describe_owner, liveness
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.output.progress import Report
+from penstock.plans.errors import PenstockError
 
 _REQUEST, _STAGES, _ANSWER = ".request", ".stages", ".answer"
 _SECONDS_BETWEEN_LOOKS = 0.05
@@ -160,7 +160,7 @@ class _Told(Report):
 
 
 def _described(error: BaseException) -> str:
-    from engine.spark.describe_spark_error import describe_spark_error
+    from penstock.engine.spark.describe_spark_error import describe_spark_error
 
     if type(error).__module__.startswith(("py4j", "pyspark")):
         return f"Spark failed: {describe_spark_error(error)}"

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
-from plans.errors import ConfigurationError
-from plans.topology.flink_values import parse_memory_size
+from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.flink_values import parse_memory_size
 
 EXECUTOR_CORES = "spark.executor.cores"
 

@@ -13,21 +13,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.clusters.session_folder import (
+from penstock.engine.clusters.session_folder import (
     Session,
     read_token,
     remove_session,
     write_registered,
     write_session,
 )
-from engine.clusters.session_plans import PlansOfSession
-from engine.commits.run_owner import this_process
-from engine.machine.replace_file import replace_file
-from engine.output.progress import Report
-from plans.errors import PenstockError
+from penstock.engine.clusters.session_plans import PlansOfSession
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.output.progress import Report
+from penstock.plans.errors import PenstockError
 
 if TYPE_CHECKING:
-    from engine.planning.plan_into_store import Stored, WorkOnSpark
+    from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark
 
 LOOPBACK = "127.0.0.1"
 TOKEN_VARIABLE = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
@@ -65,9 +65,9 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
     """Start the session that `request` describes, and serve until its record is removed or Spark ends."""
     from pyspark import SparkContext
 
-    from engine.spark.drop_dead_workers import drop_dead_workers
-    from engine.spark.session import get_session
-    from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
+    from penstock.engine.spark.drop_dead_workers import drop_dead_workers
+    from penstock.engine.spark.session import get_session
+    from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 
     os.environ[TOKEN_VARIABLE] = read_token(folder)
     given = {**spark_settings(spark_conf_dir_in_use()), **request["conf"]}.get(_JAVA_OPTIONS, "")
@@ -110,8 +110,8 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
 
 def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "Stored":
     """Make a plan that a client asks for; its settings are its own, and its Spark jobs the group `name`."""
-    from engine.planning.plan_into_store import plan_into_store_on_spark
-    from engine.spark.session import apply_settings
+    from penstock.engine.planning.plan_into_store import plan_into_store_on_spark
+    from penstock.engine.spark.session import apply_settings
 
     def session() -> Any:
         own = spark.newSession()
@@ -131,7 +131,7 @@ def registered_slots(context: Any) -> tuple[int, int]:
 
 
 def main() -> None:
-    """`python -m engine.clusters.session_server FOLDER`; the request is JSON on standard input."""
+    """`python -m penstock.engine.clusters.session_server FOLDER`; the request is JSON on standard input."""
     folder = Path(sys.argv[1])
     request = json.load(sys.stdin)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -142,7 +142,7 @@ def main() -> None:
             file.write(json.dumps([error.message, error.hint, error.exit_code]).encode())
         sys.exit(error.exit_code)
     finally:
-        from engine.spark.start_jvm import end_jvm
+        from penstock.engine.spark.start_jvm import end_jvm
 
         end_jvm()
     remove_session(folder)

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from engine.clusters.slot_request import SlotRequest, Supply, said_of_waiting
-from engine.output.people import status_beside_output
-from engine.output.say import say_beside_output
+from penstock.engine.clusters.slot_request import SlotRequest, Supply, said_of_waiting
+from penstock.engine.output.people import status_beside_output
+from penstock.engine.output.say import say_beside_output
 
 _SECONDS_WITHOUT_A_WORD = 1.0
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from operators.chain.describe_error import shortened
-from plans.errors import PenstockError
+from penstock.operators.chain.describe_error import shortened
+from penstock.plans.errors import PenstockError
 
 _FLINK = "NoResourceAvailableException: Could not acquire the minimum required resources."
 _NAME_CHARACTERS = 100

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.clusters.require_connect import require_connect
-from engine.clusters.session_folder import (
+from penstock.engine.clusters.require_connect import require_connect
+from penstock.engine.clusters.session_folder import (
     Session,
     find_session,
     folder_of_session,
@@ -20,12 +20,12 @@ from engine.clusters.session_folder import (
     remove_session,
     write_token,
 )
-from engine.clusters.session_request import SessionRequest
-from engine.commits.run_owner import describe_owner
-from engine.machine.end_processes import end_processes, processes_of_session
-from engine.machine.import_root import import_root, is_checkout
-from engine.output.redaction import redact
-from plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError, PenstockError
+from penstock.engine.clusters.session_request import SessionRequest
+from penstock.engine.commits.run_owner import describe_owner
+from penstock.engine.machine.end_processes import end_processes, processes_of_session
+from penstock.engine.machine.import_root import import_root, is_checkout
+from penstock.engine.output.redaction import redact
+from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError, PenstockError
 
 TOKEN_BYTES = 32
 _SECONDS_TO_START = 300.0
@@ -77,7 +77,7 @@ def _launch(folder: Path, request: SessionRequest) -> "subprocess.Popen[bytes]":
     descriptor = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as log:
         server = subprocess.Popen(
-            [sys.executable, "-P", "-m", "engine.clusters.session_server", str(folder)],
+            [sys.executable, "-P", "-m", "penstock.engine.clusters.session_server", str(folder)],
             stdin=subprocess.PIPE,
             env=_environment(),
             stdout=log,

@@ -1,9 +1,9 @@
 """Ends the server of a session with everything that it has started."""
 
-from engine.clusters.session_folder import Session, forget_latest, remove_session
-from engine.commits.run_owner import describe_owner, liveness
-from engine.machine.end_processes import end_processes, processes_of_session
-from plans.errors import ConfigurationError
+from penstock.engine.clusters.session_folder import Session, forget_latest, remove_session
+from penstock.engine.commits.run_owner import describe_owner, liveness
+from penstock.engine.machine.end_processes import end_processes, processes_of_session
+from penstock.plans.errors import ConfigurationError
 
 _GRACE_SECONDS = 15.0
 """For Spark to remove its local files."""

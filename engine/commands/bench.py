@@ -8,21 +8,21 @@ from typing import Annotated, Any
 
 import typer
 
-from engine.bench.bench_configuration import hand_on
-from engine.bench.planners import PLANNERS, why_missing
-from engine.bench.suites import SUITES, Case, cases_of, each_once, find_suite
-from engine.commands.bench_quality import compare_plans_of
-from engine.commands.key_values import ConfigDir, Define, key_values
-from engine.machine.hold_folder import hold_folder
-from engine.machine.make_output_folder import make_output_folder
-from engine.output.pieces import Styled
-from engine.output.progress import progress
-from engine.output.redaction import redact, redact_value, remember_secrets
-from engine.output.say import say, say_beside_output
-from engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
-from plans.errors import ConfigurationError
-from plans.topology.job_defaults import JobDefaults
-from plans.vocabulary import Layer
+from penstock.engine.bench.bench_configuration import hand_on
+from penstock.engine.bench.planners import PLANNERS, why_missing
+from penstock.engine.bench.suites import SUITES, Case, cases_of, each_once, find_suite
+from penstock.engine.commands.bench_quality import compare_plans_of
+from penstock.engine.commands.key_values import ConfigDir, Define, key_values
+from penstock.engine.machine.hold_folder import hold_folder
+from penstock.engine.machine.make_output_folder import make_output_folder
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.progress import progress
+from penstock.engine.output.redaction import redact, redact_value, remember_secrets
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.vocabulary import Layer
 
 SLOWER_EXIT_CODE = 5
 DEFAULT_SUITES = "fleet,layered"
@@ -163,7 +163,7 @@ def command(
             raise ConfigurationError(f"{option}: goes with --quality")
     if json_output:
         raise ConfigurationError("--json: goes with --quality")
-    from engine.bench.write_results import read_results
+    from penstock.engine.bench.write_results import read_results
 
     if until is Layer.TOPOLOGY:
         raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
@@ -192,15 +192,20 @@ def _run(
     *,
     resume: bool,
 ) -> dict[str, Any]:
-    from engine.bench.describe_machine import describe_machine, describe_versions
-    from engine.bench.how_sure import answers, doubts
-    from engine.bench.measured_before import begin_anew, cut_off_last_line, measured_before, still_to_do
-    from engine.bench.planner_processes import planner_processes
-    from engine.bench.prepare_inputs import prepare_inputs
-    from engine.bench.run_benchmarks import compare_plans, measure_with, run_benchmarks, turns
-    from engine.bench.summarise import summarise
-    from engine.bench.write_page import write_page
-    from engine.bench.write_results import FORMAT, append_line, append_rows, write_results
+    from penstock.engine.bench.describe_machine import describe_machine, describe_versions
+    from penstock.engine.bench.how_sure import answers, doubts
+    from penstock.engine.bench.measured_before import (
+        begin_anew,
+        cut_off_last_line,
+        measured_before,
+        still_to_do,
+    )
+    from penstock.engine.bench.planner_processes import planner_processes
+    from penstock.engine.bench.prepare_inputs import prepare_inputs
+    from penstock.engine.bench.run_benchmarks import compare_plans, measure_with, run_benchmarks, turns
+    from penstock.engine.bench.summarise import summarise
+    from penstock.engine.bench.write_page import write_page
+    from penstock.engine.bench.write_results import FORMAT, append_line, append_rows, write_results
 
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -251,8 +256,8 @@ def _run(
 
 
 def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
-    from engine.bench.print_results import print_comparison, print_equality, print_results
-    from engine.bench.summarise import compare_results
+    from penstock.engine.bench.print_results import print_comparison, print_equality, print_results
+    from penstock.engine.bench.summarise import compare_results
 
     print_results(results["summary"])
     for line in results["answers"]:

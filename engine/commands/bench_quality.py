@@ -9,16 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from engine.bench.suites import Case
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.machine.make_output_folder import make_output_folder
-from engine.output.pieces import Styled
-from engine.output.progress import progress
-from engine.output.redaction import redact
-from engine.output.say import say, say_beside_output
-from engine.planning.chosen_costs import DRAWN, require_costs
-from engine.planning.plan_options import plan_options
-from plans.errors import ConfigurationError
+from penstock.engine.bench.suites import Case
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.machine.make_output_folder import make_output_folder
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.progress import progress
+from penstock.engine.output.redaction import redact
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.planning.chosen_costs import DRAWN, require_costs
+from penstock.engine.planning.plan_options import plan_options
+from penstock.plans.errors import ConfigurationError
 
 """What --costs says for operators that all cost the same."""
 
@@ -36,11 +36,11 @@ def compare_plans_of(
     master: str | None = None,
 ) -> None:
     """Measure all cases, write results into `out` and show them. `master`: of the Spark that plans."""
-    from engine.bench.describe_machine import describe_machine, describe_versions
-    from engine.bench.measure_quality import measure_quality, require_planners
-    from engine.bench.prepare_inputs import prepare_inputs
-    from engine.bench.print_quality import print_quality
-    from engine.bench.write_quality import write_quality
+    from penstock.engine.bench.describe_machine import describe_machine, describe_versions
+    from penstock.engine.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.bench.prepare_inputs import prepare_inputs
+    from penstock.engine.bench.print_quality import print_quality
+    from penstock.engine.bench.write_quality import write_quality
 
     if not planners:
         raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
@@ -53,8 +53,8 @@ def compare_plans_of(
     found, plans = [], []
     with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:
         if master is not None:
-            from engine.bench.measure_quality_on_spark import measure_quality_on_spark
-            from engine.spark.session import get_session
+            from penstock.engine.bench.measure_quality_on_spark import measure_quality_on_spark
+            from penstock.engine.spark.session import get_session
 
             report("start Spark")
             spark = get_session(master=master, conf=configuration.spark, app_name="penstock bench")

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.job_argument import JobArgument
-from engine.jobs.job_records import JobRecord, find_job
-from engine.jobs.wait_for_job import wait_for_job
-from engine.machine.machine_error import machine_error
-from engine.output.say import say
-from plans.errors import PenstockError
+from penstock.engine.commands.job_argument import JobArgument
+from penstock.engine.jobs.job_records import JobRecord, find_job
+from penstock.engine.jobs.wait_for_job import wait_for_job
+from penstock.engine.machine.machine_error import machine_error
+from penstock.engine.output.say import say
+from penstock.plans.errors import PenstockError
 
 
 def command(

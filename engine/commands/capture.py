@@ -10,23 +10,23 @@ from typing import Annotated
 import orjson
 import typer
 
-from engine.commands.given_options import ARGUMENTS
-from engine.commands.key_values import key_values
-from engine.commits.temporary_folders import short_lived_folder
-from engine.flink.capture.agent_jar import agent_exports
-from engine.flink.capture.flink_home import find_flink_home
-from engine.flink.capture.program_command import (
+from penstock.engine.commands.given_options import ARGUMENTS
+from penstock.engine.commands.key_values import key_values
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.flink.capture.agent_jar import agent_exports
+from penstock.engine.flink.capture.flink_home import find_flink_home
+from penstock.engine.flink.capture.program_command import (
     Program,
     ProgramCommand,
     program_command,
     program_kind,
     require_command,
 )
-from engine.flink.capture.run_capture import Captured, run_capture
-from engine.output.say import say, say_beside_output
-from engine.output.write_lines import write_texts
-from engine.planning.verify_captured import verify_captured
-from plans.errors import ConfigurationError, InputError, PenstockError
+from penstock.engine.flink.capture.run_capture import Captured, run_capture
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.planning.verify_captured import verify_captured
+from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
 
@@ -175,7 +175,7 @@ def _require_no_options_of_programs(*options: object) -> None:
 
 
 def _command_of(program: Program, flink: Path | None, folder: Path) -> ProgramCommand:
-    from engine.spark.find_java import find_java
+    from penstock.engine.spark.find_java import find_java
 
     home = find_flink_home(flink, os.environ)
     return program_command(program, home, find_java().path, os.environ, folder)

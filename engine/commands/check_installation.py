@@ -13,21 +13,21 @@ import pyspark
 from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
-from engine.commits.temporary_folders import short_lived_folder
-from engine.flink.flink_jars import flink_jars
-from engine.machine.import_root import import_root
-from engine.machine.machine import cores, memory_bytes
-from engine.spark.find_java import MINIMUM_JAVA, find_java
-from engine.spark.foresee_spark_memory import heap_mebibytes
-from engine.spark.spark_conf import (
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.flink.flink_jars import flink_jars
+from penstock.engine.machine.import_root import import_root
+from penstock.engine.machine.machine import cores, memory_bytes
+from penstock.engine.spark.find_java import MINIMUM_JAVA, find_java
+from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
+from penstock.engine.spark.spark_conf import (
     delta_coordinates,
     offline_jars,
     spark_conf_dir,
     spark_conf_dir_in_use,
     spark_settings,
 )
-from engine.spark.start_settings import ivy_dir
-from plans.errors import ConfigurationError, PenstockError
+from penstock.engine.spark.start_settings import ivy_dir
+from penstock.plans.errors import ConfigurationError, PenstockError
 
 NOT_INSTALLED = "not installed"
 _SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "deltalake", "numba")

@@ -3,14 +3,20 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from engine.clusters.cluster_kinds import SPARK_MASTER, Asked, Cluster, choose_cluster, describe_choice
-from engine.clusters.connect_to_session import connected_to
-from engine.clusters.session_request import EXECUTOR_CORES
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.configuration.job_options import PARALLELISM
-from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from engine.output.say import say_beside_output
-from plans.errors import ConfigurationError
+from penstock.engine.clusters.cluster_kinds import (
+    SPARK_MASTER,
+    Asked,
+    Cluster,
+    choose_cluster,
+    describe_choice,
+)
+from penstock.engine.clusters.connect_to_session import connected_to
+from penstock.engine.clusters.session_request import EXECUTOR_CORES
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.job_options import PARALLELISM
+from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
+from penstock.engine.output.say import say_beside_output
+from penstock.plans.errors import ConfigurationError
 
 
 def chosen_cluster(
@@ -50,7 +56,7 @@ def with_slot_request_timeout(options: dict[str, str], given: str | None) -> dic
 def begin_on_cluster(cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None) -> None:
     """Spawn the JVM that the first job will need, if it is this process's own, while the script is read."""
     if cluster.session is None and (cluster.master or conf.get(SPARK_MASTER, "local")).startswith("local"):
-        from engine.spark.session import begin_session
+        from penstock.engine.spark.session import begin_session
 
         begin_session(master=cluster.master, conf=_conf(conf, slots_per_task_manager))
 
@@ -63,7 +69,7 @@ def on_cluster(
 
     `slots_per_task_manager`, if configured, are the cores of an executor, where `conf` says nothing else.
     """
-    from engine.runtime.run_environment import use_session_settings
+    from penstock.engine.runtime.run_environment import use_session_settings
 
     if cluster.session is None:
         with use_session_settings(cluster.master, _conf(conf, slots_per_task_manager)):

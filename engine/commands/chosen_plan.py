@@ -4,9 +4,9 @@ from difflib import get_close_matches
 
 import polars as pl
 
-from engine.commands.reads_plan import called
-from engine.store.open_plan import BY_NAME, StoredPlan, open_plan
-from plans.errors import StoreError
+from penstock.engine.commands.reads_plan import called
+from penstock.engine.store.open_plan import BY_NAME, StoredPlan, open_plan
+from penstock.plans.errors import StoreError
 
 _SIMILAR = 10_000
 """Names that are looked through for a close match."""

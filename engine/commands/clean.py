@@ -4,11 +4,11 @@ from typing import Annotated
 
 import typer
 
-from engine.jobs.job_records import list_jobs
-from engine.output.say import say
-from engine.recovery.find_kept import find_kept
-from engine.recovery.kept_script import KeptScript, scripts_in
-from plans.errors import ConfigurationError, InputError
+from penstock.engine.jobs.job_records import list_jobs
+from penstock.engine.output.say import say
+from penstock.engine.recovery.find_kept import find_kept
+from penstock.engine.recovery.kept_script import KeptScript, scripts_in
+from penstock.plans.errors import ConfigurationError, InputError
 
 
 def command(

@@ -6,19 +6,19 @@ import orjson
 import typer
 from rich.table import Column
 
-from engine.commands.key_values import ConfigDir, Define, given_configuration
-from engine.configuration.describe_settings import Described, describe_known, describe_settings
-from engine.configuration.find_configuration import configuration_directory
-from engine.configuration.known_keys import closest_key
-from engine.configuration.merge_settings import option_of
-from engine.configuration.model import OPTIONS
-from engine.configuration.spark_properties import properties_in_use, properties_of_environment
-from engine.output.people import print_table
-from engine.output.redaction import remember_secrets
-from engine.output.say import say
-from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError
-from plans.topology.rules import shorten
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.configuration.describe_settings import Described, describe_known, describe_settings
+from penstock.engine.configuration.find_configuration import configuration_directory
+from penstock.engine.configuration.known_keys import closest_key
+from penstock.engine.configuration.merge_settings import option_of
+from penstock.engine.configuration.model import OPTIONS
+from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
+from penstock.engine.output.people import print_table
+from penstock.engine.output.redaction import remember_secrets
+from penstock.engine.output.say import say
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.rules import shorten
 
 
 def command(

@@ -12,20 +12,20 @@ from typing import Annotated
 import orjson
 import typer
 
-from engine.commands.diff_in_markdown import markdown_of_diff
-from engine.commands.diff_in_text import Shown, tell_diff
-from engine.commands.diff_pairs import diff_pairs
-from engine.commands.key_values import ConfigDir, Define, given_configuration
-from engine.commands.sides_to_compare import Opener, previous_version
-from engine.commands.worse_verdicts import Required, Worse
-from engine.commits.temporary_folders import short_lived_folder
-from engine.diff.diff_sides import diff_sides
-from engine.diff.side import Side, only_topology
-from engine.diff.topology_diff import Counts, TopologyDiff
-from engine.machine.machine_error import hint_of, refusal_in_text
-from engine.output.progress import progress
-from engine.output.write_lines import write_pieces
-from plans.errors import ConfigurationError, MachineError, PenstockError
+from penstock.engine.commands.diff_in_markdown import markdown_of_diff
+from penstock.engine.commands.diff_in_text import Shown, tell_diff
+from penstock.engine.commands.diff_pairs import diff_pairs
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.commands.sides_to_compare import Opener, previous_version
+from penstock.engine.commands.worse_verdicts import Required, Worse
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.diff.diff_sides import diff_sides
+from penstock.engine.diff.side import Side, only_topology
+from penstock.engine.diff.topology_diff import Counts, TopologyDiff
+from penstock.engine.machine.machine_error import hint_of, refusal_in_text
+from penstock.engine.output.progress import progress
+from penstock.engine.output.write_lines import write_pieces
+from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 
 
 class DiffForm(StrEnum):

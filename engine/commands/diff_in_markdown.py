@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from engine.commands.diff_in_text import DiffLine, Shown, diff_lines
-from engine.diff.side import Side
-from engine.diff.topology_diff import Counts
-from plans.printable import printable
+from penstock.engine.commands.diff_in_text import DiffLine, Shown, diff_lines
+from penstock.engine.diff.side import Side
+from penstock.engine.diff.topology_diff import Counts
+from penstock.plans.printable import printable
 
 _PLAIN = re.compile("[^0-9A-Za-z .,:;/→…_-]|_(?![0-9A-Za-z])|(?<![0-9A-Za-z])_")
 """Characters that Markdown, HTML or a forge could act on, such as @ and #; letters of other scripts too."""

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from engine.commands.worse_verdicts import VERDICT_WORDS
-from engine.diff.savepoint_verdicts import Restored, Verdict
-from engine.diff.side import Side
-from engine.diff.topology_diff import Change, Counts, TopologyDiff
-from engine.output.pieces import Styled
-from engine.output.say import say
-from plans.printable import MOST_OF_A_NAME, limited, printable
+from penstock.engine.commands.worse_verdicts import VERDICT_WORDS
+from penstock.engine.diff.savepoint_verdicts import Restored, Verdict
+from penstock.engine.diff.side import Side
+from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.say import say
+from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 MOST_TOPOLOGIES = 20
 """Topologies that are shown; --json has them all."""

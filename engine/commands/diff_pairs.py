@@ -7,13 +7,13 @@ from pathlib import Path
 
 import orjson
 
-from engine.commands.worse_verdicts import VERDICT_WORDS, Required, Worse
-from engine.diff.read_pairs import read_pairs
-from engine.diff.savepoint_verdicts import Verdict, savepoint_verdicts
-from engine.output.progress import Report, progress
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from plans.topology.job_defaults import JobDefaults
+from penstock.engine.commands.worse_verdicts import VERDICT_WORDS, Required, Worse
+from penstock.engine.diff.read_pairs import read_pairs
+from penstock.engine.diff.savepoint_verdicts import Verdict, savepoint_verdicts
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.topology.job_defaults import JobDefaults
 
 
 def diff_pairs(path: str, to: Path | None, require: Required | None, job_defaults: JobDefaults) -> None:

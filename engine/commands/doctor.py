@@ -5,13 +5,13 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.check_installation import Finding, diagnose, probe
-from engine.output.people import is_terminal, print_rows, print_table
-from engine.output.pieces import Styled
-from engine.output.redaction import redact
-from engine.spark.describe_spark_error import describe_spark_error
-from engine.spark.session import get_session
-from plans.errors import ConfigurationError, PenstockError
+from penstock.engine.commands.check_installation import Finding, diagnose, probe
+from penstock.engine.output.people import is_terminal, print_rows, print_table
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.redaction import redact
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.engine.spark.session import get_session
+from penstock.plans.errors import ConfigurationError, PenstockError
 
 
 def command(

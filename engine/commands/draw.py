@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.key_values import ConfigDir, Define
-from engine.commands.plan_to_draw import plan_of_source
-from engine.draw.formats import FORMATS, format_of, rendered
-from engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
-from engine.output.write_text import write_text
-from plans.errors import ConfigurationError
+from penstock.engine.commands.key_values import ConfigDir, Define
+from penstock.engine.commands.plan_to_draw import plan_of_source
+from penstock.engine.draw.formats import FORMATS, format_of, rendered
+from penstock.engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
+from penstock.engine.output.write_text import write_text
+from penstock.plans.errors import ConfigurationError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True}
 

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import typer
 
-from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_plan import PlansToRead, called, reads_plan
-from engine.output.write_lines import write_texts
-from engine.store.open_plan import StoredPlan
-from plans.errors import ConfigurationError, StoreError
-from plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
-from plans.plan_json.columnar.json_text import json_object, values
+from penstock.engine.commands.chosen_plan import chosen_plan
+from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
+from penstock.plans.plan_json.columnar.json_text import json_object, values
 
 EDGES_AT_A_TIME = 250_000
 """About how many edges are in memory."""
@@ -96,10 +96,10 @@ def _require_one_of(topology: str | None, every: bool, job_edge: str | None, for
 
 def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
     """Edges of all topologies as they are found, in memory that does not grow with the store."""
-    from engine.sql.all_execution_edges import ALL_EXECUTION_EDGES, MEMORY_BYTES
-    from engine.sql.open_views import open_views
-    from engine.sql.require_duckdb import require_duckdb
-    from engine.sql.run_query import run_query
+    from penstock.engine.sql.all_execution_edges import ALL_EXECUTION_EDGES, MEMORY_BYTES
+    from penstock.engine.sql.open_views import open_views
+    from penstock.engine.sql.require_duckdb import require_duckdb
+    from penstock.engine.sql.run_query import run_query
 
     require_duckdb()
     query = ALL_EXECUTION_EDGES
@@ -107,7 +107,7 @@ def _write_all(store: str, version: int | None, format: str, to: Path | None) ->
         if format == "json":
             write_texts(rows.json_lines(), to)
         else:
-            from engine.output.write_parquet import write_parquet
+            from penstock.engine.output.write_parquet import write_parquet
 
             write_parquet(*rows.arrow(), to)
 

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.machine.replace_file import replace_file
-from engine.output.people import print_table
-from engine.output.say import say, say_beside_output
-from plans.errors import ConfigurationError, InputError
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.output.people import print_table
+from penstock.engine.output.say import say, say_beside_output
+from penstock.plans.errors import ConfigurationError, InputError
 
 EXAMPLES = {
     "examples.jsonl": ("topologies", "Five jobs: word count, sessions, fraud detection, enrichment, ETL."),

@@ -4,16 +4,16 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.explain_in_text import tell
-from engine.commands.explain_what_if import explain_what_if
-from engine.commands.key_values import ConfigDir, Define
-from engine.commands.plan_to_draw import plan_of_source
-from engine.explain.explain_edge import Explanation, explain_edge
-from engine.explain.explain_operator import explain_operator, explain_slots
-from engine.explain.explained_plan import ExplainedPlan
-from engine.explain.find_operator import find_operator
-from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError
+from penstock.engine.commands.explain_in_text import tell
+from penstock.engine.commands.explain_what_if import explain_what_if
+from penstock.engine.commands.key_values import ConfigDir, Define
+from penstock.engine.commands.plan_to_draw import plan_of_source
+from penstock.engine.explain.explain_edge import Explanation, explain_edge
+from penstock.engine.explain.explain_operator import explain_operator, explain_slots
+from penstock.engine.explain.explained_plan import ExplainedPlan
+from penstock.engine.explain.find_operator import find_operator
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.errors import ConfigurationError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True}
 

@@ -4,14 +4,14 @@ import sys
 
 import typer
 
-from engine.machine.named_output import NOBODY_READS, nobody_reads
-from engine.machine.stop_on_signals import note_interrupt, stop_exit_code, stop_message, stopped_by
-from engine.spark.describe_memory_error import (
+from penstock.engine.machine.named_output import NOBODY_READS, nobody_reads
+from penstock.engine.machine.stop_on_signals import note_interrupt, stop_exit_code, stop_message, stopped_by
+from penstock.engine.spark.describe_memory_error import (
     describe_memory_error,
     is_out_of_memory,
     jvm_ran_out_of_memory,
 )
-from plans.errors import NotEnoughMemoryError, PenstockError
+from penstock.plans.errors import NotEnoughMemoryError, PenstockError
 
 _RUST_PANIC = "PanicException"
 """Raised by polars and deltalake; it is no Exception, and each library has a class of its own."""
@@ -42,13 +42,13 @@ def explain_error(error: BaseException) -> tuple[str, int] | None:
     if is_out_of_memory(error):
         return describe_memory_error(error), NotEnoughMemoryError.exit_code
     if isinstance(error, OSError):
-        from engine.machine.machine_error import machine_error
+        from penstock.engine.machine.machine_error import machine_error
 
         refused = machine_error(error)
         return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
-        from engine.spark.describe_disk_error import disk_error_of_spark
-        from engine.spark.describe_spark_error import describe_spark_error
+        from penstock.engine.spark.describe_disk_error import disk_error_of_spark
+        from penstock.engine.spark.describe_spark_error import describe_spark_error
 
         said = f"Spark failed: {describe_spark_error(error)}"
         told = disk_error_of_spark(error) or PenstockError(said, "--debug shows where")

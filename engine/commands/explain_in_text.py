@@ -2,9 +2,9 @@
 
 from textwrap import wrap
 
-from engine.explain.explain_edge import Explanation
-from engine.output.pieces import Styled
-from engine.output.say import say
+from penstock.engine.explain.explain_edge import Explanation
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.say import say
 
 _WIDTH = 79
 _EDGES = 100

@@ -3,15 +3,15 @@
 import orjson
 from rich.table import Column
 
-from engine.commands.reads_plan import reads_plan
-from engine.commands.what_if import CHANGES, FIGURES, NEEDED, WhatIf, what_if
-from engine.output.people import print_table
-from engine.output.progress import progress
-from engine.output.say import say
-from engine.output.write_lines import write_texts
-from engine.store.open_plan import open_plan
-from plans.errors import ConfigurationError, StoreError
-from plans.not_chainable_reasons import NotChainableReason
+from penstock.engine.commands.reads_plan import reads_plan
+from penstock.engine.commands.what_if import CHANGES, FIGURES, NEEDED, WhatIf, what_if
+from penstock.engine.output.people import print_table
+from penstock.engine.output.progress import progress
+from penstock.engine.output.say import say
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.store.open_plan import open_plan
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.not_chainable_reasons import NotChainableReason
 
 
 @reads_plan()

@@ -8,24 +8,24 @@ from typing import Annotated, NamedTuple
 import polars as pl
 import typer
 
-from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_plan import PlansToRead, called, reads_plan
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from engine.planning.foresee_memory import require_memory_to_export
-from engine.store.open_plan import BY_NAME, StoredPlan
-from plans.errors import StoreError
-from plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS, SECTIONS, to_plan_lines
-from plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
-from plans.plan_json.columnar.view_lines import (
+from penstock.engine.commands.chosen_plan import chosen_plan
+from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.planning.foresee_memory import require_memory_to_export
+from penstock.engine.store.open_plan import BY_NAME, StoredPlan
+from penstock.plans.errors import StoreError
+from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS, SECTIONS, to_plan_lines
+from penstock.plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
+from penstock.plans.plan_json.columnar.view_lines import (
     EXECUTION_PLAN_COLUMNS,
     FLINK_PLAN_COLUMNS,
     to_execution_plan_lines,
     to_flink_plan_lines,
 )
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 ROWS_OF_A_SLICE = 500_000
 """About how many rows of its largest tables are in memory at a time; a topology is never divided."""

@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.generate_workloads import WORKLOADS_NAME, generate_workloads
-from engine.commands.require_lines_to_draw import LINES
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_pieces
-from engine.store.is_local import is_local, local_folder
-from engine.store.require_target import require_target
-from engine.store.write_topology_tables import write_topology_tables
-from plans.errors import ConfigurationError
-from plans.generate.draw_by_trace import TRACES
-from plans.generate.fleet import Fleet, Spec
-from plans.generate.layered import SHAPES, Shape
-from plans.generate.topology_lines import topology_lines
+from penstock.engine.commands.generate_workloads import WORKLOADS_NAME, generate_workloads
+from penstock.engine.commands.require_lines_to_draw import LINES
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_pieces
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.write_topology_tables import write_topology_tables
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.draw_by_trace import TRACES
+from penstock.plans.generate.fleet import Fleet, Spec
+from penstock.plans.generate.layered import SHAPES, Shape
+from penstock.plans.generate.topology_lines import topology_lines
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
@@ -78,18 +78,18 @@ def command(
     They are made in this process; if DIR is on another file system, by Spark's workers.
     """
     if like is not None:
-        from engine.commands.generate_like import generate_like
+        from penstock.engine.commands.generate_like import generate_like
 
         of_shapes = _given(operators, parallelism, share_of_uids, width)
         generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **of_shapes})
         return
     if shape is not None and shape.endswith(ENDINGS):
-        from engine.commands.generate_by_spec import generate_by_spec
+        from penstock.engine.commands.generate_by_spec import generate_by_spec
 
         generate_by_spec(shape, out, topologies, seed, _given(operators, parallelism, share_of_uids, width))
         return
     if shape in TRACES:
-        from engine.commands.generate_by_trace import generate_by_trace
+        from penstock.engine.commands.generate_by_trace import generate_by_trace
 
         given = _given(operators, None, share_of_uids, width)
         generate_by_trace(shape, out, topologies, seed, parallelism, given)
@@ -157,8 +157,8 @@ def _require_new(directory: str) -> None:
 
 
 def _write_on_spark(fleet: Fleet, directory: str) -> None:
-    from engine.spark.session import get_session
-    from plans.generate.joins.generate_on_spark import generate_on_spark
+    from penstock.engine.spark.session import get_session
+    from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
 
     spark = get_session(app_name=f"penstock generate {fleet.shape}")
     for name, df in zip(("topologies", "transformations"), generate_on_spark(spark, fleet), strict=True):

@@ -4,15 +4,15 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from engine.commands.print_distances import print_distances
-from engine.commands.require_lines_to_draw import require_lines_to_draw
-from engine.output.progress import Report, progress
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError, InputError
-from plans.generate.by_spec.draw_by_spec import Counts, distances_of_draws, draw_by_spec, no_counts
-from plans.generate.by_spec.fleet_spec import FleetSpec, read_fleet_spec
-from plans.generate.fleet import Spec
+from penstock.engine.commands.print_distances import print_distances
+from penstock.engine.commands.require_lines_to_draw import require_lines_to_draw
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.generate.by_spec.draw_by_spec import Counts, distances_of_draws, draw_by_spec, no_counts
+from penstock.plans.generate.by_spec.fleet_spec import FleetSpec, read_fleet_spec
+from penstock.plans.generate.fleet import Spec
 
 _NOTED = 1_000
 

@@ -4,13 +4,13 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from engine.commands.require_lines_to_draw import require_lines_to_draw
-from engine.output.progress import Report, progress
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError
-from plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
-from plans.generate.fleet import Spec
+from penstock.engine.commands.require_lines_to_draw import require_lines_to_draw
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
+from penstock.plans.generate.fleet import Spec
 
 _NOTED = 1_000
 

@@ -7,34 +7,34 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from engine.commands.plan_source import PlanSource, SourceKind, require_kind
-from engine.commands.print_distances import print_distances
-from engine.commands.require_lines_to_draw import require_lines_to_draw
-from engine.output.progress import Report, progress
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from engine.planning.plan_in_process import (
+from penstock.engine.commands.plan_source import PlanSource, SourceKind, require_kind
+from penstock.engine.commands.print_distances import print_distances
+from penstock.engine.commands.require_lines_to_draw import require_lines_to_draw
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.planning.plan_in_process import (
     parts_in_process,
     plan_frames,
     plan_parts,
     read_in_process,
 )
-from engine.store.open_plan import open_plan
-from engine.store.store_errors import store_errors
-from plans.columnar.frames import from_arrow
-from plans.errors import ConfigurationError, InputError, StoreError
-from plans.generate.fleet import ROWS_OF_A_PART, Spec
-from plans.generate.like.draw_like import draw_like
-from plans.generate.like.fidelity import NEEDED, fidelity
-from plans.generate.like.find_segments import GivenFleet, Ints, Segments, find_segments, given_fleet
-from plans.layers import Choices
-from plans.plan_json.columnar.to_topology_lines import to_topology_lines
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.read_topology_tables import holds_tables
-from plans.topology.job_defaults import NO_DEFAULTS
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.vocabulary import Layer, TopologyForm
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.store_errors import store_errors
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import ConfigurationError, InputError, StoreError
+from penstock.plans.generate.fleet import ROWS_OF_A_PART, Spec
+from penstock.plans.generate.like.draw_like import draw_like
+from penstock.plans.generate.like.fidelity import NEEDED, fidelity
+from penstock.plans.generate.like.find_segments import GivenFleet, Ints, Segments, find_segments, given_fleet
+from penstock.plans.layers import Choices
+from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.read_topology_tables import holds_tables
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.vocabulary import Layer, TopologyForm
 
 COMPARED = 10_000
 """Drawn topologies that are planned, spread evenly over the fleet, to compare distributions."""

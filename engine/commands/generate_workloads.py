@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.bench.suites import WORKLOADS
-from engine.commands.require_lines_to_draw import require_lines_to_draw
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError
-from plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.engine.bench.suites import WORKLOADS
+from penstock.engine.commands.require_lines_to_draw import require_lines_to_draw
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 
 WORKLOADS_NAME = "workloads"
 """What `penstock generate` takes beside names of shapes."""

@@ -9,27 +9,27 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from engine.commands.plan_source import SourceKind, identify_source
-from engine.commands.say_imports import say_import
-from engine.library.import_graph import known_keys
-from engine.output.progress import Report, progress
-from engine.output.say import say_beside_output
-from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
-from plans.importing.given_graph import ImportOptions, SeveralInputs, topology_of_graph
-from plans.importing.graph_errors import graph_errors
-from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
-from plans.importing.known_forms import as_topology
-from plans.importing.read_graphs import form_of_graph, read_graphs
-from plans.printable import first_and_count
-from plans.topology.columnar.find_topology_files import find_topology_files
-from plans.topology.columnar.parse_block import Block
-from plans.topology.columnar.read_topology_files import blocks_of_files
-from plans.topology.input_errors import nothing_to_import
-from plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
-from plans.topology.parse_lines import lines_of
-from plans.topology.validate_topology import parse_topology, validate_topology
-from plans.vocabulary import Partitioner
+from penstock.engine.commands.plan_source import SourceKind, identify_source
+from penstock.engine.commands.say_imports import say_import
+from penstock.engine.library.import_graph import known_keys
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
+from penstock.plans.importing.given_graph import ImportOptions, SeveralInputs, topology_of_graph
+from penstock.plans.importing.graph_errors import graph_errors
+from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
+from penstock.plans.importing.known_forms import as_topology
+from penstock.plans.importing.read_graphs import form_of_graph, read_graphs
+from penstock.plans.printable import first_and_count
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files
+from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
+from penstock.plans.topology.input_errors import nothing_to_import
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
+from penstock.plans.topology.parse_lines import lines_of
+from penstock.plans.topology.validate_topology import parse_topology, validate_topology
+from penstock.plans.vocabulary import Partitioner
 
 _MOST_REFUSED = 20
 

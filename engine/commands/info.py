@@ -6,12 +6,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
-from engine.commands.key_values import ConfigDir, Define, given_configuration
-from engine.commands.overridden_settings import say_what_is_overridden
-from engine.commands.require_store import require_store
-from engine.output.people import print_table
-from engine.output.say import say
-from engine.output.write_lines import write_texts
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.commands.overridden_settings import say_what_is_overridden
+from penstock.engine.commands.require_store import require_store
+from penstock.engine.output.people import print_table
+from penstock.engine.output.say import say
+from penstock.engine.output.write_lines import write_texts
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
@@ -53,17 +53,17 @@ def command(
 ) -> None:
     """Run SCRIPT up to its first execute and show the plan of that job; nothing runs on Spark."""
     if api:
-        from engine.pyflink_names.supported import support_table
+        from penstock.engine.pyflink_names.supported import support_table
 
         write_texts(support_table(), None)
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.library.run_script import run_script
-    from engine.planning.plan_options import plan_options
-    from engine.runtime.job import Job
-    from plans.errors import InputError
+    from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.library.run_script import run_script
+    from penstock.engine.planning.plan_options import plan_options
+    from penstock.engine.runtime.job import Job
+    from penstock.plans.errors import InputError
 
     configuration = given_configuration(config_dir, define)
     if to is not None:
@@ -82,11 +82,11 @@ def command(
             f"{script}: it ended without executing a job", "a job is planned when it is executed"
         )
     if execution_plan:
-        from engine.datastream.execution_plan import execution_plan_json
+        from penstock.engine.datastream.execution_plan import execution_plan_json
 
         write_texts([execution_plan_json(job) for job in captured], None)
         return
-    from engine.runtime.plan_job import plan_job
+    from penstock.engine.runtime.plan_job import plan_job
 
     plans = [plan_job(job) for job in captured]
     if json:
@@ -99,8 +99,8 @@ def command(
 
 
 def _json_line(tables: dict[str, Any]) -> str:
-    from plans.columnar.frames import from_arrow
-    from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+    from penstock.plans.columnar.frames import from_arrow
+    from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 
     return str(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
 
@@ -133,10 +133,10 @@ def _show(tables: dict[str, Any]) -> None:
 
 
 def _store(to: str, jobs: list[Any]) -> None:
-    from engine.planning.plan_in_process import plan_in_process
-    from engine.runtime.job import topology_of
-    from engine.store.delta_rs_tables import DeltaRsTables
-    from engine.store.write_plan import write_plan
+    from penstock.engine.planning.plan_in_process import plan_in_process
+    from penstock.engine.runtime.job import topology_of
+    from penstock.engine.store.delta_rs_tables import DeltaRsTables
+    from penstock.engine.store.write_plan import write_plan
 
     options = jobs[0].plan_options
     planned = plan_in_process([topology_of(job) for job in jobs], choices=options.choices)

@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.configuration.find_configuration import find_configuration
-from engine.output.redaction import redact_value, remember_secrets
-from plans.errors import ConfigurationError
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.output.redaction import redact_value, remember_secrets
+from penstock.plans.errors import ConfigurationError
 
 Conf = Annotated[
     list[str] | None,
@@ -58,7 +58,7 @@ def key_values(items: Sequence[str] | None, option: str) -> dict[str, str]:
 
 def given_settings(properties_file: str | None, conf: Sequence[str] | None) -> dict[str, str]:
     """Spark settings of --properties-file, below those of --conf. Raises ConfigurationError."""
-    from engine.spark.spark_conf import read_properties_file
+    from penstock.engine.spark.spark_conf import read_properties_file
 
     settings = {} if properties_file is None else read_properties_file(properties_file)
     remember_secrets(settings)

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.describe_job import job_as_json, print_json
-from engine.jobs.job_records import JobRecord, list_jobs
-from engine.jobs.vertex_states import vertex_states
-from engine.output.people import print_table
-from engine.output.redaction import redact
-from engine.output.say import say
-from plans.errors import InputError
+from penstock.engine.commands.describe_job import job_as_json, print_json
+from penstock.engine.jobs.job_records import JobRecord, list_jobs
+from penstock.engine.jobs.vertex_states import vertex_states
+from penstock.engine.output.people import print_table
+from penstock.engine.output.redaction import redact
+from penstock.engine.output.say import say
+from penstock.plans.errors import InputError
 
 _ID = 12
 """Digits of an id that are shown; any that are unique will do."""

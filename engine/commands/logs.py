@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.job_argument import JobArgument
-from engine.jobs.job_records import JobRecord, driver_lives, find_job
-from engine.output.say import repeat
-from plans.errors import InputError
+from penstock.engine.commands.job_argument import JobArgument
+from penstock.engine.jobs.job_records import JobRecord, driver_lives, find_job
+from penstock.engine.output.say import repeat
+from penstock.plans.errors import InputError
 
 _LOOK_SECONDS = 0.2
 _CHUNK_BYTES = 1 << 16

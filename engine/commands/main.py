@@ -7,10 +7,10 @@ import sys
 import traceback
 import warnings
 
-from engine.machine.end_processes import adopt_orphans, end_children
-from engine.machine.named_output import NOBODY_READS, name_standard_output, nobody_reads
-from engine.machine.standard_files import open_missing_standard_files
-from engine.machine.stop_on_signals import (
+from penstock.engine.machine.end_processes import adopt_orphans, end_children
+from penstock.engine.machine.named_output import NOBODY_READS, name_standard_output, nobody_reads
+from penstock.engine.machine.standard_files import open_missing_standard_files
+from penstock.engine.machine.stop_on_signals import (
     end_at_once_on_signals,
     stopped_by,
     unwinding_on_signals,
@@ -29,65 +29,65 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from engine.commands.explain_error import explain_error, explain_stop
-from engine.commands.given_options import ARGUMENTS
-from engine.commands.skip_typers_checks import PlainCommand, skip_typers_checks
-from engine.machine.require_address_space import require_address_space
-from engine.output.mask_arguments import mask_arguments
-from engine.output.redaction import redact, remember_secret_arguments
-from engine.output.say import complain, say
-from plans.printable import printable_lines
+from penstock.engine.commands.explain_error import explain_error, explain_stop
+from penstock.engine.commands.given_options import ARGUMENTS
+from penstock.engine.commands.skip_typers_checks import PlainCommand, skip_typers_checks
+from penstock.engine.machine.require_address_space import require_address_space
+from penstock.engine.output.mask_arguments import mask_arguments
+from penstock.engine.output.redaction import redact, remember_secret_arguments
+from penstock.engine.output.say import complain, say
+from penstock.plans.printable import printable_lines
 
 COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Plan": (
-        ("plan", "engine.commands.plan", "Plan topology files into a store."),
-        ("capture", "engine.commands.capture", "Turn jobs of real programs into topologies."),
-        ("import", "engine.commands.import_files", "Turn graphs of other tools into topologies."),
-        ("generate", "engine.commands.generate", "Make synthetic topologies."),
-        ("examples", "engine.commands.examples", "List and copy the bundled examples."),
+        ("plan", "penstock.engine.commands.plan", "Plan topology files into a store."),
+        ("capture", "penstock.engine.commands.capture", "Turn jobs of real programs into topologies."),
+        ("import", "penstock.engine.commands.import_files", "Turn graphs of other tools into topologies."),
+        ("generate", "penstock.engine.commands.generate", "Make synthetic topologies."),
+        ("examples", "penstock.engine.commands.examples", "List and copy the bundled examples."),
     ),
     "Look at plans": (
-        ("show", "engine.commands.show", "Show the plans of a store."),
-        ("draw", "engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
-        ("explain", "engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
-        ("diff", "engine.commands.diff", "Compare plans, and say whether savepoints restore."),
-        ("size", "engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
+        ("show", "penstock.engine.commands.show", "Show the plans of a store."),
+        ("draw", "penstock.engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
+        ("explain", "penstock.engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
+        ("diff", "penstock.engine.commands.diff", "Compare plans, and say whether savepoints restore."),
+        ("size", "penstock.engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
         (
             "metrics",
-            "engine.commands.metrics",
+            "penstock.engine.commands.metrics",
             "Show what plans need, and the rates that they sustain.",
         ),
-        ("rejected", "engine.commands.rejected", "List the topologies that were refused, and why."),
-        ("edges", "engine.commands.edges", "Write the execution edges of a topology, one by one."),
-        ("sql", "engine.commands.sql", "Ask a store by SQL."),
-        ("export", "engine.commands.export", "Write plans as JSON lines."),
+        ("rejected", "penstock.engine.commands.rejected", "List the topologies that were refused, and why."),
+        ("edges", "penstock.engine.commands.edges", "Write the execution edges of a topology, one by one."),
+        ("sql", "penstock.engine.commands.sql", "Ask a store by SQL."),
+        ("export", "penstock.engine.commands.export", "Write plans as JSON lines."),
     ),
     "Run jobs": (
-        ("run", "engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
-        ("info", "engine.commands.info", "Show what a script would run, without running it."),
-        ("list", "engine.commands.list", "List jobs that run, and the latest that have ended."),
-        ("status", "engine.commands.status", "Show a job, by vertex."),
-        ("logs", "engine.commands.logs", "Print what the driver of a detached job writes."),
-        ("wait", "engine.commands.wait", "Wait until a job has ended."),
-        ("cancel", "engine.commands.cancel", "Cancel a job."),
-        ("session", "engine.commands.session", "Start, list and stop sessions that jobs share."),
-        ("ui", "engine.commands.ui", "Show jobs and runs in a browser, live."),
-        ("runs", "engine.commands.runs", "List the runs that a store records."),
+        ("run", "penstock.engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
+        ("info", "penstock.engine.commands.info", "Show what a script would run, without running it."),
+        ("list", "penstock.engine.commands.list", "List jobs that run, and the latest that have ended."),
+        ("status", "penstock.engine.commands.status", "Show a job, by vertex."),
+        ("logs", "penstock.engine.commands.logs", "Print what the driver of a detached job writes."),
+        ("wait", "penstock.engine.commands.wait", "Wait until a job has ended."),
+        ("cancel", "penstock.engine.commands.cancel", "Cancel a job."),
+        ("session", "penstock.engine.commands.session", "Start, list and stop sessions that jobs share."),
+        ("ui", "penstock.engine.commands.ui", "Show jobs and runs in a browser, live."),
+        ("runs", "penstock.engine.commands.runs", "List the runs that a store records."),
     ),
     "Measure planners": (
-        ("bench", "engine.commands.bench", "Measure planners, and compare their plans."),
-        ("sweep", "engine.commands.sweep", "Measure a grid of topologies, options and planners."),
+        ("bench", "penstock.engine.commands.bench", "Measure planners, and compare their plans."),
+        ("sweep", "penstock.engine.commands.sweep", "Measure a grid of topologies, options and planners."),
     ),
     "Keep in order": (
-        ("verify", "engine.commands.verify", "Check that a store holds what was written to it."),
-        ("recover", "engine.commands.recover", "Finish or undo what killed runs left behind."),
-        ("clean", "engine.commands.clean", "Remove what jobs have kept to be resumed."),
+        ("verify", "penstock.engine.commands.verify", "Check that a store holds what was written to it."),
+        ("recover", "penstock.engine.commands.recover", "Finish or undo what killed runs left behind."),
+        ("clean", "penstock.engine.commands.clean", "Remove what jobs have kept to be resumed."),
         (
             "config",
-            "engine.commands.config",
+            "penstock.engine.commands.config",
             "List options, their values, and where these come from.",
         ),
-        ("doctor", "engine.commands.doctor", "Check the installation."),
+        ("doctor", "penstock.engine.commands.doctor", "Check the installation."),
     ),
 }
 """Heading of the help to its commands: name, module, what it does."""
@@ -212,8 +212,8 @@ def main() -> None:
     finally:
         if stopped_by() is not None:
             end_children()
-        elif not had_jvm and "engine.spark.start_jvm" in sys.modules:
-            sys.modules["engine.spark.start_jvm"].end_jvm()
+        elif not had_jvm and "penstock.engine.spark.start_jvm" in sys.modules:
+            sys.modules["penstock.engine.spark.start_jvm"].end_jvm()
 
 
 def _has_jvm() -> bool:

@@ -7,21 +7,21 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_plan import PlansToRead, called, reads_plan
-from engine.configuration.recorded_cluster import recorded_cluster
-from engine.output.people import print_table
-from engine.output.progress import progress
-from engine.output.say import say, say_beside_output
-from engine.planning.chosen_costs import chosen_costs, require_costs
-from engine.store.is_local import is_local
-from engine.store.open_plan import StoredPlan
-from plans.columnar.frames import from_arrow
-from plans.errors import StoreError
-from plans.metrics.operator_costs import read_costs
-from plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.topology_id import topology_id
+from penstock.engine.commands.chosen_plan import chosen_plan
+from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.output.people import print_table
+from penstock.engine.output.progress import progress
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import StoreError
+from penstock.plans.metrics.operator_costs import read_costs
+from penstock.plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.topology_id import topology_id
 
 
 @reads_plan()
@@ -102,11 +102,11 @@ def _measure_on_spark(
     """The rows of topologies; those of vertices and edges only of a `topology` that is named."""
     from pyspark.sql import functions as F
 
-    from engine.planning.metrics_on_spark import metrics_on_spark
-    from engine.spark.session import get_session
-    from engine.store.read_plan import read_plan
-    from engine.store.spark_tables import SparkTables
-    from plans.joins.spark_schemas import free
+    from penstock.engine.planning.metrics_on_spark import metrics_on_spark
+    from penstock.engine.spark.session import get_session
+    from penstock.engine.store.read_plan import read_plan
+    from penstock.engine.store.spark_tables import SparkTables
+    from penstock.plans.joins.spark_schemas import free
 
     require_costs(costs)
     with progress(2) as report:

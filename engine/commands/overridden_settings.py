@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.output.pieces import Styled
-from engine.output.redaction import redact_value
-from engine.output.say import say_beside_output
-from plans.vocabulary import SlotSharingStrategy
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.redaction import redact_value
+from penstock.engine.output.say import say_beside_output
+from penstock.plans.vocabulary import SlotSharingStrategy
 
 _NO_SETTINGS: Mapping[str, str] = {}
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.commands.key_values import (
+from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
     Define,
@@ -13,29 +13,29 @@ from engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
-from engine.commands.overridden_settings import say_what_is_overridden
-from engine.commands.require_store import require_store
-from engine.commands.say_imports import say_imports
-from engine.commands.sources_as_files import sources_as_files
-from engine.output.pieces import Styled
-from engine.output.progress import progress
-from engine.output.say import say, say_beside_output
-from engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
-from engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_by_columns
-from engine.planning.plan_options import (
+from penstock.engine.commands.overridden_settings import say_what_is_overridden
+from penstock.engine.commands.require_store import require_store
+from penstock.engine.commands.say_imports import say_imports
+from penstock.engine.commands.sources_as_files import sources_as_files
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.progress import progress
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
+from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_by_columns
+from penstock.engine.planning.plan_options import (
     DEFAULT_PROCESS_SIZE,
     DEFAULT_SLOT_SHARING,
     DEFAULT_SLOTS,
     plan_options,
 )
-from plans.columnar.plan_columnar import stages as columnar_stages
-from plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
-from plans.topology.columnar.find_topology_files import is_pipe
-from plans.topology.flink_values import parse_memory_size
-from plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.plans.columnar.plan_columnar import stages as columnar_stages
+from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
+from penstock.plans.topology.columnar.find_topology_files import is_pipe
+from penstock.plans.topology.flink_values import parse_memory_size
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
-    from engine.planning.custom_planners import CustomPlanners
+    from penstock.engine.planning.custom_planners import CustomPlanners
 
 
 class NetworkProfile(StrEnum):
@@ -50,7 +50,7 @@ def _planner(word: str) -> str:
     try:
         return Planner(word)
     except ValueError:
-        from engine.planning.find_custom_planners import names_custom_planner
+        from penstock.engine.planning.find_custom_planners import names_custom_planner
 
         if names_custom_planner(word):
             return word
@@ -222,8 +222,8 @@ def command(
                 raise
             chosen = on_spark_instead(asked, error)
     if stored is None:
-        from engine.commands.plan_on_cluster_or_session import plan_on_cluster_or_session
-        from plans.joins.passes import stages
+        from penstock.engine.commands.plan_on_cluster_or_session import plan_on_cluster_or_session
+        from penstock.plans.joins.passes import stages
 
         with progress(stages(until) + 4) as report:
             work = WorkOnSpark(
@@ -253,7 +253,7 @@ def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "Custo
         if costs is not None:
             raise ConfigurationError(f"--costs {costs}: --planner {planner} reads no costs")
         return None
-    from engine.planning.custom_planners import named_custom_planners
+    from penstock.engine.planning.custom_planners import named_custom_planners
 
     return named_custom_planners(planner, costs, time_limit)
 

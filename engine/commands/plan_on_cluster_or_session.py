@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from engine.clusters.session_plans import ask_for_plan
-from engine.commands.chosen_cluster import chosen_cluster
-from engine.output.progress import Report
-from engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
-from plans.errors import ConfigurationError
-from plans.topology.columnar.find_topology_files import is_pipe
+from penstock.engine.clusters.session_plans import ask_for_plan
+from penstock.engine.commands.chosen_cluster import chosen_cluster
+from penstock.engine.output.progress import Report
+from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.columnar.find_topology_files import is_pipe
 
 
 def plan_on_cluster_or_session(
@@ -19,8 +19,8 @@ def plan_on_cluster_or_session(
     """
     cluster = chosen_cluster(master, session, work.conf, verbose=False)
     if cluster.session is None:
-        from engine.planning.planning_settings import settings_for_planner
-        from engine.spark.session import get_session
+        from penstock.engine.planning.planning_settings import settings_for_planner
+        from penstock.engine.spark.session import get_session
 
         of_jvm = settings_for_planner(work.choice.planner)
         return plan_into_store_on_spark(

@@ -5,16 +5,16 @@ from enum import StrEnum
 from glob import has_magic
 from typing import NamedTuple
 
-from engine.store.is_local import is_local, local_folder
-from engine.store.local_store_and_version import AT_VERSION
-from engine.store.manifest import MANIFEST
-from plans.errors import ConfigurationError, InputError
-from plans.importing.read_graphs import form_of_graph
-from plans.tables import TABLES
-from plans.topology.columnar.find_topology_files import find_topology_files, is_pipe, local_path
-from plans.topology.columnar.read_topology_tables import holds_tables
-from plans.topology.texts_of_file import texts_of_file
-from plans.topology.unpacked_texts import CODECS
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.local_store_and_version import AT_VERSION
+from penstock.engine.store.manifest import MANIFEST
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.importing.read_graphs import form_of_graph
+from penstock.plans.tables import TABLES
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe, local_path
+from penstock.plans.topology.columnar.read_topology_tables import holds_tables
+from penstock.plans.topology.texts_of_file import texts_of_file
+from penstock.plans.topology.unpacked_texts import CODECS
 
 _LOOKED_AT_BYTES = 1 << 16
 
@@ -108,7 +108,7 @@ def _kind_by_name(path: str) -> SourceKind | None:
 def _kind_of_folder(path: str, place: str) -> SourceKind:
     if os.path.isdir(os.path.join(place, MANIFEST)):
         return SourceKind.STORE
-    from engine.sql.open_results import tables_of_results
+    from penstock.engine.sql.open_results import tables_of_results
 
     if tables_of_results(path):
         return SourceKind.RESULTS

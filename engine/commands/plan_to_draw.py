@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from engine.commands.key_values import given_configuration
-from engine.commands.plan_source import HOLDS_PLANS, SourceKind, require_kind
-from engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
-from engine.planning.plan_in_process import plan_frames, read_in_process
-from engine.planning.plan_options import PlanOptions
-from engine.store.open_plan import BY_NAME, open_plan
-from plans.errors import ConfigurationError, InputError
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.commands.key_values import given_configuration
+from penstock.engine.commands.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
+from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
+from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.store.open_plan import BY_NAME, open_plan
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.tables.column_types import TOPOLOGY
 
 if TYPE_CHECKING:
-    from engine.runtime.job import Job
+    from penstock.engine.runtime.job import Job
 
 
 def plan_of_source(
@@ -35,11 +35,11 @@ def plan_of_source(
         raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
     given = require_kind(source, version, *HOLDS_PLANS)
     if given.kind is SourceKind.STORE:
-        from engine.store.store_errors import store_errors
+        from penstock.engine.store.store_errors import store_errors
 
         with store_errors(given.path, "reading"):
             return plan_of_store(given.path, topology, given.version)
-    from engine.planning.plan_options import plan_options
+    from penstock.engine.planning.plan_options import plan_options
 
     configuration = given_configuration(config_dir, define)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
@@ -85,7 +85,7 @@ def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> Drawn
 
 def plan_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> DrawnPlan:
     """The job that a script would run first; see job_of_script."""
-    from engine.runtime.plan_job import plan_job
+    from penstock.engine.runtime.plan_job import plan_job
 
     return plan_of_tables(plan_job(job_of_script(script, arguments, options, scripts)), None, script)
 
@@ -103,8 +103,8 @@ def jobs_of_script(
     `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
     executes nothing, ScriptError where it raises.
     """
-    from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.library.run_script import run_script
+    from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.library.run_script import run_script
 
     captured: list[Job] = []
     settings = EnvironmentSettings(config=scripts, captured=captured, plan_options=options)  # type: ignore[arg-type]

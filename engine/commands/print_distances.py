@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rich.table import Column
 
-from engine.output.people import print_table_beside_output
-from engine.output.say import say_beside_output
-from plans.generate.like.fidelity import CLOSE, Distance
+from penstock.engine.output.people import print_table_beside_output
+from penstock.engine.output.say import say_beside_output
+from penstock.plans.generate.like.fidelity import CLOSE, Distance
 
 
 def print_distances(distances: Sequence[Distance]) -> None:

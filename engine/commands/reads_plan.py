@@ -9,11 +9,11 @@ from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 import orjson
 import typer
 
-from engine.commands.key_values import given_configuration
-from engine.commands.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
-from engine.commits.temporary_folders import short_lived_folder
-from engine.output.say import say_beside_output
-from engine.store.store_errors import store_errors
+from penstock.engine.commands.key_values import given_configuration
+from penstock.engine.commands.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.store.store_errors import store_errors
 
 PlansToRead = Annotated[
     str,
@@ -94,12 +94,12 @@ def as_store(
     if source.kind in (SourceKind.STORE, SourceKind.RESULTS):
         yield ReadStore(source.path, source.version)
         return
-    from engine.output.progress import progress
-    from engine.planning.choose_planner import Planner, choose_planner
-    from engine.planning.plan_into_store import plan_into_store_by_columns
-    from engine.planning.plan_options import plan_options
-    from plans.columnar.plan_columnar import stages
-    from plans.topology.line_too_long import MAX_LINE_BYTES
+    from penstock.engine.output.progress import progress
+    from penstock.engine.planning.choose_planner import Planner, choose_planner
+    from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
+    from penstock.engine.planning.plan_options import plan_options
+    from penstock.plans.columnar.plan_columnar import stages
+    from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 
     configuration = given_configuration(config_dir, define)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
@@ -126,8 +126,8 @@ def as_store(
 
 def topologies_of_script(script: str, folder: Path, options: Any, scripts: object) -> Path:
     """A file of topology lines, one for each job that the script executes; nothing runs."""
-    from engine.commands.plan_to_draw import jobs_of_script
-    from engine.runtime.job import topology_of
+    from penstock.engine.commands.plan_to_draw import jobs_of_script
+    from penstock.engine.runtime.job import topology_of
 
     lines = [orjson.dumps(topology_of(job)) for job in jobs_of_script(script, [], options, scripts)]
     file = folder / f"{Path(script).stem}.jsonl"

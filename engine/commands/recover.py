@@ -10,16 +10,16 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commits.commit_run import reason
-from engine.commits.errors import CommitError
-from engine.commits.find_leftovers import Found, delete_leftover, find_leftovers
-from engine.commits.journal import Run, forget, records, state_folder
-from engine.commits.run_owner import describe_owner
-from engine.commits.settle_run import publish_rest, remove_staged, state_of, undo
-from engine.commits.temporary_folders import left_temporary_folders
-from engine.output.people import print_table
-from engine.output.say import complain, say
-from plans.errors import InputError
+from penstock.engine.commits.commit_run import reason
+from penstock.engine.commits.errors import CommitError
+from penstock.engine.commits.find_leftovers import Found, delete_leftover, find_leftovers
+from penstock.engine.commits.journal import Run, forget, records, state_folder
+from penstock.engine.commits.run_owner import describe_owner
+from penstock.engine.commits.settle_run import publish_rest, remove_staged, state_of, undo
+from penstock.engine.commits.temporary_folders import left_temporary_folders
+from penstock.engine.output.people import print_table
+from penstock.engine.output.say import complain, say
+from penstock.plans.errors import InputError
 
 
 def command(

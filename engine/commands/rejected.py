@@ -6,12 +6,12 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.reads_plan import PlansToRead, reads_plan
-from engine.output.people import print_table
-from engine.output.say import say
-from engine.output.write_lines import write_texts
-from engine.store.open_plan import open_plan
-from plans.plan_json.columnar.json_text import json_lists, json_object, values
+from penstock.engine.commands.reads_plan import PlansToRead, reads_plan
+from penstock.engine.output.people import print_table
+from penstock.engine.output.say import say
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.store.open_plan import open_plan
+from penstock.plans.plan_json.columnar.json_text import json_lists, json_object, values
 
 _ERROR = ("error", "location", "found", "allowed", "hint")
 

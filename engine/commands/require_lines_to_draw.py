@@ -1,6 +1,6 @@
 """Whether --out takes topologies as lines."""
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 LINES = (".jsonl", ".jsonl.gz")
 """How names of files of topology lines end."""

@@ -1,11 +1,11 @@
 """The store that a command writes to, looked at before the work starts."""
 
-from engine.output.say import say_beside_output
+from penstock.engine.output.say import say_beside_output
 
 
 def require_store(store: str) -> None:
     """As engine.store.require_target; says what was repaired."""
-    from engine.store.require_target import require_target
+    from penstock.engine.store.require_target import require_target
 
     for repaired in require_target(store):
         say_beside_output(repaired)

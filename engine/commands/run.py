@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.given_options import given_options
-from engine.commands.key_values import (
+from penstock.engine.commands.given_options import given_options
+from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
     Define,
@@ -19,10 +19,10 @@ from engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
-from engine.commands.overridden_settings import say_what_is_overridden
-from engine.commands.require_store import require_store
-from engine.output.people import print_table_beside_output
-from engine.output.say import say_beside_output
+from penstock.engine.commands.overridden_settings import say_what_is_overridden
+from penstock.engine.commands.require_store import require_store
+from penstock.engine.output.people import print_table_beside_output
+from penstock.engine.output.say import say_beside_output
 
 DEPLOY_MODE = "spark.submit.deployMode"
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
@@ -134,7 +134,7 @@ def command(
     In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
     standard output, progress and a summary of each run to standard error.
     """
-    from engine.commands.chosen_cluster import (
+    from penstock.engine.commands.chosen_cluster import (
         begin_on_cluster,
         chosen_cluster,
         default_parallelism,
@@ -145,7 +145,7 @@ def command(
     if script is None:
         if resume is None:
             raise typer.BadParameter("Missing argument 'SCRIPT'.")
-        from engine.commands.resume_run import run_again
+        from penstock.engine.commands.resume_run import run_again
 
         run_again(context, resume, checkpoint_dir)
         return
@@ -160,34 +160,34 @@ def command(
     if deploy_mode is not None:
         spark[DEPLOY_MODE] = deploy_mode.value
     if spark.get(DEPLOY_MODE, DeployMode.CLIENT) == DeployMode.CLUSTER:
-        from engine.commands.run_in_cluster import run_in_cluster
+        from penstock.engine.commands.run_in_cluster import run_in_cluster
 
         cluster = chosen_cluster(master, session, spark, verbose=verbose)
         run_in_cluster(context, script, arguments or [], configuration, cluster, spark)
         return
     if detached:
-        from engine.commands.run_detached import run_detached
+        from penstock.engine.commands.run_detached import run_detached
 
         run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
-    from engine.jobs.detached_driver import as_detached_driver
+    from penstock.engine.jobs.detached_driver import as_detached_driver
 
     detached_driver = as_detached_driver()  # before Spark begins, which looks at the environment
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
 
-    from engine.commands.resume_run import script_recovery
-    from engine.commits.acknowledge_runs import runs_acknowledged_at_end
-    from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.jobs.submitted_script import submitted_script
-    from engine.library.run_script import run_script
-    from engine.library.script_options import with_python_files
-    from engine.planning.plan_options import plan_options
-    from engine.runtime.collect_records import collects_closed_at_end
-    from engine.runtime.list_jobs_of_script import list_jobs_of_script
-    from engine.runtime.recover_jobs import use_recovery
-    from engine.runtime.start_job import jobs_end_with_script
+    from penstock.engine.commands.resume_run import script_recovery
+    from penstock.engine.commits.acknowledge_runs import runs_acknowledged_at_end
+    from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.jobs.submitted_script import submitted_script
+    from penstock.engine.library.run_script import run_script
+    from penstock.engine.library.script_options import with_python_files
+    from penstock.engine.planning.plan_options import plan_options
+    from penstock.engine.runtime.collect_records import collects_closed_at_end
+    from penstock.engine.runtime.list_jobs_of_script import list_jobs_of_script
+    from penstock.engine.runtime.recover_jobs import use_recovery
+    from penstock.engine.runtime.start_job import jobs_end_with_script
 
     settings = EnvironmentSettings(
         parallelism=default_parallelism(parallelism, configuration, cluster),
@@ -211,9 +211,9 @@ def command(
 @contextmanager
 def _told_of_runs(to: str | None) -> Iterator[None]:
     """Each run that ends inside the block is summed up on a terminal, and recorded in the store `to`."""
-    from engine.runtime.job_result import JobResult
-    from engine.runtime.record_run import write_run
-    from engine.runtime.run_control import run_listeners
+    from penstock.engine.runtime.job_result import JobResult
+    from penstock.engine.runtime.record_run import write_run
+    from penstock.engine.runtime.run_control import run_listeners
 
     def ended(result: JobResult) -> None:
         if sys.stderr.isatty():
@@ -230,7 +230,7 @@ def _told_of_runs(to: str | None) -> Iterator[None]:
 
 
 def _show(result: object) -> None:
-    from engine.runtime.job_result import JobResult, summaries
+    from penstock.engine.runtime.job_result import JobResult, summaries
 
     assert isinstance(result, JobResult)
     counts = ("subtasks", "records in", "records out", "attempts")

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import typer
 
-from engine.jobs.detached_driver import start_driver
-from engine.output.say import complain, say
-from plans.errors import InputError
+from penstock.engine.jobs.detached_driver import start_driver
+from penstock.engine.output.say import complain, say
+from penstock.plans.errors import InputError
 
 
 def run_detached(options: Sequence[str], script: str, arguments: Sequence[str]) -> None:

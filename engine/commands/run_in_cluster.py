@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
-from engine.cluster_mode.cluster_submission import ClusterScript
-from engine.cluster_mode.require_cluster_mode import require_cluster_mode
-from engine.cluster_mode.submit_to_cluster import submit_to_cluster
-from engine.clusters.cluster_kinds import Cluster
-from engine.commands.given_options import given_options
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.output.say import say
+from penstock.engine.cluster_mode.cluster_submission import ClusterScript
+from penstock.engine.cluster_mode.require_cluster_mode import require_cluster_mode
+from penstock.engine.cluster_mode.submit_to_cluster import submit_to_cluster
+from penstock.engine.clusters.cluster_kinds import Cluster
+from penstock.engine.commands.given_options import given_options
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.output.say import say
 
 _OF_THE_CLIENT = (
     "master",

@@ -6,13 +6,13 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.reads_plan import reads_store
-from engine.output.people import print_table
-from engine.output.redaction import redact
-from engine.output.say import say
-from engine.store.open_plan import open_plan
-from engine.store.plan_versions import list_versions
-from engine.store.tables_of import tables_of
+from penstock.engine.commands.reads_plan import reads_store
+from penstock.engine.output.people import print_table
+from penstock.engine.output.redaction import redact
+from penstock.engine.output.say import say
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.tables_of import tables_of
 
 
 @reads_store

@@ -5,10 +5,10 @@ from textwrap import wrap
 
 import polars as pl
 
-from engine.output.say import say_beside_output
-from engine.store.is_local import is_local
-from engine.store.open_plan import open_plan
-from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.open_plan import open_plan
+from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
 
 _MOST = 20
 _WIDTH = 80

@@ -6,8 +6,14 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.clusters.session_folder import DEFAULT_NAME, Session, latest_session, list_sessions, live_session
-from engine.commands.key_values import (
+from penstock.engine.clusters.session_folder import (
+    DEFAULT_NAME,
+    Session,
+    latest_session,
+    list_sessions,
+    live_session,
+)
+from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
     Define,
@@ -15,10 +21,10 @@ from engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
-from engine.commands.skip_typers_checks import PlainCommand
-from engine.output.people import print_table
-from engine.output.say import say, say_beside_output
-from plans.errors import ConfigurationError
+from penstock.engine.commands.skip_typers_checks import PlainCommand
+from penstock.engine.output.people import print_table
+from penstock.engine.output.say import say, say_beside_output
+from penstock.plans.errors import ConfigurationError
 
 command = typer.Typer(
     add_completion=False,
@@ -49,9 +55,9 @@ def start(
     properties_file: PropertiesFile = None,
 ) -> None:
     """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
-    from engine.clusters.session_request import session_request
-    from engine.clusters.start_session import start_session
-    from engine.library.warm_session import warm_session
+    from penstock.engine.clusters.session_request import session_request
+    from penstock.engine.clusters.start_session import start_session
+    from penstock.engine.library.warm_session import warm_session
 
     configuration = given_configuration(config_dir, define)
     cluster = configuration.cluster
@@ -97,8 +103,8 @@ def stop(
     ] = None,
 ) -> None:
     """Stop a session, and what runs in it."""
-    from engine.clusters.session_folder import find_session
-    from engine.clusters.stop_session import stop_session
+    from penstock.engine.clusters.session_folder import find_session
+    from penstock.engine.clusters.stop_session import stop_session
 
     session = latest_session() if name is None else find_session(name)
     if session is None:

@@ -4,12 +4,12 @@ from typing import Annotated
 
 import typer
 
-from engine.commands.chosen_plan import chosen_plan
-from engine.commands.reads_plan import PlansToRead, called, reads_plan
-from engine.commands.show_fleet import show_fleet
-from engine.commands.show_in_json import show_in_json
-from engine.commands.show_topology import show_topology
-from engine.output.write_lines import write_texts
+from penstock.engine.commands.chosen_plan import chosen_plan
+from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.commands.show_fleet import show_fleet
+from penstock.engine.commands.show_in_json import show_in_json
+from penstock.engine.commands.show_topology import show_topology
+from penstock.engine.output.write_lines import write_texts
 
 
 @reads_plan()

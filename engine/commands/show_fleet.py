@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import polars as pl
 from rich.table import Column
 
-from engine.commands.show_resources import has_resources, show_fleet_resources
-from engine.output.people import print_table
-from engine.output.pieces import Styled
-from engine.output.say import say
-from engine.store.open_plan import StoredPlan
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.commands.show_resources import has_resources, show_fleet_resources
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.say import say
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 CHAIN_LENGTHS = ((1, 1), (2, 2), (3, 3), (4, 7), (8, 15), (16, 63), (64, None))
 MOST = 10

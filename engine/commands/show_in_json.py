@@ -4,10 +4,10 @@ from typing import Any
 
 import polars as pl
 
-from engine.commands.show_fleet import COUNTED
-from engine.store.open_plan import StoredPlan
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.commands.show_fleet import COUNTED
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _VERTEX = (
     *("vertex", "vertex_id", "name", "parallelism", "max_parallelism", "invokable", "slot_sharing_group"),

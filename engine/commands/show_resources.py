@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from rich.table import Column
 
-from engine.configuration.recorded_cluster import recorded_cluster
-from engine.output.people import print_table
-from engine.output.pieces import Styled
-from engine.output.say import say
-from engine.store.open_plan import StoredPlan
-from plans.columnar.frames import join_topology
-from plans.resources.columnar.count_network_buffers import (
+from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.say import say
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.resources.columnar.count_network_buffers import (
     FIGURES,
     slot_network_buffers,
     task_network_buffers,
 )
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
 
 MOST = 5
 """Lines of a table that ranks."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from engine.commands.show_resources import has_resources, show_topology_resources
-from engine.output.pieces import Piece, Styled
-from engine.output.say import say
-from engine.store.open_plan import StoredPlan
+from penstock.engine.commands.show_resources import has_resources, show_topology_resources
+from penstock.engine.output.pieces import Piece, Styled
+from penstock.engine.output.say import say
+from penstock.engine.store.open_plan import StoredPlan
 
 Row = Mapping[str, Any]
 

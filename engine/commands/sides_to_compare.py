@@ -9,31 +9,31 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from engine.commands.key_values import given_configuration
-from engine.commands.plan_source import (
+from penstock.engine.commands.key_values import given_configuration
+from penstock.engine.commands.plan_source import (
     HOLDS_PLANS,
     PlanSource,
     SourceKind,
     identify_source,
     require_kind,
 )
-from engine.commands.plan_to_draw import job_of_script
-from engine.diff.lines_in_both import lines_in_both, parts_without
-from engine.diff.side import Side
-from engine.diff.side_of_store import side_of_store
-from engine.diff.side_of_topologies import side_of_topologies
-from engine.output.progress import Report
-from engine.planning.plan_in_process import parts_in_process, read_in_process
-from engine.planning.plan_options import PlanOptions, plan_options
-from engine.store.open_plan import open_plan
-from engine.store.plan_versions import complete, read_listed
-from engine.store.store_errors import store_errors
-from engine.store.tables_of import tables_of
-from plans.errors import ConfigurationError, StoreError
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.find_topology_files import find_topology_files
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.engine.commands.plan_to_draw import job_of_script
+from penstock.engine.diff.lines_in_both import lines_in_both, parts_without
+from penstock.engine.diff.side import Side
+from penstock.engine.diff.side_of_store import side_of_store
+from penstock.engine.diff.side_of_topologies import side_of_topologies
+from penstock.engine.output.progress import Report
+from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
+from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_versions import complete, read_listed
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.tables_of import tables_of
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 
 _KEPT = ("penstock", "pyflink")
 
@@ -136,7 +136,7 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
     the same names.
     """
-    from engine.runtime.job import topology_of
+    from penstock.engine.runtime.job import topology_of
 
     before = set(sys.modules)
     with redirect_stdout(sys.stderr):

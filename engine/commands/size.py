@@ -8,24 +8,24 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from engine.commands.chosen_plan import chosen_plan
-from engine.commands.key_values import ConfigDir, Define, given_configuration
-from engine.commands.overridden_settings import say_what_is_overridden
-from engine.commands.reads_plan import PlansToRead, called, reads_plan
-from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
-from engine.configuration.recorded_cluster import recorded_cluster
-from engine.output.people import print_table
-from engine.output.pieces import Piece, Styled
-from engine.output.say import say
-from engine.output.write_lines import write_texts
-from engine.planning.plan_options import configured_task_manager, plan_options
-from engine.store.manifest import PlanVersion
-from engine.store.open_plan import StoredPlan, open_plan
-from plans.errors import ConfigurationError, StoreError
-from plans.resources.place_jobs import MODES, place_jobs, require_task_managers
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.flink_values import parse_memory_size
+from penstock.engine.commands.chosen_plan import chosen_plan
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.commands.overridden_settings import say_what_is_overridden
+from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
+from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Piece, Styled
+from penstock.engine.output.say import say
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.planning.plan_options import configured_task_manager, plan_options
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.open_plan import StoredPlan, open_plan
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.resources.place_jobs import MODES, place_jobs, require_task_managers
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.flink_values import parse_memory_size
 
 MOST = 10
 """Lines of a table that lists jobs."""

@@ -9,24 +9,24 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Column
 
-from engine.commands.plan_source import SourceKind
-from engine.commands.reads_plan import PlansToRead, reads_plan
-from engine.output.people import is_terminal, print_rows, print_table
-from engine.output.progress import progress
-from engine.output.say import say
-from engine.output.write_csv import write_csv
-from engine.output.write_lines import write_texts
-from engine.output.write_parquet import write_parquet
-from engine.sql.open_results import columns_of_results, open_results, tables_of_results
-from engine.sql.open_views import open_views
-from engine.sql.require_duckdb import require_duckdb
-from engine.sql.run_query import Rows, require_one_select, run_query
-from engine.store.plan_versions import find_version
-from engine.store.tables_of import tables_of
-from plans.errors import ConfigurationError
-from plans.tables import TABLES
-from plans.tables.column_types import COMMENT, type_name
-from plans.tables.view_columns import view_columns
+from penstock.engine.commands.plan_source import SourceKind
+from penstock.engine.commands.reads_plan import PlansToRead, reads_plan
+from penstock.engine.output.people import is_terminal, print_rows, print_table
+from penstock.engine.output.progress import progress
+from penstock.engine.output.say import say
+from penstock.engine.output.write_csv import write_csv
+from penstock.engine.output.write_lines import write_texts
+from penstock.engine.output.write_parquet import write_parquet
+from penstock.engine.sql.open_results import columns_of_results, open_results, tables_of_results
+from penstock.engine.sql.open_views import open_views
+from penstock.engine.sql.require_duckdb import require_duckdb
+from penstock.engine.sql.run_query import Rows, require_one_select, run_query
+from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.tables_of import tables_of
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import COMMENT, type_name
+from penstock.plans.tables.view_columns import view_columns
 
 FORMATS = ("table", "csv", "json", "parquet")
 

@@ -6,13 +6,13 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.describe_job import job_as_json, print_json
-from engine.commands.job_argument import JobArgument
-from engine.jobs.job_records import JobRecord, find_job
-from engine.jobs.vertex_states import VertexState, vertex_states
-from engine.output.people import print_table
-from engine.output.redaction import redact
-from engine.output.say import say
+from penstock.engine.commands.describe_job import job_as_json, print_json
+from penstock.engine.commands.job_argument import JobArgument
+from penstock.engine.jobs.job_records import JobRecord, find_job
+from penstock.engine.jobs.vertex_states import VertexState, vertex_states
+from penstock.engine.output.people import print_table
+from penstock.engine.output.redaction import redact
+from penstock.engine.output.say import say
 
 
 def command(

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.key_values import ConfigDir, Define, key_values
-from engine.configuration.find_configuration import configuration_directory, find_configuration
-from engine.output.people import print_table
-from engine.output.pieces import Styled
-from engine.output.progress import progress
-from engine.output.say import say, say_beside_output
-from engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
+from penstock.engine.commands.key_values import ConfigDir, Define, key_values
+from penstock.engine.configuration.find_configuration import configuration_directory, find_configuration
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.progress import progress
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 
 SHOWN_FAILURES = 10
 
 if TYPE_CHECKING:
-    from engine.sweep.grid import Cell
-    from engine.sweep.run_sweep import Swept
+    from penstock.engine.sweep.grid import Cell
+    from penstock.engine.sweep.run_sweep import Swept
 
 
 def command(
@@ -60,10 +60,10 @@ def command(
     penstock sweep grid.yaml --out sweep
     penstock sql sweep "select topologies, planner, slots from results"
     """
-    from engine.sweep.grid import cells_of
-    from engine.sweep.measure_cell import CellRequest
-    from engine.sweep.read_sweep_spec import read_sweep_spec
-    from engine.sweep.run_sweep import run_sweep
+    from penstock.engine.sweep.grid import cells_of
+    from penstock.engine.sweep.measure_cell import CellRequest
+    from penstock.engine.sweep.read_sweep_spec import read_sweep_spec
+    from penstock.engine.sweep.run_sweep import run_sweep
 
     defines = key_values(define, "-D")
     configuration = find_configuration(config_dir, defines)
@@ -74,12 +74,12 @@ def command(
     named = None if config_dir is None else str(configuration_directory(config_dir).path.resolve())
     request = CellRequest({}, {}, None, "", named, defines, time_limit)
     if master is None:
-        from engine.sweep.measure_here import measure_here
+        from penstock.engine.sweep.measure_here import measure_here
 
         measure = measure_here(request, timeout)
     else:
-        from engine.spark.session import any_session
-        from engine.sweep.measure_on_spark import measure_on_spark
+        from penstock.engine.spark.session import any_session
+        from penstock.engine.sweep.measure_on_spark import measure_on_spark
 
         spark = any_session(master=master, conf=configuration.spark, app_name="penstock sweep")
         measure = measure_on_spark(spark, request)

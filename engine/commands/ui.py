@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from engine.output.say import say
-from plans.errors import ConfigurationError
+from penstock.engine.output.say import say
+from penstock.plans.errors import ConfigurationError
 
 
 def command(
@@ -18,8 +18,8 @@ def command(
     ] = 0,
 ) -> None:
     """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it."""
-    from engine.ui.serve import RunPageServer, serve_run_page
-    from engine.ui.shown_run import shown_runs
+    from penstock.engine.ui.serve import RunPageServer, serve_run_page
+    from penstock.engine.ui.shown_run import shown_runs
 
     shown_runs(store)  # what is wrong with a store is said here
     try:

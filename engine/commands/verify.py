@@ -5,14 +5,14 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from engine.commands.reads_plan import reads_store
-from engine.output.people import print_table
-from engine.output.say import say
-from engine.store.data_files import Damage, damaged
-from engine.store.manifest import PlanVersion
-from engine.store.repair_manifest import repair_manifest
-from engine.store.tables_of import tables_of
-from engine.store.verify_version import verify_version
+from penstock.engine.commands.reads_plan import reads_store
+from penstock.engine.output.people import print_table
+from penstock.engine.output.say import say
+from penstock.engine.store.data_files import Damage, damaged
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.repair_manifest import repair_manifest
+from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.verify_version import verify_version
 
 
 @reads_store

@@ -1,11 +1,11 @@
 """`penstock wait`: until a job has ended."""
 
-from engine.commands.job_argument import JobArgument
-from engine.commits.errors import JobCancelledError
-from engine.jobs.job_records import find_job
-from engine.jobs.wait_for_job import wait_for_job
-from engine.output.say import say_beside_output
-from plans.errors import PenstockError
+from penstock.engine.commands.job_argument import JobArgument
+from penstock.engine.commits.errors import JobCancelledError
+from penstock.engine.jobs.job_records import find_job
+from penstock.engine.jobs.wait_for_job import wait_for_job
+from penstock.engine.output.say import say_beside_output
+from penstock.plans.errors import PenstockError
 
 
 def command(job: JobArgument) -> None:

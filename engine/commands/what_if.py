@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 import polars as pl
 
-from engine.commands.show_resources import buffers_of_vertices
-from engine.configuration.recorded_cluster import recorded_cluster
-from engine.planning.plan_in_process import plan_frames
-from engine.store.open_plan import StoredPlan
-from plans.columnar.frames import from_arrow
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.layers import Choices
-from plans.not_chainable_reasons import NotChainableReason
-from plans.reason_records import ChainAlways, FollowProducer, SwitchOn
-from plans.stream_graph.columnar.expand_sinks import expand_sinks
-from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
+from penstock.engine.commands.show_resources import buffers_of_vertices
+from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.planning.plan_in_process import plan_frames
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.layers import Choices
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.reason_records import ChainAlways, FollowProducer, SwitchOn
+from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
 
 CHANGES = {reason: change for reason in NotChainableReason if (change := reason.record.what_if) is not None}
 """Reasons that settings make true, and how they are changed; the others are what the job computes."""

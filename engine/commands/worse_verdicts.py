@@ -2,9 +2,9 @@
 
 from enum import StrEnum
 
-from engine.diff.savepoint_verdicts import Verdict
-from plans.errors import WorseVerdictError
-from plans.printable import MOST_OF_A_NAME, limited
+from penstock.engine.diff.savepoint_verdicts import Verdict
+from penstock.plans.errors import WorseVerdictError
+from penstock.plans.printable import MOST_OF_A_NAME, limited
 
 _SHOWN = 5
 _KEEP = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"

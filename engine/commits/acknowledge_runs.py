@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from engine.commits import journal
-from engine.commits.journal import Run
+from penstock.engine.commits import journal
+from penstock.engine.commits.journal import Run
 
 #: How many runs this process has published, by the name of the job.
 published_jobs: Counter[str] = Counter()

@@ -17,14 +17,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Self
 
-from engine.commits import journal
-from engine.commits.errors import CommitError, JobCancelledError, NeedsItsJobError
-from engine.commits.journal import Run, SinkOfRun
-from engine.commits.run_owner import this_process
-from engine.machine.machine_error import with_exit_code_of_disk
-from operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
-from operators.connectors.sink import Committable, Sink
-from plans.errors import PenstockError
+from penstock.engine.commits import journal
+from penstock.engine.commits.errors import CommitError, JobCancelledError, NeedsItsJobError
+from penstock.engine.commits.journal import Run, SinkOfRun
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.machine.machine_error import with_exit_code_of_disk
+from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
+from penstock.operators.connectors.sink import Committable, Sink
+from penstock.plans.errors import PenstockError
 
 _HEARTBEAT_SECONDS = 60.0
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engine.commits import journal
-from engine.commits.commit_run import NamedSink, class_name
-from engine.commits.errors import CommitError
-from engine.commits.find_journals import Part, parts_in, runs_of
-from engine.commits.journal import Run
-from engine.commits.run_owner import liveness
-from engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
-from engine.output.say import complain
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.recover_sinks import needs_commit, recovery_of
-from operators.connectors.sink import Sink
+from penstock.engine.commits import journal
+from penstock.engine.commits.commit_run import NamedSink, class_name
+from penstock.engine.commits.errors import CommitError
+from penstock.engine.commits.find_journals import Part, parts_in, runs_of
+from penstock.engine.commits.journal import Run
+from penstock.engine.commits.run_owner import liveness
+from penstock.engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
+from penstock.engine.output.say import complain
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
+from penstock.operators.connectors.sink import Sink
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What can go wrong with a run up to the end of its commit."""
 
-from plans.errors import PenstockError
+from penstock.plans.errors import PenstockError
 
 
 class CommitError(PenstockError):

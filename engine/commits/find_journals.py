@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pyarrow import fs
 from pydantic import ValidationError
 
-from engine.commits.journal import RUNS, Run, names_of_runs, sink_of
-from engine.commits.journal_records import RunRecord, what_is_wrong
-from operators.files.durable_files import read_bytes_once_written
-from operators.files.filesystem import filesystem_of
-from operators.files.private_files import NotOwnError, require_own_folder
+from penstock.engine.commits.journal import RUNS, Run, names_of_runs, sink_of
+from penstock.engine.commits.journal_records import RunRecord, what_is_wrong
+from penstock.operators.files.durable_files import read_bytes_once_written
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.files.private_files import NotOwnError, require_own_folder
 
 _RUN_ID = re.compile("[0-9a-f]{32}")
 

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from engine.commits.find_journals import Part, PassedOver, parts_in, runs_of
-from engine.commits.journal import RUNS, Run, names_of_runs
-from operators.connectors.delta.commit_delta import has_write, open_delta
-from operators.connectors.delta.delta_files import FILE_NAME
-from operators.files.durable_files import remove_folder
-from operators.files.filesystem import filesystem_of
+from penstock.engine.commits.find_journals import Part, PassedOver, parts_in, runs_of
+from penstock.engine.commits.journal import RUNS, Run, names_of_runs
+from penstock.operators.connectors.delta.commit_delta import has_write, open_delta
+from penstock.operators.connectors.delta.delta_files import FILE_NAME
+from penstock.operators.files.durable_files import remove_folder
+from penstock.operators.files.filesystem import filesystem_of
 
 _STAGED = re.compile(r"\.penstock-([0-9a-f]{32})")
 _LOG = "_delta_log"

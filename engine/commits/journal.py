@@ -36,10 +36,16 @@ from typing import Any
 from pyarrow import fs
 from pydantic import ValidationError
 
-from engine.commits.journal_records import FORMAT, DecisionRecord, OwnerRecord, SinkRecord, what_is_wrong
-from engine.machine.state_folder import state_path
-from operators.connectors.sink import Committable, Recovery
-from operators.files.durable_files import (
+from penstock.engine.commits.journal_records import (
+    FORMAT,
+    DecisionRecord,
+    OwnerRecord,
+    SinkRecord,
+    what_is_wrong,
+)
+from penstock.engine.machine.state_folder import state_path
+from penstock.operators.connectors.sink import Committable, Recovery
+from penstock.operators.files.durable_files import (
     force_folder,
     make_folder,
     read_bytes_once_written,
@@ -48,8 +54,8 @@ from operators.files.durable_files import (
     remove_once_written,
     write_once,
 )
-from operators.files.filesystem import filesystem_of
-from operators.files.private_files import NotOwnError, make_private_folder, require_own_folder
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.files.private_files import NotOwnError, make_private_folder, require_own_folder
 
 RUNS = ".penstock-runs"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from engine.commits import journal
-from engine.commits.commit_run import active_runs, publishing_order, unfinished
-from engine.commits.errors import CommitError, NeedsItsJobError
-from engine.commits.journal import Decision, Run
-from engine.commits.run_owner import liveness, this_process
-from operators.connectors.recover_sinks import KINDS
-from operators.connectors.sink import Sink
+from penstock.engine.commits import journal
+from penstock.engine.commits.commit_run import active_runs, publishing_order, unfinished
+from penstock.engine.commits.errors import CommitError, NeedsItsJobError
+from penstock.engine.commits.journal import Decision, Run
+from penstock.engine.commits.run_owner import liveness, this_process
+from penstock.operators.connectors.recover_sinks import KINDS
+from penstock.operators.connectors.sink import Sink
 
 #: A run on a machine that cannot be asked is given up after this time without a sign of life.
 LONGEST_SILENCE_SECONDS = 86_400.0

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.commits.run_owner import process_is_running, start_of_process
+from penstock.engine.commits.run_owner import process_is_running, start_of_process
 
 _NAME = re.compile(r"penstock-[a-z]+-(\d+)-(\d*)-\w+")
 

@@ -3,29 +3,29 @@
 from importlib import import_module
 from typing import Any
 
-from engine.common.completable_future import CompletableFuture
-from engine.common.config_options import ConfigOption, ConfigOptions
-from engine.common.configuration import Configuration
-from engine.common.execution_config import ExecutionConfig
-from engine.common.input_dependency_constraint import InputDependencyConstraint
-from engine.common.job_client import JobClient
-from engine.common.job_execution_result import JobExecutionResult
-from engine.common.job_id import JobID
-from engine.common.job_status import JobStatus
-from engine.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from engine.common.serialization import (
+from penstock.engine.common.completable_future import CompletableFuture
+from penstock.engine.common.config_options import ConfigOption, ConfigOptions
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.common.execution_config import ExecutionConfig
+from penstock.engine.common.input_dependency_constraint import InputDependencyConstraint
+from penstock.engine.common.job_client import JobClient
+from penstock.engine.common.job_execution_result import JobExecutionResult
+from penstock.engine.common.job_id import JobID
+from penstock.engine.common.job_status import JobStatus
+from penstock.engine.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from penstock.engine.common.serialization import (
     ByteArraySchema,
     DeserializationSchema,
     Encoder,
     SerializationSchema,
     SimpleStringSchema,
 )
-from engine.common.serializer import TypeSerializer
-from engine.common.time import Duration, Instant, Time
-from engine.common.typeinfo import TypeInformation, Types
-from engine.common.types import Row, RowKind
-from engine.common.watermark_strategy import AssignerWithPeriodicWatermarksWrapper, WatermarkStrategy
-from engine.pyflink_names.other_names import other_name
+from penstock.engine.common.serializer import TypeSerializer
+from penstock.engine.common.time import Duration, Instant, Time
+from penstock.engine.common.typeinfo import TypeInformation, Types
+from penstock.engine.common.types import Row, RowKind
+from penstock.engine.common.watermark_strategy import AssignerWithPeriodicWatermarksWrapper, WatermarkStrategy
+from penstock.engine.pyflink_names.other_names import other_name
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",
@@ -59,10 +59,10 @@ __all__ = [
 
 #: Old places of schemas; these modules import this one.
 _FORMATS = {
-    "CsvRowDeserializationSchema": "engine.datastream.formats.csv",
-    "CsvRowSerializationSchema": "engine.datastream.formats.csv",
-    "JsonRowDeserializationSchema": "engine.datastream.formats.json",
-    "JsonRowSerializationSchema": "engine.datastream.formats.json",
+    "CsvRowDeserializationSchema": "penstock.engine.datastream.formats.csv",
+    "CsvRowSerializationSchema": "penstock.engine.datastream.formats.csv",
+    "JsonRowDeserializationSchema": "penstock.engine.datastream.formats.json",
+    "JsonRowSerializationSchema": "penstock.engine.datastream.formats.json",
 }
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from engine.common.option_values import get_duration, get_map, set_duration, set_map
-from operators.common.arguments import require_integer
-from operators.common.configuration import Configuration
+from penstock.engine.common.option_values import get_duration, get_map, set_duration, set_map
+from penstock.operators.common.arguments import require_integer
+from penstock.operators.common.configuration import Configuration
 
 _PARALLELISM = "parallelism.default"
 _MAX_PARALLELISM = "pipeline.max-parallelism"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from operators.common.no_java import no_java
+from penstock.operators.common.no_java import no_java
 
 
 class InputFormat:

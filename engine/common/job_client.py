@@ -5,10 +5,10 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any, NoReturn, Protocol
 
-from engine.common.completable_future import CompletableFuture
-from engine.common.job_execution_result import JobExecutionResult
-from engine.common.job_id import JobID
-from engine.common.job_status import JobStatus
+from penstock.engine.common.completable_future import CompletableFuture
+from penstock.engine.common.job_execution_result import JobExecutionResult
+from penstock.engine.common.job_id import JobID
+from penstock.engine.common.job_status import JobStatus
 
 
 class JobSummary(Protocol):

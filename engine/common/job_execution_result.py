@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.common.job_id import JobID
+from penstock.engine.common.job_id import JobID
 
 
 class JobExecutionResult:

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from operators.common.configuration import Configuration
-from plans.topology.flink_values import parse_duration
-from plans.topology.option_maps import map_text, parse_map
+from penstock.operators.common.configuration import Configuration
+from penstock.plans.topology.flink_values import parse_duration
+from penstock.plans.topology.option_maps import map_text, parse_map
 
 
 def set_key(configuration: Configuration, key: str, *deprecated: str) -> str | None:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import timedelta
 
-from operators.common.arguments import require_integer
+from penstock.operators.common.arguments import require_integer
 
 
 class RestartStrategyConfiguration(ABC):

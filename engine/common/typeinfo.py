@@ -1,6 +1,6 @@
 """Types of records, keys and state, as pyflink.common.typeinfo names them."""
 
-from operators.common.typeinfo import (
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,

@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from engine.configuration.option import A_MEMORY_SIZE, Option, Reader
-from operators.common.configuration import parse_float
-from plans.errors import ConfigurationError
-from plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
-from plans.resources.network_options import FLINK_2_3, NetworkOptions
-from plans.resources.task_manager import TaskManager
-from plans.topology.flink_values import enum_parser, parse_int, parse_memory_size, parse_string
-from plans.topology.option_maps import parse_map
-from plans.vocabulary import ManagedMemoryUseCase
+from penstock.engine.configuration.option import A_MEMORY_SIZE, Option, Reader
+from penstock.operators.common.configuration import parse_float
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
+from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.topology.flink_values import enum_parser, parse_int, parse_memory_size, parse_string
+from penstock.plans.topology.option_maps import parse_map
+from penstock.plans.vocabulary import ManagedMemoryUseCase
 
 _MAX_INT = 2**31 - 1
 _MAX_LONG = 2**63 - 1

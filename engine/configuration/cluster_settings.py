@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
-from plans.vocabulary import SlotSharingStrategy
+from penstock.plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
+from penstock.plans.vocabulary import SlotSharingStrategy
 
 
 class ClusterSettings(NamedTuple):

@@ -4,20 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.configuration.cluster_options import (
+from penstock.engine.configuration.cluster_options import (
     MEMORY_FIELDS,
     NETWORK_FIELDS,
     PROCESS_SIZE,
     SLOTS,
 )
-from engine.configuration.memory_options import memory_options
-from engine.configuration.merge_settings import option_of
-from engine.configuration.option import Reader
-from engine.configuration.setting import Setting
-from plans.errors import ConfigurationError
-from plans.resources.network_options import FLINK_2_3
-from plans.resources.task_manager import TaskManager
-from plans.topology.job_settings import refusals_of_config
+from penstock.engine.configuration.memory_options import memory_options
+from penstock.engine.configuration.merge_settings import option_of
+from penstock.engine.configuration.option import Reader
+from penstock.engine.configuration.setting import Setting
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.resources.network_options import FLINK_2_3
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.topology.job_settings import refusals_of_config
 
 _RANGES = ("taskmanager.memory.jvm-overhead", "taskmanager.memory.network")
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.configuration.known_keys import SPARK, flink_keys, spark_keys
-from engine.configuration.merge_settings import option_of
-from engine.configuration.model import OPTIONS, typed_values
-from engine.configuration.option import Option, option_text
-from engine.configuration.setting import Setting
-from engine.output.redaction import redact_value
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.known_keys import SPARK, flink_keys, spark_keys
+from penstock.engine.configuration.merge_settings import option_of
+from penstock.engine.configuration.model import OPTIONS, typed_values
+from penstock.engine.configuration.option import Option, option_text
+from penstock.engine.configuration.setting import Setting
+from penstock.engine.output.redaction import redact_value
 
 DEFAULT = "default"
 UNREAD = "known to Flink; read by nothing here"

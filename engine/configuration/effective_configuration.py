@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
-from engine.configuration.setting import Setting
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
+from penstock.engine.configuration.setting import Setting
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 
 
 class EffectiveConfiguration(NamedTuple):

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.configuration.effective_configuration import NOTHING_CONFIGURED, EffectiveConfiguration
-from engine.spark.spark_conf import spark_conf_dir
-from plans.errors import ConfigurationError
+from penstock.engine.configuration.effective_configuration import NOTHING_CONFIGURED, EffectiveConfiguration
+from penstock.engine.spark.spark_conf import spark_conf_dir
+from penstock.plans.errors import ConfigurationError
 
 VARIABLE = "PENSTOCK_CONF_DIR"
 
@@ -47,7 +47,7 @@ def find_configuration(
     directory = configuration_directory(config_dir).path
     if not defines and config_dir is None and not _holds_yaml(directory):
         return NOTHING_CONFIGURED
-    from engine.configuration.load_configuration import load_configuration, yaml_files
+    from penstock.engine.configuration.load_configuration import load_configuration, yaml_files
 
     return load_configuration(yaml_files(directory), defines or {}, place_of_defines)
 

@@ -1,8 +1,8 @@
 """Options of a job: a topology's or a script's own setting wins over the configuration's."""
 
-from engine.configuration.option import Option, Reader, of_flink
-from plans.topology.flink_options import OPTIONS
-from plans.topology.flink_values import parse_int
+from penstock.engine.configuration.option import Option, Reader, of_flink
+from penstock.plans.topology.flink_options import OPTIONS
+from penstock.plans.topology.flink_values import parse_int
 
 _MEANINGS = {
     "execution.runtime-mode": "whether a job is planned as a streaming or a batch job",

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from engine.configuration.cluster_options import (
+from penstock.engine.configuration.cluster_options import (
     CLUSTER_OPTIONS,
     LOAD_BALANCE_MODE,
     NETWORK_FIELDS,
@@ -16,27 +16,27 @@ from engine.configuration.cluster_options import (
     SLOTS,
     STATE_BACKEND,
 )
-from engine.configuration.cluster_settings import ClusterSettings
-from engine.configuration.contradictions import contradictions
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.configuration.job_options import PARALLELISM
-from engine.configuration.known_keys import (
+from penstock.engine.configuration.cluster_settings import ClusterSettings
+from penstock.engine.configuration.contradictions import contradictions
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.job_options import PARALLELISM
+from penstock.engine.configuration.known_keys import (
     SPARK,
     closest_key,
     is_known_to_flink,
     misspelled_spark_key,
 )
-from engine.configuration.memory_options import memory_options
-from engine.configuration.merge_settings import Merged, merge_settings, option_of
-from engine.configuration.model import OPTIONS, typed_values
-from engine.configuration.option import Option, Reader, option_text
-from engine.configuration.read_yaml_settings import read_yaml_settings
-from engine.configuration.setting import Level, Setting
-from engine.output.redaction import redact_value, remember_secrets
-from plans.errors import ConfigurationError
-from plans.topology.job_defaults import JobDefaults
-from plans.topology.rules import shorten
-from plans.vocabulary import SlotSharingStrategy
+from penstock.engine.configuration.memory_options import memory_options
+from penstock.engine.configuration.merge_settings import Merged, merge_settings, option_of
+from penstock.engine.configuration.model import OPTIONS, typed_values
+from penstock.engine.configuration.option import Option, Reader, option_text
+from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
+from penstock.engine.configuration.setting import Level, Setting
+from penstock.engine.output.redaction import redact_value, remember_secrets
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.topology.rules import shorten
+from penstock.plans.vocabulary import SlotSharingStrategy
 
 _BY_KEY = {option.key: option for option in OPTIONS}
 _READ = frozenset(_BY_KEY)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from engine.configuration.cluster_options import CONSUMER_WEIGHTS, MEMORY_FIELDS, WEIGHT_FIELDS
-from plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
+from penstock.engine.configuration.cluster_options import CONSUMER_WEIGHTS, MEMORY_FIELDS, WEIGHT_FIELDS
+from penstock.plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
 
 
 def memory_options(values: Mapping[str, Any]) -> MemoryOptions:

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import NamedTuple
 
-from engine.configuration.model import OPTIONS
-from engine.configuration.option import Option
-from engine.configuration.setting import Setting
-from plans.topology.option_maps import map_text, parse_map
+from penstock.engine.configuration.model import OPTIONS
+from penstock.engine.configuration.option import Option
+from penstock.engine.configuration.setting import Setting
+from penstock.plans.topology.option_maps import map_text, parse_map
 
 _BY_KEY = {key: option for option in OPTIONS for key in (option.key, *option.deprecated)}
 _MAPS = {option.key: option for option in OPTIONS if option.is_map}

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from engine.configuration.cluster_options import CLUSTER_OPTIONS
-from engine.configuration.job_options import JOB_OPTIONS
-from engine.configuration.option import Option
-from engine.configuration.run_options import RUN_OPTIONS
+from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS
+from penstock.engine.configuration.job_options import JOB_OPTIONS
+from penstock.engine.configuration.option import Option
+from penstock.engine.configuration.run_options import RUN_OPTIONS
 
 OPTIONS: tuple[Option, ...] = (*JOB_OPTIONS, *CLUSTER_OPTIONS, *RUN_OPTIONS)
 """Every option, in the order of the reference."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from plans.topology.flink_options import FlinkOption
-from plans.topology.flink_values import parse_duration
+from penstock.plans.topology.flink_options import FlinkOption
+from penstock.plans.topology.flink_values import parse_duration
 
 A_MEMORY_SIZE = "a memory size such as 128 mb"
 A_DURATION = "a duration such as 100 ms, 10 s or PT1M"

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from engine.configuration.setting import Level, Setting
-from operators.common.flink_yaml import as_option_text, core_schema_loader
-from plans.bounds import BoundError, require_bounded_yaml
+from penstock.engine.configuration.setting import Level, Setting
+from penstock.operators.common.flink_yaml import as_option_text, core_schema_loader
+from penstock.plans.bounds import BoundError, require_bounded_yaml
 
 LARGEST_BYTES = 3 << 20
 """What snakeyaml reads of one file."""

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from engine.configuration.cluster_options import CLUSTER_OPTIONS, NETWORK_FIELDS, STATE_BACKEND
-from engine.configuration.memory_options import memory_options
-from engine.configuration.option import Option
-from plans.resources.network_options import PROFILES, NetworkOptions
-from plans.resources.task_manager import TaskManager
+from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS, NETWORK_FIELDS, STATE_BACKEND
+from penstock.engine.configuration.memory_options import memory_options
+from penstock.engine.configuration.option import Option
+from penstock.plans.resources.network_options import PROFILES, NetworkOptions
+from penstock.plans.resources.task_manager import TaskManager
 
 
 class RecordedCluster(NamedTuple):

@@ -6,8 +6,8 @@ Source: org.apache.flink.configuration.RestartStrategyOptions.
 from collections.abc import Callable
 from typing import Any
 
-from engine.configuration.option import A_DURATION, Option, Reader
-from plans.topology.flink_values import parse_duration, parse_int
+from penstock.engine.configuration.option import A_DURATION, Option, Reader
+from penstock.plans.topology.flink_values import parse_duration, parse_int
 
 NO_RESTART, FIXED_DELAY, FAILURE_RATE, EXPONENTIAL_DELAY = (
     "none",

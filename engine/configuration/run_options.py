@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from engine.configuration.option import A_DURATION, Option, Reader
-from engine.configuration.restart_options import RESTART_OPTIONS
-from plans.topology.flink_values import parse_duration, parse_long, parse_string
-from plans.topology.option_maps import parse_map
+from penstock.engine.configuration.option import A_DURATION, Option, Reader
+from penstock.engine.configuration.restart_options import RESTART_OPTIONS
+from penstock.plans.topology.flink_values import parse_duration, parse_long, parse_string
+from penstock.plans.topology.option_maps import parse_map
 
 _A_PATH = "paths with commas between"
 _BYTES = "a whole number of bytes"

@@ -2,8 +2,13 @@
 
 import re
 
-from engine.configuration.setting import Level, Setting
-from engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use, spark_settings
+from penstock.engine.configuration.setting import Level, Setting
+from penstock.engine.spark.spark_conf import (
+    offline_jars,
+    spark_conf_dir,
+    spark_conf_dir_in_use,
+    spark_settings,
+)
 
 _FILE = "spark-defaults.conf"
 

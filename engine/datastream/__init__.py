@@ -3,16 +3,16 @@
 Source: pyflink.datastream.
 """
 
-from engine.datastream.async_data_stream import AsyncDataStream
-from engine.datastream.checkpoint_config import CheckpointConfig
-from engine.datastream.checkpoint_storage import (
+from penstock.engine.datastream.async_data_stream import AsyncDataStream
+from penstock.engine.datastream.checkpoint_config import CheckpointConfig
+from penstock.engine.datastream.checkpoint_storage import (
     CheckpointStorage,
     CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
-from engine.datastream.checkpointing_mode import CheckpointingMode
-from engine.datastream.data_stream import (
+from penstock.engine.datastream.checkpointing_mode import CheckpointingMode
+from penstock.engine.datastream.data_stream import (
     BroadcastConnectedStream,
     BroadcastStream,
     ConnectedStreams,
@@ -21,9 +21,9 @@ from engine.datastream.data_stream import (
     KeyedStream,
     WindowedStream,
 )
-from engine.datastream.execution_mode import RuntimeExecutionMode
-from engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from engine.datastream.functions import (
+from penstock.engine.datastream.execution_mode import RuntimeExecutionMode
+from penstock.engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from penstock.engine.datastream.functions import (
     AggregateFunction,
     AsyncFunction,
     AsyncRetryPredicate,
@@ -48,19 +48,19 @@ from engine.datastream.functions import (
     SourceFunction,
     WindowFunction,
 )
-from engine.datastream.output_tag import OutputTag
-from engine.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from engine.datastream.state_backend import (
+from penstock.engine.datastream.output_tag import OutputTag
+from penstock.engine.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from penstock.engine.datastream.state_backend import (
     CustomStateBackend,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     PredefinedOptions,
     StateBackend,
 )
-from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
-from engine.datastream.time_domain import TimeDomain
-from engine.datastream.timerservice import TimerService
-from engine.datastream.window import (
+from penstock.engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+from penstock.engine.datastream.time_domain import TimeDomain
+from penstock.engine.datastream.timerservice import TimerService
+from penstock.engine.datastream.window import (
     CountWindow,
     GlobalWindow,
     MergingWindowAssigner,

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from operators.common.arrow_types import arrow_type, type_info_of_arrow
-from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
-from operators.exchange.rows_and_batches import VALUE_COLUMN
-from operators.records.key_selection import ColumnKeys
+from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
+from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from penstock.operators.exchange.rows_and_batches import VALUE_COLUMN
+from penstock.operators.records.key_selection import ColumnKeys
 
 
 def schema_of_type(type_info: TypeInformation | None) -> pa.Schema:

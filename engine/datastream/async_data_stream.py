@@ -8,15 +8,15 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any
 
-from engine.common.time import Time
-from engine.common.typeinfo import TypeInformation
-from engine.datastream.async_retry_strategies import NO_RETRY_STRATEGY
-from engine.datastream.functions import AsyncFunction, AsyncRetryStrategy
-from engine.datastream.operator_settings import as_output_type, check_methods
-from operators.async_io.async_wait_operator import AsyncWaitOperator
+from penstock.engine.common.time import Time
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.datastream.async_retry_strategies import NO_RETRY_STRATEGY
+from penstock.engine.datastream.functions import AsyncFunction, AsyncRetryStrategy
+from penstock.engine.datastream.operator_settings import as_output_type, check_methods
+from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 #: Records under way at a time.
 CAPACITY = 100

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.common.typeinfo import TypeInformation
-from engine.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from engine.datastream.operator_settings import as_output_type, check_methods
-from engine.datastream.state import MapStateDescriptor
-from operators.process.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
+from penstock.engine.datastream.operator_settings import as_output_type, check_methods
+from penstock.engine.datastream.state import MapStateDescriptor
+from penstock.operators.process.broadcast_operators import (
+    BroadcastProcessOperator,
+    KeyedBroadcastProcessOperator,
+)
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 
 class BroadcastStream:

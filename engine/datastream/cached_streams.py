@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from engine.runtime.transformations import Transformation, reachable
-from operators.connectors.collection import CollectionSource
+from penstock.engine.runtime.transformations import Transformation, reachable
+from penstock.operators.connectors.collection import CollectionSource
 
 
 class CachedStreams:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.common.configuration import Configuration
-from engine.common.option_values import get_duration, set_duration, set_key
-from engine.common.time import Duration
-from engine.datastream.checkpointing_mode import CheckpointingMode
-from engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
-from operators.common.arguments import require_kind
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.common.option_values import get_duration, set_duration, set_key
+from penstock.engine.common.time import Duration
+from penstock.engine.datastream.checkpointing_mode import CheckpointingMode
+from penstock.engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from penstock.operators.common.arguments import require_kind
 
 _PREFIX = "execution.checkpointing."
 _INTERVAL = _PREFIX + "interval"

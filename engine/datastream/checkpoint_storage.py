@@ -9,7 +9,7 @@ import posixpath
 from typing import Any
 from urllib.parse import urlsplit
 
-from operators.common.no_java import no_java
+from penstock.operators.common.no_java import no_java
 
 
 class CheckpointStorage:

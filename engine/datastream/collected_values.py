@@ -5,8 +5,8 @@ Source: pyflink.datastream.utils.pickled_bytes_to_python_obj.
 
 from typing import Any
 
-from operators.common.part_converter import Convert, part_converter
-from operators.common.typeinfo import (
+from penstock.operators.common.part_converter import Convert, part_converter
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,

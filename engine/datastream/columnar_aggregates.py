@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
-from operators.records.aggregate_batches import (
+from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.operators.records.aggregate_batches import (
     FUNCTIONS,
     Aggregation,
     FinalAggregateOperator,
@@ -14,10 +14,10 @@ from operators.records.aggregate_batches import (
     final_schema,
     partial_schema,
 )
-from operators.records.key_selection import ColumnKeys
+from penstock.operators.records.key_selection import ColumnKeys
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 
 def aggregated(

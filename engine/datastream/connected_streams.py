@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.common.typeinfo import TypeInformation
-from engine.datastream.functions import (
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.datastream.functions import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeySelector,
 )
-from engine.datastream.operator_settings import as_output_type, check_function_object
-from operators.process.keyed_function_operators import KeyedCoFlatMapOperator, KeyedCoMapOperator
-from operators.process.keyed_process_operators import KeyedCoProcessOperator
-from operators.process.process_operators import CoProcessOperator
-from operators.records.co_map_records import CoFlatMapOperator, CoMapOperator
+from penstock.engine.datastream.operator_settings import as_output_type, check_function_object
+from penstock.operators.process.keyed_function_operators import KeyedCoFlatMapOperator, KeyedCoMapOperator
+from penstock.operators.process.keyed_process_operators import KeyedCoProcessOperator
+from penstock.operators.process.process_operators import CoProcessOperator
+from penstock.operators.records.co_map_records import CoFlatMapOperator, CoMapOperator
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 _Selectors = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 

@@ -9,27 +9,31 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NoReturn, overload
 
-from engine.common.typeinfo import TypeInformation, Types
-from engine.common.watermark_strategy import WatermarkStrategy
-from engine.datastream.arrow_schemas import column_keys
-from engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
-from engine.datastream.closeable_iterator import CloseableIterator
-from engine.datastream.connected_streams import ConnectedStreams
-from engine.datastream.data_stream_sink import DataStreamSink
-from engine.datastream.functions import KeySelector, NullByteKeySelector, Partitioner
-from engine.datastream.keyed_stream import KeyedOperations
-from engine.datastream.operator_settings import as_output_type, check_key_type
-from engine.datastream.partitioning import Partitioning, selector_of
-from engine.datastream.pickled import Pickled
-from engine.datastream.state import MapStateDescriptor
-from engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, KeyedIntervalJoin
-from engine.datastream.stream_outputs import StreamOutputs
-from engine.datastream.unsettable_stream import UnsettableStream
-from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
-from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
-from engine.runtime.transformations import Transformation, effective_parallelism
-from operators.records.key_selection import KeyedRow, typed_keys
-from operators.records.map_records import MapOperator
+from penstock.engine.common.typeinfo import TypeInformation, Types
+from penstock.engine.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.datastream.arrow_schemas import column_keys
+from penstock.engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
+from penstock.engine.datastream.closeable_iterator import CloseableIterator
+from penstock.engine.datastream.connected_streams import ConnectedStreams
+from penstock.engine.datastream.data_stream_sink import DataStreamSink
+from penstock.engine.datastream.functions import KeySelector, NullByteKeySelector, Partitioner
+from penstock.engine.datastream.keyed_stream import KeyedOperations
+from penstock.engine.datastream.operator_settings import as_output_type, check_key_type
+from penstock.engine.datastream.partitioning import Partitioning, selector_of
+from penstock.engine.datastream.pickled import Pickled
+from penstock.engine.datastream.state import MapStateDescriptor
+from penstock.engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, KeyedIntervalJoin
+from penstock.engine.datastream.stream_outputs import StreamOutputs
+from penstock.engine.datastream.unsettable_stream import UnsettableStream
+from penstock.engine.datastream.window import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    WindowAssigner,
+)
+from penstock.engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from penstock.engine.runtime.transformations import Transformation, effective_parallelism
+from penstock.operators.records.key_selection import KeyedRow, typed_keys
+from penstock.operators.records.map_records import MapOperator
 
 __all__ = [
     "AllWindowedStream",
@@ -79,7 +83,7 @@ class DataStream(StreamOutputs, Partitioning):
                 )
         inputs = [one._transformation for one in (self, *streams)]
         if hasattr(mine, "spark_schema"):  # of a DataFrame: columns of the others may be null
-            from operators.common.spark_schemas import with_any_nulls
+            from penstock.operators.common.spark_schemas import with_any_nulls
 
             mine = with_any_nulls([one.output_type for one in inputs])
         return self._stream(Transformation(kind="union", name="Union", inputs=inputs, output_type=mine))

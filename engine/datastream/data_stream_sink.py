@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.datastream.environment_options import EnvironmentOptions
-from engine.datastream.operator_settings import check_parallelism, check_uid_hash
-from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
-from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.runtime.transformations import Transformation
-from operators.common.arguments import require_text
+from penstock.engine.datastream.environment_options import EnvironmentOptions
+from penstock.engine.datastream.operator_settings import check_parallelism, check_uid_hash
+from penstock.engine.datastream.set_slot_sharing_group import set_slot_sharing_group
+from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.common.arguments import require_text
 
 
 class DataStreamSink:

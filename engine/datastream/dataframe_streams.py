@@ -15,12 +15,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from engine.common.time import Duration
-from engine.common.typeinfo import TypeInformation
-from engine.datastream.arrow_schemas import schema_of_type
-from engine.runtime.carried_columns import as_carried
-from operators.common.spark_schemas import carried_type, given_schema, type_of_spark_schema
-from operators.connectors.dataframe_source import DataFrameSource, EventTime
+from penstock.engine.common.time import Duration
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.datastream.arrow_schemas import schema_of_type
+from penstock.engine.runtime.carried_columns import as_carried
+from penstock.operators.common.spark_schemas import carried_type, given_schema, type_of_spark_schema
+from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from engine.common.configuration import Configuration
-from engine.common.execution_config import ExecutionConfig
-from engine.datastream.checkpoint_config import CheckpointConfig
-from engine.datastream.checkpointing_mode import CheckpointingMode
-from engine.datastream.environment_settings import (
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.common.execution_config import ExecutionConfig
+from penstock.engine.datastream.checkpoint_config import CheckpointConfig
+from penstock.engine.datastream.checkpointing_mode import CheckpointingMode
+from penstock.engine.datastream.environment_settings import (
     current_settings,
     default_local_parallelism,
     set_default_local_parallelism,
 )
-from engine.datastream.execution_mode import RuntimeExecutionMode
-from engine.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
-from engine.datastream.python_options import (
+from penstock.engine.datastream.execution_mode import RuntimeExecutionMode
+from penstock.engine.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
+from penstock.engine.datastream.python_options import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PIPELINE_CLASSPATHS,
@@ -29,11 +29,11 @@ from engine.datastream.python_options import (
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
 )
-from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.runtime.job import RUNTIME_MODE, CachedFile
-from operators.common.arguments import require_kind, require_text
-from plans.topology import flink_options as options
-from plans.topology.flink_options import FlinkOption, read_option
+from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.runtime.job import RUNTIME_MODE, CachedFile
+from penstock.operators.common.arguments import require_kind, require_text
+from penstock.plans.topology import flink_options as options
+from penstock.plans.topology.flink_options import FlinkOption, read_option
 
 _CHANGELOG = "state.changelog.enabled"
 _SAVEPOINTS = "execution.checkpointing.savepoint-dir"

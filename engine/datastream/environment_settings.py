@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from engine.configuration.find_configuration import find_configuration
-from engine.machine.machine import cores
-from engine.planning.plan_options import PlanOptions, plan_options
-from engine.runtime.job import Job
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.machine.machine import cores
+from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.runtime.job import Job
 
 
 class JobCaptured(BaseException):

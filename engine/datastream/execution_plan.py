@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 
-from engine.datastream.job_plan import require_planned
-from engine.planning.plan_in_process import plan_in_process
-from engine.runtime.job import Job, topology_of
-from plans.columnar.frames import from_arrow
-from plans.plan_json.columnar.view_lines import to_execution_plan_lines
-from plans.vocabulary import Layer
+from penstock.engine.datastream.job_plan import require_planned
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.runtime.job import Job, topology_of
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines
+from penstock.plans.vocabulary import Layer
 
 
 def execution_plan_json(job: Job) -> str:

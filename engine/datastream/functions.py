@@ -1,16 +1,16 @@
 """All function classes, under the name that PyFlink's pyflink.datastream.functions has here."""
 
-from operators.functions.async_functions import (
+from penstock.operators.functions.async_functions import (
     AsyncFunction,
     AsyncFunctionDescriptor,
 )
-from operators.functions.async_retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
-from operators.functions.broadcast_functions import (
+from penstock.operators.functions.async_retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
+from penstock.operators.functions.broadcast_functions import (
     BaseBroadcastProcessFunction,
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
-from operators.functions.functions import (
+from penstock.operators.functions.functions import (
     AggregateFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -24,17 +24,17 @@ from operators.functions.functions import (
     Partitioner,
     ReduceFunction,
 )
-from operators.functions.java_functions import JavaFunctionWrapper, SinkFunction, SourceFunction
-from operators.functions.process_functions import (
+from penstock.operators.functions.java_functions import JavaFunctionWrapper, SinkFunction, SourceFunction
+from penstock.operators.functions.process_functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
 )
-from operators.functions.runtime_context import RuntimeContext
-from operators.functions.time_domain import TimeDomain
-from operators.functions.timer_service import TimerService
-from operators.functions.window_functions import (
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.functions.time_domain import TimeDomain
+from penstock.operators.functions.timer_service import TimerService
+from penstock.operators.functions.window_functions import (
     AllWindowFunction,
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
@@ -42,9 +42,9 @@ from operators.functions.window_functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from operators.state.keyed_state_store import KeyedStateStore
-from operators.state.reducer_and_aggregator import ReduceFunctionWrapper
-from operators.windows.window_functions import (
+from penstock.operators.state.keyed_state_store import KeyedStateStore
+from penstock.operators.state.reducer_and_aggregator import ReduceFunctionWrapper
+from penstock.operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,
     InternalIterableProcessWindowFunction,

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from engine.datastream.environment_options import EnvironmentOptions
-from engine.datastream.environment_settings import current_settings
-from engine.datastream.python_options import (
+from penstock.engine.datastream.environment_options import EnvironmentOptions
+from penstock.engine.datastream.environment_settings import current_settings
+from penstock.engine.datastream.python_options import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,
@@ -17,10 +17,10 @@ from engine.datastream.python_options import (
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
 )
-from engine.runtime.job import RUNTIME_MODE, CachedFile, Job
-from engine.runtime.transformations import Transformation, reachable
-from plans.topology import flink_options as options
-from plans.topology.flink_options import read_option
+from penstock.engine.runtime.job import RUNTIME_MODE, CachedFile, Job
+from penstock.engine.runtime.transformations import Transformation, reachable
+from penstock.plans.topology import flink_options as options
+from penstock.plans.topology.flink_options import read_option
 
 #: StreamGraphGenerator.DEFAULT_{STREAMING,BATCH}_JOB_NAME.
 STREAMING_JOB = "Flink Streaming Job"

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from engine.planning.plan_in_process import plan_in_process
-from engine.runtime.errors import JobCompileError
-from plans.columnar.frames import from_arrow
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.vocabulary import Layer
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.vocabulary import Layer
 
 
 def job_plan(topology: Mapping[str, Any], section: str) -> dict[str, Any]:

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from engine.common.typeinfo import TypeInformation
-from engine.datastream.columnar_aggregates import aggregated
-from engine.datastream.functions import (
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.datastream.columnar_aggregates import aggregated
+from penstock.engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
     MapFunction,
     ReduceFunction,
 )
-from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
-from engine.datastream.stream_settings import StreamSettings
-from operators.process.keyed_function_operators import (
+from penstock.engine.datastream.operator_settings import as_output_type, check_function, check_function_object
+from penstock.engine.datastream.stream_settings import StreamSettings
+from penstock.operators.process.keyed_function_operators import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
     KeyedMapOperator,
 )
-from operators.process.keyed_process_operators import KeyedProcessOperator
-from operators.process.reduce_operator import ReduceOperator
-from operators.records.field_aggregates import Field, FieldAggregate
+from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
+from penstock.operators.process.reduce_operator import ReduceOperator
+from penstock.operators.records.field_aggregates import Field, FieldAggregate
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 
 class KeyedOperations(StreamSettings):

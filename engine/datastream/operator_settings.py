@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from engine.common.typeinfo import (
+from penstock.engine.common.typeinfo import (
     BasicArrayTypeInfo,
     ObjectArrayTypeInfo,
     PickledBytesTypeInfo,
@@ -18,10 +18,10 @@ from engine.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from operators.common.arguments import require_integer, require_text
-from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from operators.formats.data_types import is_data_type
-from operators.functions.functions import Function
+from penstock.operators.common.arguments import require_integer, require_text
+from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.formats.data_types import is_data_type
+from penstock.operators.functions.functions import Function
 
 _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
 

@@ -1,5 +1,5 @@
 """Names of side outputs, as pyflink.datastream.output_tag names them."""
 
-from operators.common.output_tag import OutputTag
+from penstock.operators.common.output_tag import OutputTag
 
 __all__ = ["OutputTag"]

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
-from engine.datastream.broadcast_streams import BroadcastStream
-from engine.datastream.functions import KeySelector, Partitioner
-from engine.datastream.operator_settings import check_function
-from engine.datastream.pickled import Pickled
-from engine.datastream.record_operations import RecordOperations
-from engine.datastream.state import MapStateDescriptor
-from engine.runtime.transformations import Transformation
-from operators.records.key_selection import OpenedMethod
+from penstock.engine.datastream.broadcast_streams import BroadcastStream
+from penstock.engine.datastream.functions import KeySelector, Partitioner
+from penstock.engine.datastream.operator_settings import check_function
+from penstock.engine.datastream.pickled import Pickled
+from penstock.engine.datastream.record_operations import RecordOperations
+from penstock.engine.datastream.state import MapStateDescriptor
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.records.key_selection import OpenedMethod
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 
 class Partitioning(RecordOperations):

@@ -14,8 +14,8 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from engine.runtime.errors import JobCompileError
-from operators.common.describe_unpicklable import describe_unpicklable
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.operators.common.describe_unpicklable import describe_unpicklable
 
 
 class Pickled:

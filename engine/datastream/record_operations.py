@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from engine.common.typeinfo import TupleTypeInfo, TypeInformation
-from engine.common.watermark_strategy import WatermarkStrategy
-from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
-from engine.datastream.functions import (
+from penstock.engine.common.typeinfo import TupleTypeInfo, TypeInformation
+from penstock.engine.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
 )
-from engine.datastream.operator_settings import as_output_type, check_function, check_methods
-from engine.datastream.stream_settings import StreamSettings
-from engine.runtime.transformations import effective_parallelism
-from operators.process.process_operators import ProcessOperator
-from operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
-from operators.records.project_records import Projection
-from operators.records.record_batches import FilterBatchesOperator, MapBatchesOperator
-from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from penstock.engine.datastream.operator_settings import as_output_type, check_function, check_methods
+from penstock.engine.datastream.stream_settings import StreamSettings
+from penstock.engine.runtime.transformations import effective_parallelism
+from penstock.operators.process.process_operators import ProcessOperator
+from penstock.operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
+from penstock.operators.records.project_records import Projection
+from penstock.operators.records.record_batches import FilterBatchesOperator, MapBatchesOperator
+from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 #: A pyarrow RecordBatch to another, or to several.
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch | Iterable[pa.RecordBatch]]

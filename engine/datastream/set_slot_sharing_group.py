@@ -3,10 +3,10 @@
 Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator.slotSharingGroup.
 """
 
-from engine.datastream.environment_options import EnvironmentOptions
-from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.runtime.transformations import Transformation
-from operators.common.arguments import require_text
+from penstock.engine.datastream.environment_options import EnvironmentOptions
+from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.common.arguments import require_text
 
 
 def set_slot_sharing_group(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, NoReturn
 
-from operators.common.arguments import require_kind, require_text
-from operators.common.no_java import no_java
+from penstock.operators.common.arguments import require_kind, require_text
+from penstock.operators.common.no_java import no_java
 
 _UNITS = ("bytes", "kb", "mb", "gb", "tb")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.common.typeinfo import TypeInformation
-from engine.datastream.operator_settings import as_output_type
-from engine.datastream.output_tag import OutputTag
-from engine.runtime.transformations import Transformation
-from operators.connectors.source import Source
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.datastream.operator_settings import as_output_type
+from penstock.engine.datastream.output_tag import OutputTag
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.connectors.source import Source
 
 #: Types by the operator that has the side output, and the tag's id.
 SideOutputTypes = dict[tuple[int, str], TypeInformation | None]

@@ -1,6 +1,6 @@
 """State, its descriptors and its time to live, under the name that pyflink.datastream.state has here."""
 
-from operators.state.descriptors import (
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -8,7 +8,7 @@ from operators.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from operators.state.interfaces import (
+from penstock.operators.state.interfaces import (
     AggregatingState,
     AppendingState,
     BroadcastState,
@@ -21,7 +21,7 @@ from operators.state.interfaces import (
     State,
     ValueState,
 )
-from operators.state.ttl_config import StateTtlConfig
+from penstock.operators.state.ttl_config import StateTtlConfig
 
 __all__ = [
     "AggregatingState",

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from operators.common.no_java import no_java
+from penstock.operators.common.no_java import no_java
 
 
 class StateBackend:

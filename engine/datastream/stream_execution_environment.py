@@ -11,36 +11,40 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, overload
 
-from engine.common.configuration import Configuration
-from engine.common.io import InputFormat
-from engine.common.job_client import JobClient
-from engine.common.job_execution_result import JobExecutionResult
-from engine.common.time import Duration
-from engine.common.typeinfo import TypeInformation
-from engine.common.watermark_strategy import WatermarkStrategy
-from engine.datastream.cached_streams import CachedStreams
-from engine.datastream.collected_values import collected_values
-from engine.datastream.data_stream import DataStream, KeyedStream
-from engine.datastream.environment_options import EnvironmentOptions
-from engine.datastream.environment_settings import JobCaptured, current_settings, default_local_parallelism
-from engine.datastream.execution_plan import execution_plan_json
-from engine.datastream.job_from_environment import is_batch, job_from_environment
-from engine.datastream.job_plan import job_plan
-from engine.datastream.operator_settings import as_output_type
-from engine.datastream.pickled import Pickled
-from engine.datastream.source_checks import SideOutputTypes, check_source
-from engine.runtime.job import Job, topology_of
-from engine.runtime.no_effect import say_without_effect
-from engine.runtime.transformations import Transformation
-from operators.common.arguments import require_text
-from operators.connectors.collection import CollectionSource
-from operators.connectors.source import Source
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.common.io import InputFormat
+from penstock.engine.common.job_client import JobClient
+from penstock.engine.common.job_execution_result import JobExecutionResult
+from penstock.engine.common.time import Duration
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.datastream.cached_streams import CachedStreams
+from penstock.engine.datastream.collected_values import collected_values
+from penstock.engine.datastream.data_stream import DataStream, KeyedStream
+from penstock.engine.datastream.environment_options import EnvironmentOptions
+from penstock.engine.datastream.environment_settings import (
+    JobCaptured,
+    current_settings,
+    default_local_parallelism,
+)
+from penstock.engine.datastream.execution_plan import execution_plan_json
+from penstock.engine.datastream.job_from_environment import is_batch, job_from_environment
+from penstock.engine.datastream.job_plan import job_plan
+from penstock.engine.datastream.operator_settings import as_output_type
+from penstock.engine.datastream.pickled import Pickled
+from penstock.engine.datastream.source_checks import SideOutputTypes, check_source
+from penstock.engine.runtime.job import Job, topology_of
+from penstock.engine.runtime.no_effect import say_without_effect
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.common.arguments import require_text
+from penstock.operators.connectors.collection import CollectionSource
+from penstock.operators.connectors.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from engine.runtime.collect_records import CollectedRecords
-    from engine.runtime.dataframe_of_job import DataFrames
+    from penstock.engine.runtime.collect_records import CollectedRecords
+    from penstock.engine.runtime.dataframe_of_job import DataFrames
 
 _PARALLELISM = "parallelism.default"
 
@@ -157,7 +161,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
         TypeError names a column whose type no function can get, ValueError a column that is not there.
         """
-        from engine.datastream.dataframe_streams import dataframe_source
+        from penstock.engine.datastream.dataframe_streams import dataframe_source
 
         source = dataframe_source(df, type_info, event_time, watermark)
         stream = self._source("source", "DataFrame", source, source.type_info)
@@ -170,7 +174,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         RuntimeError where nothing is registered.
         """
         job = self._job_to_run(self._take_registered(), job_name)
-        from engine.runtime.run_job import run_job
+        from penstock.engine.runtime.run_job import run_job
 
         result = run_job(job)
         return JobExecutionResult(result.job_id, result.milliseconds, result.accumulators())
@@ -178,7 +182,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run everything that is registered without waiting for it. Raises as `execute` up to its start."""
         job = self._job_to_run(self._take_registered(), job_name)
-        from engine.runtime.start_job import RunningJob
+        from penstock.engine.runtime.start_job import RunningJob
 
         return JobClient(RunningJob(job).start())
 
@@ -215,14 +219,14 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords:
         """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
         job = self._job_to_run(self._take_registered(), job_name)
-        from engine.runtime.collect_records import CollectedRecords
+        from penstock.engine.runtime.collect_records import CollectedRecords
 
         return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
         """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
         job = self._job_to_run(self._take_registered(), job_name)
-        from engine.runtime.run_job import collect_job
+        from penstock.engine.runtime.run_job import collect_job
 
         values = collect_job(job, sink)
         return collected_values(list(values), sink.output_type)
@@ -237,7 +241,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
             raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
-        from engine.runtime.dataframe_of_job import dataframes_of_job
+        from penstock.engine.runtime.dataframe_of_job import dataframes_of_job
 
         self._forget(job)
         return dataframes_of_job(job, sinks)
@@ -245,7 +249,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
         job = self._job_to_run([sink], None)
-        from engine.runtime.dataframe_of_job import dataframe_of_job
+        from penstock.engine.runtime.dataframe_of_job import dataframe_of_job
 
         self._forget(job)
         return dataframe_of_job(job, sink)
@@ -293,7 +297,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
     def _fill(self, cached: Transformation) -> list[Transformation]:
         """Compute a cached stream; gives what has run for it."""
-        from engine.runtime.run_job import collect_job
+        from penstock.engine.runtime.run_job import collect_job
 
         sink = DataStream(self, cached)._collect_sink()
         job = job_from_environment(self, [sink], f"{cached.name} of {cached.inputs[0].name}")

@@ -8,23 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from engine.common.time import Duration, Time
-from engine.common.typeinfo import TypeInformation
-from engine.datastream.functions import KeySelector
-from engine.datastream.operator_settings import as_output_type
-from engine.datastream.output_tag import OutputTag
-from engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner
-from operators.windows.interval_join import IntervalJoinOperator
-from operators.windows.join_functions import (
+from penstock.engine.common.time import Duration, Time
+from penstock.engine.common.typeinfo import TypeInformation
+from penstock.engine.datastream.functions import KeySelector
+from penstock.engine.datastream.operator_settings import as_output_type
+from penstock.engine.datastream.output_tag import OutputTag
+from penstock.engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner
+from penstock.operators.windows.interval_join import IntervalJoinOperator
+from penstock.operators.windows.join_functions import (
     CoGroupFunction,
     FlatJoinFunction,
     JoinFunction,
     ProcessJoinFunction,
 )
-from operators.windows.window_join import CoGroupOperator, WindowJoinOperator
+from penstock.operators.windows.window_join import CoGroupOperator, WindowJoinOperator
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream, KeyedStream
+    from penstock.engine.datastream.data_stream import DataStream, KeyedStream
 
 Selector = Callable[[Any], Any] | KeySelector
 

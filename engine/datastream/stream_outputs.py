@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from engine.datastream.closeable_iterator import CloseableIterator
-from engine.datastream.data_stream_sink import DataStreamSink
-from engine.datastream.output_tag import OutputTag
-from engine.datastream.record_operations import RecordOperations
-from engine.datastream.source_checks import side_output_type
-from engine.runtime.transformations import VIRTUAL_KINDS, Transformation, effective_parallelism
-from operators.common.arguments import require_text
-from operators.connectors.sink import CollectSink, PrintSink, Sink
-from operators.records.map_records import same_record
+from penstock.engine.datastream.closeable_iterator import CloseableIterator
+from penstock.engine.datastream.data_stream_sink import DataStreamSink
+from penstock.engine.datastream.output_tag import OutputTag
+from penstock.engine.datastream.record_operations import RecordOperations
+from penstock.engine.datastream.source_checks import side_output_type
+from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Transformation, effective_parallelism
+from penstock.operators.common.arguments import require_text
+from penstock.operators.connectors.sink import CollectSink, PrintSink, Sink
+from penstock.operators.records.map_records import same_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.data_stream import DataStream
 
 #: Flink's names of jobs and sinks (DataStream.executeAndCollect, CollectStreamSink).
 COLLECT_JOB = "DataStream Collect"

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from engine.common.execution_config import ExecutionConfig
-from engine.common.typeinfo import TypeInformation, Types
-from engine.datastream.operator_settings import (
+from penstock.engine.common.execution_config import ExecutionConfig
+from penstock.engine.common.typeinfo import TypeInformation, Types
+from penstock.engine.datastream.operator_settings import (
     check_buffer_timeout,
     check_max_parallelism,
     check_parallelism,
     check_uid_hash,
 )
-from engine.datastream.pickled import Pickled
-from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
-from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.runtime.transformations import VIRTUAL_KINDS, Transformation
-from operators.common.arguments import require_text
+from penstock.engine.datastream.pickled import Pickled
+from penstock.engine.datastream.set_slot_sharing_group import set_slot_sharing_group
+from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Transformation
+from penstock.operators.common.arguments import require_text
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
-    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
 class StreamSettings:

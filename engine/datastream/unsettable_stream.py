@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.datastream.stream_settings import StreamSettings
+from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.datastream.stream_settings import StreamSettings
 
 
 class UnsettableStream(StreamSettings):

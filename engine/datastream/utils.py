@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from engine.common.typeinfo import TypeInformation
+from penstock.engine.common.typeinfo import TypeInformation
 
 __all__ = ["ResultTypeQueryable"]
 

@@ -1,37 +1,41 @@
 """Windows, assigners and triggers, under the name that PyFlink's pyflink.datastream.window has here."""
 
-from operators.windows.assigner import (
+from penstock.operators.windows.assigner import (
     MergingWindowAssigner,
     SessionWindowTimeGapExtractor,
     WindowAssigner,
 )
-from operators.windows.continuous_triggers import (
+from penstock.operators.windows.continuous_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     Min,
 )
-from operators.windows.count_windows import (
+from penstock.operators.windows.count_windows import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     GlobalWindows,
 )
-from operators.windows.fixed_windows import (
+from penstock.operators.windows.fixed_windows import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from operators.windows.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
-from operators.windows.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
-from operators.windows.session_windows import (
+from penstock.operators.windows.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
+from penstock.operators.windows.serializers import (
+    CountWindowSerializer,
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+)
+from penstock.operators.windows.session_windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
 )
-from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from operators.windows.trigger import Trigger, TriggerResult
-from operators.windows.window import (
+from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.window import (
     CountWindow,
     GlobalWindow,
     TimeWindow,
@@ -39,7 +43,7 @@ from operators.windows.window import (
     long_to_int_with_bit_mixing,
     mod_inverse,
 )
-from operators.windows.window_operation import WindowOperationDescriptor
+from penstock.operators.windows.window_operation import WindowOperationDescriptor
 
 __all__ = [
     "ContinuousEventTimeTrigger",

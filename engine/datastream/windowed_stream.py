@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from engine.common.typeinfo import TypeInformation, Types
-from engine.datastream.functions import (
+from penstock.engine.common.typeinfo import TypeInformation, Types
+from penstock.engine.datastream.functions import (
     AggregateFunction,
     AllWindowFunction,
     ProcessAllWindowFunction,
@@ -17,22 +17,27 @@ from engine.datastream.functions import (
     ReduceFunction,
     WindowFunction,
 )
-from engine.datastream.keyed_stream import KeyedOperations
-from engine.datastream.operator_settings import (
+from penstock.engine.datastream.keyed_stream import KeyedOperations
+from penstock.engine.datastream.operator_settings import (
     as_output_type,
     check_function,
     check_function_object,
     check_methods,
 )
-from engine.datastream.output_tag import OutputTag
-from engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner, WindowOperationDescriptor
-from operators.common.arguments import require_integer
-from operators.windows.window_operator import WindowOperator
-from operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
+from penstock.engine.datastream.output_tag import OutputTag
+from penstock.engine.datastream.window import (
+    MergingWindowAssigner,
+    Trigger,
+    WindowAssigner,
+    WindowOperationDescriptor,
+)
+from penstock.operators.common.arguments import require_integer
+from penstock.operators.windows.window_operator import WindowOperator
+from penstock.operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
 
 if TYPE_CHECKING:
-    from engine.datastream.data_stream import DataStream
-    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.engine.datastream.data_stream import DataStream
+    from penstock.engine.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 
 class WindowedOperations:

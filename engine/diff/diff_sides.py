@@ -7,18 +7,18 @@ from typing import Any
 
 import polars as pl
 
-from engine.diff.changed_plans import ChangedPlans, changed_plans
-from engine.diff.keyed_plans import KeyedPlans, keyed_plans
-from engine.diff.lost_operators import LostOperators, lost_operators
-from engine.diff.match_operators import match_operators
-from engine.diff.pair_topologies import Part, pair_topologies
-from engine.diff.rows_of_slices import SLICE
-from engine.diff.savepoint_verdicts import Restored, restored
-from engine.diff.side import Side
-from engine.diff.topology_diff import Change, Counts, TopologyDiff
-from plans.columnar.plan_in_parts import without_garbage_collection
-from plans.savepoint.restore_savepoint import JOB_COLUMNS, Job, jobs_to_restore
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.diff.changed_plans import ChangedPlans, changed_plans
+from penstock.engine.diff.keyed_plans import KeyedPlans, keyed_plans
+from penstock.engine.diff.lost_operators import LostOperators, lost_operators
+from penstock.engine.diff.match_operators import match_operators
+from penstock.engine.diff.pair_topologies import Part, pair_topologies
+from penstock.engine.diff.rows_of_slices import SLICE
+from penstock.engine.diff.savepoint_verdicts import Restored, restored
+from penstock.engine.diff.side import Side
+from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
+from penstock.plans.columnar.plan_in_parts import without_garbage_collection
+from penstock.plans.savepoint.restore_savepoint import JOB_COLUMNS, Job, jobs_to_restore
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def diff_sides(

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from engine.diff.side import Plans
-from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.savepoint.restore_savepoint import Failure
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ManagedMemoryUseCase
+from penstock.engine.diff.side import Plans
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.savepoint.restore_savepoint import Failure
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import ManagedMemoryUseCase
 
 _STATE_BACKEND = pl.col("slot_scope").list.contains(str(ManagedMemoryUseCase.STATE_BACKEND))
 _OF_SINKS = pl.col("operator_factory").is_in(["SinkWriterOperatorFactory", "CommitterOperatorFactory"])

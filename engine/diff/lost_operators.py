@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from engine.diff.keyed_plans import KeyedPlans
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.diff.keyed_plans import KeyedPlans
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = dict[int, list[dict[str, Any]]]
 

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _OCCURRENCE = "occurrence"
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from engine.diff.rows_of_slices import SLICE
-from engine.diff.side import Side
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.diff.rows_of_slices import SLICE
+from penstock.engine.diff.side import Side
+from penstock.plans.tables.column_types import TOPOLOGY
 
 TOPOLOGIES_AT_ONCE = 100_000
 """About how many names of a side are in memory at a time."""

@@ -7,7 +7,7 @@ from tempfile import mkdtemp
 
 import polars as pl
 
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.column_types import TOPOLOGY
 
 SLICE = "slice"
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from engine.diff.read_pairs import Pair
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.savepoint.restore_savepoint import (
+from penstock.engine.diff.read_pairs import Pair
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.savepoint.restore_savepoint import (
     JOB_COLUMNS,
     Failure,
     Job,
@@ -17,9 +17,9 @@ from plans.savepoint.restore_savepoint import (
     restore_savepoint,
     take_savepoint,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.vocabulary import Layer
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.vocabulary import Layer
 
 
 class Verdict(StrEnum):

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from plans.errors import ConfigurationError
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.tables.column_types import TOPOLOGY
 
 PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
     "topologies": (TOPOLOGY, "name", "fingerprint"),

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import polars as pl
 
-from engine.diff.rows_of_slices import rows_of_slices
-from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
-from engine.store.open_plan import BY_NAME, StoredPlan
-from plans.errors import StoreError
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.diff.rows_of_slices import rows_of_slices
+from penstock.engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
+from penstock.engine.store.open_plan import BY_NAME, StoredPlan
+from penstock.plans.errors import StoreError
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _OPTIONAL = ("required_slots",)
 

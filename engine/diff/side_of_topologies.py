@@ -6,14 +6,14 @@ from pathlib import Path
 
 import polars as pl
 
-from engine.diff.rows_of_slices import rows_of_slices
-from engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
-from engine.planning.plan_in_process import plan_frames
-from engine.planning.plan_options import PlanOptions
-from plans.columnar.frames import empty, from_arrow
-from plans.columnar.plan_in_parts import without_garbage_collection
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.topology_tables import TopologyTables
+from penstock.engine.diff.rows_of_slices import rows_of_slices
+from penstock.engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
+from penstock.engine.planning.plan_in_process import plan_frames
+from penstock.engine.planning.plan_options import PlanOptions
+from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.columnar.plan_in_parts import without_garbage_collection
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
 _TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from engine.diff.savepoint_verdicts import Restored, Verdict
-from plans.savepoint.restore_savepoint import Failure
+from penstock.engine.diff.savepoint_verdicts import Restored, Verdict
+from penstock.plans.savepoint.restore_savepoint import Failure
 
 
 class Change(StrEnum):

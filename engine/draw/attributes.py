@@ -1,7 +1,7 @@
 """Nodes and edges as attributes of other tools' graphs. What XML cannot hold is written as an escape."""
 
-from engine.draw.graph import Edge, Node
-from plans.printable import printable
+from penstock.engine.draw.graph import Edge, Node
+from penstock.plans.printable import printable
 
 
 def node_attributes(node: Node) -> dict[str, str]:

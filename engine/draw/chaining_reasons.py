@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from engine.draw.drawn_plan import DrawnPlan, Row
-from plans.not_chainable_reasons import NotChainableReason
+from penstock.engine.draw.drawn_plan import DrawnPlan, Row
+from penstock.plans.not_chainable_reasons import NotChainableReason
 
 EDGE_COLUMNS = (
     *("source", "target", "in_index", "out_index", "type_number", "partitioner", "exchange_mode"),

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from plans.columnar.frames import from_arrow
-from plans.errors import ConfigurationError, InputError, RefusedTopologiesError
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Row = dict[str, Any]
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from engine.draw.drawn_plan import DrawnPlan, Row
-from engine.draw.find_vertex import find_vertex
-from engine.draw.graph import Edge, Graph, Node
-from engine.draw.job_graph import vertex_key
-from engine.draw.slot_sharing import slot_sharing
+from penstock.engine.draw.drawn_plan import DrawnPlan, Row
+from penstock.engine.draw.find_vertex import find_vertex
+from penstock.engine.draw.graph import Edge, Graph, Node
+from penstock.engine.draw.job_graph import vertex_key
+from penstock.engine.draw.slot_sharing import slot_sharing
 
 MOST_TASKS = 64
 """Tasks of a vertex that are drawn; of one with more, the first."""

@@ -2,8 +2,8 @@
 
 from difflib import get_close_matches
 
-from engine.draw.drawn_plan import DrawnPlan
-from plans.errors import ConfigurationError
+from penstock.engine.draw.drawn_plan import DrawnPlan
+from penstock.plans.errors import ConfigurationError
 
 
 def find_vertex(plan: DrawnPlan, named: str | None) -> int:

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import igraph
 
-from engine.draw.graph import Graph, Group, Node
-from plans.errors import ConfigurationError
+from penstock.engine.draw.graph import Graph, Group, Node
+from penstock.plans.errors import ConfigurationError
 
 FOLD_ABOVE = 1_500
 """A graph with more boxes is drawn folded, unless it is said how."""

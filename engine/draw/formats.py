@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from engine.draw.fold import fold
-from engine.draw.graph import Graph
-from plans.errors import ConfigurationError
+from penstock.engine.draw.fold import fold
+from penstock.engine.draw.graph import Graph
+from penstock.plans.errors import ConfigurationError
 
 FORMATS = {
     "svg": ("svg",),
@@ -30,11 +30,11 @@ def format_of(path: str) -> str:
 
 def rendered(graphs: Sequence[Graph], wanted: str, folding: str = "auto") -> str:
     """The graphs in that format, folded where a picture is drawn; all but html take one graph only."""
-    from engine.draw.to_dot import to_dot
-    from engine.draw.to_graphml import to_graphml
-    from engine.draw.to_html import to_html
-    from engine.draw.to_mermaid import to_mermaid
-    from engine.draw.to_svg import to_svg
+    from penstock.engine.draw.to_dot import to_dot
+    from penstock.engine.draw.to_graphml import to_graphml
+    from penstock.engine.draw.to_html import to_html
+    from penstock.engine.draw.to_mermaid import to_mermaid
+    from penstock.engine.draw.to_svg import to_svg
 
     if wanted == "html":
         return to_html([fold(graph, folding) for graph in graphs])

@@ -2,12 +2,12 @@
 
 from enum import StrEnum
 
-from engine.draw.drawn_plan import DrawnPlan
-from engine.draw.execution_graph import execution_graph
-from engine.draw.graph import Graph
-from engine.draw.job_graph import job_graph
-from engine.draw.stream_graph import stream_graph
-from plans.errors import ConfigurationError
+from penstock.engine.draw.drawn_plan import DrawnPlan
+from penstock.engine.draw.execution_graph import execution_graph
+from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.job_graph import job_graph
+from penstock.engine.draw.stream_graph import stream_graph
+from penstock.plans.errors import ConfigurationError
 
 
 class DrawnLayer(StrEnum):

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable
 
-from engine.draw.chaining_reasons import stream_edges_with_reasons
-from engine.draw.drawn_plan import DrawnPlan, Row
-from engine.draw.graph import Edge, Facts, Graph, Node
-from engine.draw.slot_sharing import required_slots, slot_sharing
+from penstock.engine.draw.chaining_reasons import stream_edges_with_reasons
+from penstock.engine.draw.drawn_plan import DrawnPlan, Row
+from penstock.engine.draw.graph import Edge, Facts, Graph, Node
+from penstock.engine.draw.slot_sharing import required_slots, slot_sharing
 
 _MEBIBYTE = 2**20
 

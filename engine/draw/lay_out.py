@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from engine.draw.graph import Edge, Graph, Node
-from engine.draw.layered_layout import Layout, Point, Size, layered_layout
-from engine.draw.place_in_line import place_in_line
-from engine.draw.text_width import cut, text_width
-from plans.printable import printable
+from penstock.engine.draw.graph import Edge, Graph, Node
+from penstock.engine.draw.layered_layout import Layout, Point, Size, layered_layout
+from penstock.engine.draw.place_in_line import place_in_line
+from penstock.engine.draw.text_width import cut, text_width
+from penstock.plans.printable import printable
 
 TEXT, SMALL = 13.0, 11.0
 """Sizes of the font, in pixels."""

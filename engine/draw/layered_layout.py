@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import igraph
 
-from engine.draw.place_in_line import place_in_line
+from penstock.engine.draw.place_in_line import place_in_line
 
 ROW_GAP = 22.0
 _BEND_SIZE, _BEND_GAP = 4.0, 10.0

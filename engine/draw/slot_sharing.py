@@ -1,7 +1,7 @@
 """Slot sharing groups as a legend and as facts."""
 
-from engine.draw.drawn_plan import DrawnPlan
-from engine.draw.graph import Group
+from penstock.engine.draw.drawn_plan import DrawnPlan
+from penstock.engine.draw.graph import Group
 
 
 def slot_sharing(plan: DrawnPlan) -> tuple[Group, ...]:

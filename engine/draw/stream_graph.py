@@ -1,10 +1,10 @@
 """The stream graph: operators and the edges between them, with the chains they form as boxes around them."""
 
-from engine.draw.chaining_reasons import NODE_COLUMNS, is_chained, stream_edges_with_reasons
-from engine.draw.drawn_plan import DrawnPlan
-from engine.draw.graph import Edge, Graph, Node
-from engine.draw.job_graph import parallelism_note
-from engine.draw.slot_sharing import slot_sharing
+from penstock.engine.draw.chaining_reasons import NODE_COLUMNS, is_chained, stream_edges_with_reasons
+from penstock.engine.draw.drawn_plan import DrawnPlan
+from penstock.engine.draw.graph import Edge, Graph, Node
+from penstock.engine.draw.job_graph import parallelism_note
+from penstock.engine.draw.slot_sharing import slot_sharing
 
 
 def stream_graph(plan: DrawnPlan) -> Graph:

@@ -1,7 +1,7 @@
 """A graph as DOT, for Graphviz."""
 
-from engine.draw.graph import Graph, Node
-from plans.printable import printable
+from penstock.engine.draw.graph import Graph, Node
+from penstock.plans.printable import printable
 
 _COLOURS = ("#ddebfa", "#fde7cc", "#dcf3e1", "#efe3fc", "#fbe0e4", "#d8f1f2", "#f5efc4", "#e6e6e6")
 _STYLES = {"chained": "bold", "pipelined": "solid", "blocking": "dashed"}

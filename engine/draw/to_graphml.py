@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from xml.sax.saxutils import escape, quoteattr
 
-from engine.draw.attributes import edge_attributes, node_attributes
-from engine.draw.graph import Graph
+from penstock.engine.draw.attributes import edge_attributes, node_attributes
+from penstock.engine.draw.graph import Graph
 
 
 def to_graphml(graph: Graph) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from engine.draw.graph import Graph
-from engine.draw.lay_out import Picture, lay_out
-from engine.draw.to_svg import drawn, group_class, legend_entries, line_kinds, style
-from plans.printable import printable
+from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.lay_out import Picture, lay_out
+from penstock.engine.draw.to_svg import drawn, group_class, legend_entries, line_kinds, style
+from penstock.plans.printable import printable
 
 
 def to_html(graphs: Sequence[Graph]) -> str:
@@ -74,7 +74,7 @@ def hash_of(text: str) -> str:
 def templates() -> Environment:
     """The templates of pages; what they are given is escaped."""
     return Environment(
-        loader=PackageLoader("engine.draw", "."),
+        loader=PackageLoader("penstock.engine.draw", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -84,7 +84,7 @@ def templates() -> Environment:
 
 def asset(name: str) -> str:
     """A script or style sheet of drawn pages."""
-    return files("engine.draw").joinpath(name).read_text(encoding="utf-8")
+    return files("penstock.engine.draw").joinpath(name).read_text(encoding="utf-8")
 
 
 def _closed(picture: Picture) -> dict[str, Picture]:

@@ -2,8 +2,8 @@
 
 import re
 
-from engine.draw.graph import Graph, Node
-from plans.printable import printable
+from penstock.engine.draw.graph import Graph, Node
+from penstock.plans.printable import printable
 
 _COLOURS = ("#2f6fb3", "#b0640b", "#2c8446", "#7b47c4", "#b83a50", "#1f7f86", "#82730a", "#666d75")
 _ARROWS = {"chained": "==>", "pipelined": "-->", "blocking": "-.->"}

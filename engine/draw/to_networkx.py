@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from engine.draw.attributes import edge_attributes, node_attributes
-from engine.draw.graph import Graph
-from plans.errors import ConfigurationError
+from penstock.engine.draw.attributes import edge_attributes, node_attributes
+from penstock.engine.draw.graph import Graph
+from penstock.plans.errors import ConfigurationError
 
 
 def to_networkx(graph: Graph) -> Any:

@@ -5,11 +5,11 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from engine.draw.graph import Graph, Group
-from engine.draw.lay_out import LINE, PADDING, SMALL, Box, Line, Picture, lay_out
-from engine.draw.layered_layout import Point
-from engine.draw.text_width import cut, text_width
-from plans.printable import printable
+from penstock.engine.draw.graph import Graph, Group
+from penstock.engine.draw.lay_out import LINE, PADDING, SMALL, Box, Line, Picture, lay_out
+from penstock.engine.draw.layered_layout import Point
+from penstock.engine.draw.text_width import cut, text_width
+from penstock.plans.printable import printable
 
 MARGIN = 20.0
 _LEGEND_LINE = 22.0
@@ -42,7 +42,7 @@ def to_svg(graph: Graph) -> str:
 @cache
 def style() -> str:
     """The style sheet of pictures."""
-    return files("engine.draw").joinpath("picture.css").read_text(encoding="utf-8")
+    return files("penstock.engine.draw").joinpath("picture.css").read_text(encoding="utf-8")
 
 
 def drawn(graph: Graph, picture: Picture) -> str:

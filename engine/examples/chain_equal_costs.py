@@ -1,6 +1,6 @@
 """Chaining: operators whose costs differ tenfold or more are kept in tasks of their own.
 
-    penstock plan topologies.jsonl --out store --planner engine.examples.chain_equal_costs:chain
+    penstock plan topologies.jsonl --out store --planner penstock.engine.examples.chain_equal_costs:chain
 """
 
 import polars as pl

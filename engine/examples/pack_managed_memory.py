@@ -1,6 +1,6 @@
 """Slots packed by managed memory: as many vertices share slots as have room for their managed memory.
 
-    penstock plan topologies.jsonl --out store --planner engine.examples.pack_managed_memory:pack
+    penstock plan topologies.jsonl --out store --planner penstock.engine.examples.pack_managed_memory:pack
 """
 
 import polars as pl

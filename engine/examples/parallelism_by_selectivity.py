@@ -1,6 +1,6 @@
 """Parallelism by selectivity: as many subtasks as the records that reach an operator keep busy.
 
-    penstock plan topologies.jsonl --out store --planner engine.examples.parallelism_by_selectivity:scale
+    penstock plan topologies.jsonl --out store --planner penstock.engine.examples.parallelism_by_selectivity:scale
 """
 
 import polars as pl

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from engine.draw.chaining_reasons import is_chained
-from engine.draw.drawn_plan import Row
-from engine.explain.explained_plan import ExplainedPlan
-from operators.kinds import OPERATOR_KINDS
-from plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
-from plans.not_chainable_reasons import NotChainableReason
-from plans.reason_records import EdgeFacts
-from plans.vocabulary import DistributionPattern, ResultPartitionType
+from penstock.engine.draw.chaining_reasons import is_chained
+from penstock.engine.draw.drawn_plan import Row
+from penstock.engine.explain.explained_plan import ExplainedPlan
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.reason_records import EdgeFacts
+from penstock.plans.vocabulary import DistributionPattern, ResultPartitionType
 
 Explanation = dict[str, Any]
 """What `--json` writes: texts, numbers, lists and mappings of them."""

@@ -1,9 +1,9 @@
 """Why an operator has its id and its slot sharing group, and why a group needs its slots."""
 
-from engine.draw.drawn_plan import Row
-from engine.explain.explain_edge import Explanation
-from engine.explain.explained_plan import ExplainedPlan
-from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.engine.draw.drawn_plan import Row
+from penstock.engine.explain.explain_edge import Explanation
+from penstock.engine.explain.explained_plan import ExplainedPlan
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 
 
 def explain_operator(plan: ExplainedPlan, node: Row) -> Explanation:

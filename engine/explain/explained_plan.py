@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from engine.draw.chaining_reasons import stream_edges_with_reasons
-from engine.draw.drawn_plan import DrawnPlan, Row
-from plans.vocabulary import TopologyForm
+from penstock.engine.draw.chaining_reasons import stream_edges_with_reasons
+from penstock.engine.draw.drawn_plan import DrawnPlan, Row
+from penstock.plans.vocabulary import TopologyForm
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +57,7 @@ class ExplainedPlan:
 
     @cached_property
     def _expanded(self) -> "pl.DataFrame | None":
-        from plans.stream_graph.columnar.expand_sinks import expand_sinks
+        from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
 
         frame = self.plan.table("transformations")
         return None if frame is None else expand_sinks(frame.sort("id").collect())
@@ -128,7 +128,7 @@ class ExplainedPlan:
         """
         if not self.is_translated:
             return {}
-        from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+        from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 
         frame = self._expanded
         if frame is None:

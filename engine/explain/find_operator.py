@@ -2,9 +2,9 @@
 
 from difflib import get_close_matches
 
-from engine.draw.drawn_plan import Row
-from engine.explain.explained_plan import ExplainedPlan
-from plans.errors import ConfigurationError
+from penstock.engine.draw.drawn_plan import Row
+from penstock.engine.explain.explained_plan import ExplainedPlan
+from penstock.plans.errors import ConfigurationError
 
 
 def find_operator(plan: ExplainedPlan, named: str) -> Row:

@@ -12,9 +12,9 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from engine.machine.home_folder import home_folder
-from engine.spark.find_java import MINIMUM_JAVA, Java
-from plans.errors import ConfigurationError
+from penstock.engine.machine.home_folder import home_folder
+from penstock.engine.spark.find_java import MINIMUM_JAVA, Java
+from penstock.plans.errors import ConfigurationError
 
 FLINK_VERSION = "2.3.0"
 _PACKAGE = "apache-flink-libraries"

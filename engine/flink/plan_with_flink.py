@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from engine.commits.temporary_folders import short_lived_folder
-from engine.flink.flink_jars import compiled_planner, flink_jars
-from engine.machine.die_with_parent import with_parent
-from engine.spark.find_java import Java, require_java
-from plans.errors import ConfigurationError, LostTopologiesError, NotEnoughMemoryError, PenstockError
-from plans.vocabulary import Layer
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.flink.flink_jars import compiled_planner, flink_jars
+from penstock.engine.machine.die_with_parent import with_parent
+from penstock.engine.spark.find_java import Java, require_java
+from penstock.plans.errors import ConfigurationError, LostTopologiesError, NotEnoughMemoryError, PenstockError
+from penstock.plans.vocabulary import Layer
 
 _MEMORY = re.compile(r"[1-9][0-9]*[kKmMgGtT]?").fullmatch
 _JVM_DOES_NOT_START = (

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from engine.jobs.job_folder import jobs_folder
-from engine.machine.end_processes import end_processes
-from engine.machine.import_root import import_root
-from plans.errors import MachineError
+from penstock.engine.jobs.job_folder import jobs_folder
+from penstock.engine.machine.end_processes import end_processes
+from penstock.engine.machine.import_root import import_root
+from penstock.plans.errors import MachineError
 
 _VARIABLE = "PENSTOCK_DETACHED_DRIVER"
 """Environment variable that tells a process that it is a detached driver: the file of its output, and the
@@ -58,7 +58,7 @@ def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) 
                 sys.executable,
                 "-P",
                 "-m",
-                "engine.commands.main",
+                "penstock.engine.commands.main",
                 "run",
                 *options,
                 "--",

@@ -14,10 +14,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from engine.machine.make_durable import make_durable
-from engine.machine.replace_file import replace_file
-from engine.machine.state_folder import state_folder
-from operators.files.private_files import create_private_file
+from penstock.engine.machine.make_durable import make_durable
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.machine.state_folder import state_folder
+from penstock.operators.files.private_files import create_private_file
 
 JOB, PLAN, RUNS, EXECUTIONS, CANCEL, LOG = (
     "job.json",

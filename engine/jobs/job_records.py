@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from engine.commits.run_owner import describe_owner, liveness
-from engine.jobs.job_folder import (
+from penstock.engine.commits.run_owner import describe_owner, liveness
+from penstock.engine.jobs.job_folder import (
     CANCEL,
     EXECUTIONS,
     FINAL_STATES,
@@ -21,8 +21,8 @@ from engine.jobs.job_folder import (
     read_job,
     read_table,
 )
-from engine.machine.machine_error import machine_error
-from plans.errors import InputError
+from penstock.engine.machine.machine_error import machine_error
+from penstock.plans.errors import InputError
 
 LONGEST_SILENCE_SECONDS = 600.0
 """A driver on a machine that cannot be asked counts as dead after this time without a sign of life."""

@@ -1,7 +1,7 @@
 """The list of jobs stays short: of those that have ended, the latest are kept."""
 
-from engine.jobs.job_folder import remove_job_folder
-from engine.jobs.job_records import list_jobs
+from penstock.engine.jobs.job_folder import remove_job_folder
+from penstock.engine.jobs.job_records import list_jobs
 
 MOST_ENDED = 100
 """Ended jobs that stay listed."""

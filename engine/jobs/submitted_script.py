@@ -3,9 +3,9 @@
 import os
 from collections.abc import Sequence
 
-from engine.clusters.cluster_kinds import Cluster
-from engine.jobs.job_folder import SubmittedJob
-from engine.output.redaction import redact
+from penstock.engine.clusters.cluster_kinds import Cluster
+from penstock.engine.jobs.job_folder import SubmittedJob
+from penstock.engine.output.redaction import redact
 
 _KINDS = (("spark://", "standalone"), ("yarn", "yarn"), ("k8s://", "kubernetes"))
 _LOCAL = "local[*]"

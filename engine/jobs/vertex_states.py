@@ -3,7 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from engine.jobs.job_records import JobRecord
+from penstock.engine.jobs.job_records import JobRecord
 
 _DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
 """The first of these that a subtask is in is the state of its vertex."""

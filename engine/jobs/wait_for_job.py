@@ -2,7 +2,7 @@
 
 import time
 
-from engine.jobs.job_records import JobRecord, read_again
+from penstock.engine.jobs.job_records import JobRecord, read_again
 
 _LOOK_SECONDS = 0.1
 

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from plans.errors import ConfigurationError
-from plans.topology.rules import shorten
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.rules import shorten
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -3,19 +3,19 @@
 import os
 from typing import Any
 
-from engine.draw.drawn_plan import plan_of_tables
-from engine.draw.formats import FORMATS, format_of, rendered
-from engine.draw.graph import Graph
-from engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
-from engine.draw.to_networkx import to_networkx
-from engine.library.check_arguments import member, one_of, path, text
-from engine.library.open_store import read_plan
-from engine.library.plan import plan
-from engine.library.planned_tables import Plan
-from engine.library.store import Store
-from engine.machine.replace_file import replace_file
-from plans.errors import ConfigurationError
-from plans.printable import printable
+from penstock.engine.draw.drawn_plan import plan_of_tables
+from penstock.engine.draw.formats import FORMATS, format_of, rendered
+from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
+from penstock.engine.draw.to_networkx import to_networkx
+from penstock.engine.library.check_arguments import member, one_of, path, text
+from penstock.engine.library.open_store import read_plan
+from penstock.engine.library.plan import plan
+from penstock.engine.library.planned_tables import Plan
+from penstock.engine.library.store import Store
+from penstock.engine.machine.replace_file import replace_file
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.printable import printable
 
 
 class Drawing:

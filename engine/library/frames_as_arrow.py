@@ -6,9 +6,9 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from plans.errors import InputError
-from plans.printable import limited
-from plans.tables.plain_columns import plain_columns, require_unique_columns
+from penstock.plans.errors import InputError
+from penstock.plans.printable import limited
+from penstock.plans.tables.plain_columns import plain_columns, require_unique_columns
 
 
 def frame_as_arrow(frame: Any) -> pa.Table:

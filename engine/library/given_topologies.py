@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from engine.library.topologies_of_rows import topologies_of_rows
-from engine.library.topology_tables_of_frames import topology_tables_of_frames
-from plans.errors import InputError
-from plans.topology.json_documents import elements
-from plans.topology.rules import shorten
+from penstock.engine.library.topologies_of_rows import topologies_of_rows
+from penstock.engine.library.topology_tables_of_frames import topology_tables_of_frames
+from penstock.plans.errors import InputError
+from penstock.plans.topology.json_documents import elements
+from penstock.plans.topology.rules import shorten
 
 ALLOWED = (
     "a topology (dict or JSON text), a list of them, a path or a list of paths, a frame with a topology in "

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from engine.library.frames_as_arrow import frame_as_arrow
-from engine.library.given_topologies import is_frame, is_spark_frame
-from plans.errors import ConfigurationError, InputError
-from plans.printable import first_and_count
-from plans.topology.validate_topology import TOPOLOGY_KEYS
+from penstock.engine.library.frames_as_arrow import frame_as_arrow
+from penstock.engine.library.given_topologies import is_frame, is_spark_frame
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.printable import first_and_count
+from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 
 NAME = "name"
 

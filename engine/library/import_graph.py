@@ -3,19 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.library.check_arguments import member, strings, text, whole_number
-from plans.errors import ConfigurationError, InputError
-from plans.importing.given_graph import (
+from penstock.engine.library.check_arguments import member, strings, text, whole_number
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.importing.given_graph import (
     EDGE_ATTRIBUTES,
     NODE_ATTRIBUTES,
     ImportOptions,
     SeveralInputs,
     topology_of_graph,
 )
-from plans.importing.graph_errors import graph_errors
-from plans.importing.graphs_of_libraries import graph_of_library
-from plans.printable import first_and_count
-from plans.vocabulary import Partitioner
+from penstock.plans.importing.graph_errors import graph_errors
+from penstock.plans.importing.graphs_of_libraries import graph_of_library
+from penstock.plans.printable import first_and_count
+from penstock.plans.vocabulary import Partitioner
 
 
 def import_graph(

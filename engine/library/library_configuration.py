@@ -3,9 +3,9 @@
 import os
 from collections.abc import Mapping
 
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.configuration.find_configuration import find_configuration
-from engine.library.check_arguments import path, strings
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.library.check_arguments import path, strings
 
 Config = Mapping[str, str] | str | os.PathLike[str] | None
 """Options by key, or a directory of YAML files."""

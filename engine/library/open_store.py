@@ -3,16 +3,16 @@
 import os
 from typing import TYPE_CHECKING, Any
 
-from engine.library.check_arguments import path, text, whole_number
-from engine.library.planned_tables import Plan, Tables
-from engine.library.store import Store, Version, path_of_store, shown_path
-from engine.store.is_local import is_local
-from engine.store.open_plan import open_plan
-from engine.store.plan_versions import find_version, list_versions
-from engine.store.tables_of import tables_of
-from operators.common.without_pandas import without_pandas
-from plans.columnar.frames import to_arrow
-from plans.errors import ConfigurationError, StoreError
+from penstock.engine.library.check_arguments import path, text, whole_number
+from penstock.engine.library.planned_tables import Plan, Tables
+from penstock.engine.library.store import Store, Version, path_of_store, shown_path
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_versions import find_version, list_versions
+from penstock.engine.store.tables_of import tables_of
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.columnar.frames import to_arrow
+from penstock.plans.errors import ConfigurationError, StoreError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,8 +82,8 @@ def read_plan(
 
 
 def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: str | None) -> Plan:
-    from engine.spark.session import has_delta, require_delta
-    from engine.store.read_plan import read_plan as read_on_spark
+    from penstock.engine.spark.session import has_delta, require_delta
+    from penstock.engine.store.read_plan import read_plan as read_on_spark
 
     if topology is not None:
         raise ConfigurationError(
@@ -91,7 +91,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
         )
     if is_local(place) and not has_delta(spark):
         return _without_delta(spark, place, version)
-    from engine.store.spark_tables import SparkTables
+    from penstock.engine.store.spark_tables import SparkTables
 
     delta = SparkTables(require_delta(spark), place)
     found = find_version(delta, version)
@@ -109,7 +109,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
 
 def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Plan:
     """As `_on_spark`, for a session that has no Delta: this process reads a table when it is asked for."""
-    from engine.library.small_inputs import dataframe_of_table
+    from penstock.engine.library.small_inputs import dataframe_of_table
 
     with without_pandas():
         stored = open_plan(place, version, None)
@@ -135,8 +135,8 @@ def _plan(
     spark: "SparkSession | None" = None,
 ) -> Plan:
     def write(target: str) -> int:
-        from engine.store.delta_rs_tables import DeltaRsTables
-        from engine.store.write_plan import write_plan
+        from penstock.engine.store.delta_rs_tables import DeltaRsTables
+        from penstock.engine.store.write_plan import write_plan
 
         return write_plan(
             DeltaRsTables(target),

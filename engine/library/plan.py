@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from engine.library.check_arguments import member, one_of, text, whole_number
-from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, given_topologies
-from engine.library.ignored_columns import set_aside
-from engine.library.library_configuration import Config, library_configuration
-from engine.library.planned_tables import Plan, Tables
-from engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
-from engine.planning.plan_options import PlanOptions, plan_options
-from engine.store.is_local import is_local
-from plans.errors import ConfigurationError, NotEnoughMemoryError
-from plans.resources.network_options import PROFILES
-from plans.topology.columnar.find_topology_files import is_pipe
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.engine.library.check_arguments import member, one_of, text, whole_number
+from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames, given_topologies
+from penstock.engine.library.ignored_columns import set_aside
+from penstock.engine.library.library_configuration import Config, library_configuration
+from penstock.engine.library.planned_tables import Plan, Tables
+from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
+from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.store.is_local import is_local
+from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.resources.network_options import PROFILES
+from penstock.plans.topology.columnar.find_topology_files import is_pipe
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,8 +107,8 @@ def _in_this_process(
 
     ConfigurationError where it cannot: joins need the JVM of classic Spark.
     """
-    from engine.library.small_inputs import read_frames, small_input
-    from engine.spark.session import is_connect
+    from penstock.engine.library.small_inputs import read_frames, small_input
+    from penstock.engine.spark.session import is_connect
 
     connect = is_connect(spark)
     if asked is Planner.JOINS:
@@ -154,9 +154,9 @@ def _in_process(
     """A plan made in this process, with Arrow tables, or with DataFrames of `spark`."""
     by_planner: Callable[..., Any]
     if chosen.planner is Planner.FLINK:
-        from engine.planning.plan_beside_flink import plan_beside_flink as by_planner
+        from penstock.engine.planning.plan_beside_flink import plan_beside_flink as by_planner
     else:
-        from engine.planning.plan_in_process import plan_in_process as by_planner
+        from penstock.engine.planning.plan_in_process import plan_in_process as by_planner
     what = (
         given.paths if isinstance(given, Paths) else given.topologies if isinstance(given, Objects) else given
     )
@@ -169,8 +169,8 @@ def _in_process(
     )
 
     def write(store: str) -> int:
-        from engine.store.delta_rs_tables import DeltaRsTables
-        from engine.store.write_plan import write_plan
+        from penstock.engine.store.delta_rs_tables import DeltaRsTables
+        from penstock.engine.store.write_plan import write_plan
 
         return write_plan(
             DeltaRsTables(store),
@@ -180,7 +180,7 @@ def _in_process(
         )
 
     def dataframe(name: str) -> Any:
-        from engine.library.small_inputs import dataframe_of_table
+        from penstock.engine.library.small_inputs import dataframe_of_table
 
         return dataframe_of_table(spark, name, planned.tables[name])
 
@@ -205,9 +205,9 @@ def _on_spark(
     spark: "SparkSession | None",
     aside: Any,
 ) -> Plan:
-    from engine.library.topologies_on_spark import topologies_on_spark
-    from engine.planning.plan_topologies import plan as plan_on_spark
-    from engine.spark.session import any_session, use_this_python
+    from penstock.engine.library.topologies_on_spark import topologies_on_spark
+    from penstock.engine.planning.plan_topologies import plan as plan_on_spark
+    from penstock.engine.spark.session import any_session, use_this_python
 
     session = any_session() if spark is None else use_this_python(spark)
     planned = plan_on_spark(
@@ -221,9 +221,9 @@ def _on_spark(
     )
 
     def write(store: str) -> int:
-        from engine.spark.session import require_delta
-        from engine.store.tables_of_spark import tables_of_spark
-        from engine.store.write_plan import write_plan
+        from penstock.engine.spark.session import require_delta
+        from penstock.engine.store.tables_of_spark import tables_of_spark
+        from penstock.engine.store.write_plan import write_plan
 
         return write_plan(
             tables_of_spark(session if is_local(store) else require_delta(session), store, planned.packed),

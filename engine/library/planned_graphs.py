@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from engine.library.check_arguments import one_of
-from engine.library.given_topologies import is_spark_frame
-from plans.errors import ConfigurationError
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.engine.library.check_arguments import one_of
+from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 NAME = "topology"
 """Column: the topology's name, beside the columns of the plan's own tables."""

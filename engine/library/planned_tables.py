@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from engine.library import planned_graphs
-from engine.library.planned_graphs import Graph
-from engine.library.require_store import require_store
-from engine.library.store import path_of_store
-from engine.output.html_table import html_table
-from plans.errors import ConfigurationError
-from plans.printable import limited, printable
-from plans.tables import TABLES
-from plans.vocabulary import Layer
+from penstock.engine.library import planned_graphs
+from penstock.engine.library.planned_graphs import Graph
+from penstock.engine.library.require_store import require_store
+from penstock.engine.library.store import path_of_store
+from penstock.engine.output.html_table import html_table
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.printable import limited, printable
+from penstock.plans.tables import TABLES
+from penstock.plans.vocabulary import Layer
 
 
 class Tables(Mapping[str, Any]):

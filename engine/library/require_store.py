@@ -5,7 +5,7 @@ import warnings
 
 def require_store(store: str) -> None:
     """As engine.store.require_target; warns of what was repaired."""
-    from engine.store.require_target import require_target
+    from penstock.engine.store.require_target import require_target
 
     for repaired in require_target(store):
         warnings.warn(repaired, stacklevel=3)

@@ -4,13 +4,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from engine.library.check_arguments import path, strings, whole_number
-from engine.library.library_configuration import Config, library_configuration
-from engine.library.require_store import require_store
-from plans.errors import ConfigurationError
+from penstock.engine.library.check_arguments import path, strings, whole_number
+from penstock.engine.library.library_configuration import Config, library_configuration
+from penstock.engine.library.require_store import require_store
+from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from engine.runtime.job_result import JobResult
+    from penstock.engine.runtime.job_result import JobResult
 
 
 def run(
@@ -37,16 +37,16 @@ def run(
     Raises InputError (no such script), ScriptError (the script raised), ConfigurationError (a wrong
     argument).
     """
-    from engine.commits.acknowledge_runs import runs_acknowledged_at_end
-    from engine.datastream.environment_settings import EnvironmentSettings
-    from engine.library.run_script import run_script
-    from engine.library.script_options import with_python_files
-    from engine.output.redaction import remember_secrets
-    from engine.planning.plan_options import plan_options
-    from engine.runtime.collect_records import collects_closed_at_end
-    from engine.runtime.record_run import write_run
-    from engine.runtime.run_control import run_listeners
-    from engine.runtime.run_environment import use_session_settings
+    from penstock.engine.commits.acknowledge_runs import runs_acknowledged_at_end
+    from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.library.run_script import run_script
+    from penstock.engine.library.script_options import with_python_files
+    from penstock.engine.output.redaction import remember_secrets
+    from penstock.engine.planning.plan_options import plan_options
+    from penstock.engine.runtime.collect_records import collects_closed_at_end
+    from penstock.engine.runtime.record_run import write_run
+    from penstock.engine.runtime.run_control import run_listeners
+    from penstock.engine.runtime.run_environment import use_session_settings
 
     place = path("script", script)
     files = [path("py_files", file) for file in py_files]

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
-from engine.datastream.python_options import FILE_DELIMITER, PYTHON_FILES
-from engine.machine.named_output import is_of_standard_output
-from operators.common.without_pandas import without_pandas
-from plans.errors import InputError, PenstockError
+from penstock.engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
+from penstock.engine.datastream.python_options import FILE_DELIMITER, PYTHON_FILES
+from penstock.engine.machine.named_output import is_of_standard_output
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.errors import InputError, PenstockError
 
 
 class ScriptError(PenstockError):
@@ -35,7 +35,7 @@ def run_script(
     if not path.is_file():
         raise InputError(f"{script}: no such script" if not path.exists() else f"{script}: not a file")
     if not real_pyflink:
-        from engine.pyflink_names import install
+        from penstock.engine.pyflink_names import install
 
         install()
     if settings.captured is not None:

@@ -1,7 +1,7 @@
 """The Flink options that a script's environments begin with."""
 
-from engine.configuration.effective_configuration import EffectiveConfiguration
-from engine.datastream.python_options import PYTHON_FILES
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.datastream.python_options import PYTHON_FILES
 
 
 def with_python_files(configuration: EffectiveConfiguration, py_files: str | None) -> dict[str, str]:

@@ -5,11 +5,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-from engine.library.given_topologies import Given, Objects, Paths, SparkFrames, Tables
-from engine.library.topologies_of_rows import topologies_of_rows
-from engine.library.topologies_on_spark import checked_frames
-from engine.library.topology_tables_of_frames import topology_tables_of_frames
-from plans.joins.spark_schemas import spark_schema
+from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames, Tables
+from penstock.engine.library.topologies_of_rows import topologies_of_rows
+from penstock.engine.library.topologies_on_spark import checked_frames
+from penstock.engine.library.topology_tables_of_frames import topology_tables_of_frames
+from penstock.plans.joins.spark_schemas import spark_schema
 
 MOST_TOPOLOGIES = 2_000
 MOST_TRANSFORMATIONS = 50_000

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from engine.library.check_arguments import path
-from engine.output.html_table import html_table
-from plans.printable import MOST_OF_A_NAME, limited, printable
+from penstock.engine.library.check_arguments import path
+from penstock.engine.output.html_table import html_table
+from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 
 class Version(NamedTuple):

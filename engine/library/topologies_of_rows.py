@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.library.frames_as_arrow import frame_as_arrow, is_pandas
-from plans.errors import InputError, SchemaError
-from plans.printable import first_and_count
-from plans.tables.plain_columns import require_unique_columns
-from plans.topology.validate_topology import TOPOLOGY_KEYS
-from plans.vocabulary import TopologyForm
+from penstock.engine.library.frames_as_arrow import frame_as_arrow, is_pandas
+from penstock.plans.errors import InputError, SchemaError
+from penstock.plans.printable import first_and_count
+from penstock.plans.tables.plain_columns import require_unique_columns
+from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
+from penstock.plans.vocabulary import TopologyForm
 
 _MAPS = ("config", "managed_memory", "input_requirements")
 

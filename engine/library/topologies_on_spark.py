@@ -5,12 +5,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.library.given_topologies import Given, Objects, Paths, SparkFrames
-from engine.library.topologies_of_rows import require_topologies
-from engine.library.topology_tables_of_frames import OF_TOPOLOGY, require_topology
-from plans.joins.spark_schemas import column_types
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.require_given_columns import require_given_columns
+from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames
+from penstock.engine.library.topologies_of_rows import require_topologies
+from penstock.engine.library.topology_tables_of_frames import OF_TOPOLOGY, require_topology
+from penstock.plans.joins.spark_schemas import column_types
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.require_given_columns import require_given_columns
 
 
 def topologies_on_spark(spark: SparkSession, given: Given) -> Any:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.library.frames_as_arrow import frame_as_arrow
-from plans.errors import InputError
-from plans.printable import first_and_count
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.topology_id import topology_id
+from penstock.engine.library.frames_as_arrow import frame_as_arrow
+from penstock.plans.errors import InputError
+from penstock.plans.printable import first_and_count
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.topology_id import topology_id
 
 OF_TOPOLOGY = "topology"
 """Column of `transformations` with the name of the topology, from which topology_id follows."""

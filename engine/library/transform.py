@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from engine.library.check_arguments import one_of, whole_number
-from plans.errors import ConfigurationError
+from penstock.engine.library.check_arguments import one_of, whole_number
+from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from engine.common.time import Duration
-    from engine.datastream.data_stream import DataStream
+    from penstock.engine.common.time import Duration
+    from penstock.engine.datastream.data_stream import DataStream
 
 
 def transform(
@@ -33,8 +33,8 @@ def transform(
     `mode` STREAMING or BATCH. Raises ConfigurationError for another argument, TypeError for a column whose
     type no function can get, and what `build` raises.
     """
-    from engine.common import Configuration
-    from engine.datastream import DataStream, StreamExecutionEnvironment
+    from penstock.engine.common import Configuration
+    from penstock.engine.datastream import DataStream, StreamExecutionEnvironment
 
     runtime_mode = one_of("mode", mode.upper() if isinstance(mode, str) else mode, ("STREAMING", "BATCH"))
     configuration = Configuration()

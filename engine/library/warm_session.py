@@ -6,10 +6,10 @@ of a first job. It also shows that the session answers a client that has its tok
 
 from contextlib import suppress
 
-from engine.clusters.connect_to_session import connected_to
-from engine.clusters.session_folder import Session
-from engine.clusters.slot_request import NoResourceAvailableError
-from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
+from penstock.engine.clusters.connect_to_session import connected_to
+from penstock.engine.clusters.session_folder import Session
+from penstock.engine.clusters.slot_request import NoResourceAvailableError
+from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 
 _SECONDS_FOR_A_TASK_MANAGER = 30
 
@@ -19,10 +19,10 @@ def warm_session(session: Session) -> None:
 
     A cluster that has no TaskManager for it within some seconds may have some later: that is not wrong.
     """
-    from engine.datastream.environment_settings import EnvironmentSettings, use_settings
-    from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
-    from engine.runtime.run_environment import use_session_settings
-    from operators.common.typeinfo import Types
+    from penstock.engine.datastream.environment_settings import EnvironmentSettings, use_settings
+    from penstock.engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.engine.runtime.run_environment import use_session_settings
+    from penstock.operators.common.typeinfo import Types
 
     settings = EnvironmentSettings(
         parallelism=max(1, session.registered()["slots"]),

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.machine.machine import cores
-from engine.machine.memory_cgroups import lines_of, memory_cgroups
+from penstock.engine.machine.machine import cores
+from penstock.engine.machine.memory_cgroups import lines_of, memory_cgroups
 
 _PROC = Path("/proc")
 

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from engine.machine.home_folder import home_folder
-from operators.files.private_files import make_private_folder
+from penstock.engine.machine.home_folder import home_folder
+from penstock.operators.files.private_files import make_private_folder
 
 CACHE_DIR = "PENSTOCK_CACHE_DIR"
 """The environment variable that names the folder."""

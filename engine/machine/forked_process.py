@@ -3,7 +3,7 @@
 import os
 from functools import cache
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 _forked = False
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import os
 
-from engine.machine.memory_cgroups import memory_cgroups
+from penstock.engine.machine.memory_cgroups import memory_cgroups
 
 
 def memory_bytes() -> int:

@@ -5,7 +5,7 @@ import os
 import re
 from typing import TypeVar
 
-from plans.errors import MachineError, PenstockError
+from penstock.plans.errors import MachineError, PenstockError
 
 Failure = TypeVar("Failure", bound=PenstockError)
 

@@ -2,8 +2,8 @@
 
 import os
 
-from engine.machine.machine_error import takes_no_files
-from plans.errors import ConfigurationError
+from penstock.engine.machine.machine_error import takes_no_files
+from penstock.plans.errors import ConfigurationError
 
 
 def make_output_folder(folder: str | os.PathLike[str]) -> None:

@@ -11,9 +11,9 @@ from socket import AF_UNIX, socket
 from typing import BinaryIO
 from uuid import uuid4
 
-from engine.machine.machine_error import machine_error, takes_no_files
-from engine.machine.make_durable import sync_folder
-from plans.errors import ConfigurationError
+from penstock.engine.machine.machine_error import machine_error, takes_no_files
+from penstock.engine.machine.make_durable import sync_folder
+from penstock.plans.errors import ConfigurationError
 
 _DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
 

@@ -7,8 +7,8 @@ can be said any more.
 import resource
 from typing import NamedTuple
 
-from engine.machine.machine import cores
-from plans.errors import NotEnoughMemoryError
+from penstock.engine.machine.machine import cores
+from penstock.plans.errors import NotEnoughMemoryError
 
 
 class _Needs(NamedTuple):

@@ -1,7 +1,7 @@
 """The error of work that does not fit in memory, said before it starts."""
 
-from engine.machine.available_memory import Available
-from plans.errors import NotEnoughMemoryError
+from penstock.engine.machine.available_memory import Available
+from penstock.plans.errors import NotEnoughMemoryError
 
 
 def require_memory(needed_bytes: int, work: str, left: Available, hint: str) -> None:

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from engine.machine.end_processes import end_children
+from penstock.engine.machine.end_processes import end_children
 
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 

@@ -4,7 +4,7 @@ import ctypes
 import sys
 from pathlib import Path
 
-from engine.output.redaction import secret_part
+from penstock.engine.output.redaction import secret_part
 
 _ARG_START, _ARG_END = 48, 49
 """Fields of /proc/PID/stat, as proc(5) numbers them: where the command line is that others see."""

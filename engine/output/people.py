@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from engine.output.pieces import Piece, Styled, encodable, plain
-from plans.printable import printable
+from penstock.engine.output.pieces import Piece, Styled, encodable, plain
+from penstock.plans.printable import printable
 
 _GAP = 2
 

@@ -3,7 +3,7 @@
 import os
 from typing import NamedTuple, TextIO
 
-from plans.printable import printable
+from penstock.plans.printable import printable
 
 
 class Styled(NamedTuple):

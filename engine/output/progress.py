@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from engine.output.pieces import may_be_terminal
-from plans.printable import printable
+from penstock.engine.output.pieces import may_be_terminal
+from penstock.plans.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

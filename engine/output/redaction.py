@@ -7,7 +7,7 @@ spark.redaction.string.regex; GlobalConfiguration.isSensitive of Flink.
 import re
 from collections.abc import Iterable, Mapping
 
-from plans.printable import printable_lines
+from penstock.plans.printable import printable_lines
 
 REDACTED = "*********(redacted)"
 KEY_REGEX = "spark.redaction.regex"

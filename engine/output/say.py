@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from engine.output.pieces import Piece, encodable, may_be_terminal, plain
-from engine.output.redaction import redact
-from plans.printable import printable_lines
+from penstock.engine.output.pieces import Piece, encodable, may_be_terminal, plain
+from penstock.engine.output.redaction import redact
+from penstock.plans.printable import printable_lines
 
 
 def say(*pieces: Piece) -> None:
@@ -37,7 +37,7 @@ def complain(message: str) -> None:
 
 def _say(stream: TextIO, pieces: Sequence[Piece]) -> None:
     if may_be_terminal(stream):
-        from engine.output.people import said_on_terminal
+        from penstock.engine.output.people import said_on_terminal
 
         if said_on_terminal(stream, pieces):
             return

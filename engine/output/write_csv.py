@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from engine.output.pieces import may_be_terminal
-from engine.output.write_lines import open_target
-from plans.printable import printable
+from penstock.engine.output.pieces import may_be_terminal
+from penstock.engine.output.write_lines import open_target
+from penstock.plans.printable import printable
 
 _CHARACTERS_AT_A_TIME = 1 << 16
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from engine.machine.replace_file import replace_file
-from plans.printable import printable_json
+from penstock.engine.machine.replace_file import replace_file
+from penstock.plans.printable import printable_json
 
 
 def write_texts(texts: Iterable[str], target: Path | None) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.output.pieces import may_be_terminal
-from engine.output.write_lines import open_target
-from plans.errors import ConfigurationError
+from penstock.engine.output.pieces import may_be_terminal
+from penstock.engine.output.write_lines import open_target
+from penstock.plans.errors import ConfigurationError
 
 
 def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path | None) -> None:

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from engine.machine.replace_file import replace_file
+from penstock.engine.machine.replace_file import replace_file
 
 
 def write_text(text: str, target: Path | None) -> None:

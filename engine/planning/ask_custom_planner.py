@@ -11,10 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from engine.planning.find_custom_planners import CustomPlanner
-from plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
-from plans.errors import SchemaError
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.planning.find_custom_planners import CustomPlanner
+from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
+from penstock.plans.errors import SchemaError
+from penstock.plans.tables.column_types import TOPOLOGY
 
 MOST_CALLS = 64
 """Calls for one batch: halves of what raised are tried, to find the topologies that it raises for."""

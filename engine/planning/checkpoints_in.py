@@ -7,8 +7,8 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from engine.spark.describe_spark_error import describe_spark_error
-from plans.errors import ConfigurationError
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.plans.errors import ConfigurationError
 
 
 @contextmanager

@@ -4,18 +4,18 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from engine.machine.require_memory import shown_bytes
-from engine.planning.estimate_size import estimate_size
-from engine.planning.foresee_memory import (
+from penstock.engine.machine.require_memory import shown_bytes
+from penstock.engine.planning.estimate_size import estimate_size
+from penstock.engine.planning.foresee_memory import (
     bytes_of_tasks,
     require_memory_to_plan,
     spark_fits,
 )
-from engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
-from engine.store.is_local import is_local
-from plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
-from plans.execution_graph.columnar.job_graph_arrays import TaskRows
-from plans.topology.columnar.find_topology_files import is_pipe, local_path
+from penstock.engine.planning.foresee_spark_memory import BYTES_OF_A_PLANNED_ROW
+from penstock.engine.store.is_local import is_local
+from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.topology.columnar.find_topology_files import is_pipe, local_path
 
 MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
@@ -85,7 +85,7 @@ def choose_on_spark(asked: Planner, largest: int, most_tasks: int, worker_bytes:
     Raises ConfigurationError if Flink was asked for.
     """
     if asked is Planner.FLINK:
-        hint = "call engine.planning.plan_beside_flink.plan_beside_flink"
+        hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink: plans without Spark", hint)
     if asked in (Planner.JOINS, Planner.COLUMNAR):
         return Choice(asked, "as asked", on_spark=True)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import polars as pl
 
-from engine.store.local_store_and_version import local_store_and_version
-from plans.errors import ConfigurationError
-from plans.metrics.operator_costs import costs_in_topologies, drawn_costs, operator_costs, read_costs
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.store.local_store_and_version import local_store_and_version
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.metrics.operator_costs import costs_in_topologies, drawn_costs, operator_costs, read_costs
+from penstock.plans.tables.column_types import TOPOLOGY
 
 DRAWN = "drawn"
 """What --costs says for costs that are drawn."""
@@ -57,8 +57,8 @@ def _measured(
     costs: str, store: str, version: int | None, topologies: pl.DataFrame, part: bool
 ) -> pl.DataFrame:
     """What runs in a version (None: the newest) have measured."""
-    from engine.store.open_plan import open_plan
-    from plans.metrics.measured_costs import RUN_TABLES, measured_costs
+    from penstock.engine.store.open_plan import open_plan
+    from penstock.plans.metrics.measured_costs import RUN_TABLES, measured_costs
 
     plan = open_plan(store, version)
     if not plan.has(*RUN_TABLES):

@@ -7,10 +7,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from engine.planning.chosen_costs import chosen_costs
-from plans.columnar.frames import from_arrow
-from plans.metrics.operator_costs import COSTS, PREFIX
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.planning.chosen_costs import chosen_costs
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.metrics.operator_costs import COSTS, PREFIX
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _SCHEMA = f"{TOPOLOGY} bigint, id int, " + ", ".join(f"{name} double" for name in list(COSTS)[2:])
 

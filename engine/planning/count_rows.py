@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.joins.local_transformations import RowGroups, local_transformations
-from plans.topology.joins.topology_tables import GivenTables, TopologyTables
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.joins.local_transformations import RowGroups, local_transformations
+from penstock.plans.topology.joins.topology_tables import GivenTables, TopologyTables
 
 if TYPE_CHECKING:
     import polars as pl

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from engine.planning.chosen_costs import chosen_costs
-from engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
-from engine.planning.plan_by_custom_planners import Question
-from plans.errors import ConfigurationError
+from penstock.engine.planning.chosen_costs import chosen_costs
+from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import Question
+from penstock.plans.errors import ConfigurationError
 
 
 class CustomPlanners(NamedTuple):

@@ -8,13 +8,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.planning.foresee_memory import Size
-from plans.topology.columnar.find_topology_files import find_topology_files, local_path
-from plans.topology.columnar.open_given_table import is_delta
-from plans.topology.columnar.read_topology_tables import holds_tables
-from plans.topology.json_documents import is_document
-from plans.topology.unpacked_texts import CODECS, unpacked_texts
-from plans.vocabulary import TopologyForm
+from penstock.engine.planning.foresee_memory import Size
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files, local_path
+from penstock.plans.topology.columnar.open_given_table import is_delta
+from penstock.plans.topology.columnar.read_topology_tables import holds_tables
+from penstock.plans.topology.json_documents import is_document
+from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
+from penstock.plans.vocabulary import TopologyForm
 
 _SAMPLED_FILES = 16
 _SAMPLE_BYTES = 2**20

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
-from plans.errors import ConfigurationError
-from plans.layers import LAYER_TABLES
-from plans.vocabulary import Layer
+from penstock.plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.vocabulary import Layer
 
 GROUP = "penstock.planners"
 """The group of entry points whose names --planner takes."""

@@ -3,10 +3,10 @@
 docs/scaling.md has the measurements.
 """
 
-from engine.machine.available_memory import Available
-from engine.machine.require_memory import require_memory, shown_bytes
-from engine.spark.foresee_spark_memory import HINT, LEAST_HEAP_MEBIBYTES
-from plans.errors import NotEnoughMemoryError
+from penstock.engine.machine.available_memory import Available
+from penstock.engine.machine.require_memory import require_memory, shown_bytes
+from penstock.engine.spark.foresee_spark_memory import HINT, LEAST_HEAP_MEBIBYTES
+from penstock.plans.errors import NotEnoughMemoryError
 
 BYTES_OF_A_PLANNED_ROW = 7_000
 """Of a transformation or stream node that is planned: its tables, and blocks of Arrow in and out."""

@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.machine.available_memory import Available, available_memory, resident_bytes
-from engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, heap_bytes
+from penstock.engine.machine.available_memory import Available, available_memory, resident_bytes
+from penstock.engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, heap_bytes
 
 
 def memory_of_workers(spark: SparkSession) -> Available:

@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.planning.costs_on_spark import costs_on_spark
-from engine.planning.planning_settings import (
+from penstock.engine.planning.costs_on_spark import costs_on_spark
+from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,
     partitions_for,
     planning_settings,
 )
-from plans.metrics.joins.plan_metrics import Metrics, plan_metrics
-from plans.resources.network_options import NetworkOptions
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.metrics.joins.plan_metrics import Metrics, plan_metrics
+from penstock.plans.resources.network_options import NetworkOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def metrics_on_spark(

@@ -1,6 +1,6 @@
 """The promise of every run: what came in is planned or rejected, each exactly once, and readers see it so."""
 
-from plans.errors import LostTopologiesError
+from penstock.plans.errors import LostTopologiesError
 
 _HINT = "this is a bug in Penstock: please report it with the input"
 

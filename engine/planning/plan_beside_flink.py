@@ -8,28 +8,28 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from engine.flink.flink_jars import compiled_planner, flink_jars
-from engine.flink.plan_with_flink import plan_with_flink
-from engine.planning.digest_plans import REFUSAL, comparable_layers
-from engine.planning.foresee_memory import require_memory_to_read_on
-from engine.planning.nothing_lost import require_nothing_lost
-from engine.planning.plan_in_process import PlannedTables, plan_frames
-from engine.spark.find_java import require_java
-from plans.columnar.frames import from_arrow, to_arrow
-from plans.columnar.plan_as_read import Topologies, read_topologies
-from plans.columnar.refusals import without_topologies
-from plans.errors import ALLOWED, HINT, ConfigurationError
-from plans.layers import Choices
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.printable import limited
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.lines_of_tables import lines_of_tables
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
+from penstock.engine.flink.flink_jars import compiled_planner, flink_jars
+from penstock.engine.flink.plan_with_flink import plan_with_flink
+from penstock.engine.planning.digest_plans import REFUSAL, comparable_layers
+from penstock.engine.planning.foresee_memory import require_memory_to_read_on
+from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames
+from penstock.engine.spark.find_java import require_java
+from penstock.plans.columnar.frames import from_arrow, to_arrow
+from penstock.plans.columnar.plan_as_read import Topologies, read_topologies
+from penstock.plans.columnar.refusals import without_topologies
+from penstock.plans.errors import ALLOWED, HINT, ConfigurationError
+from penstock.plans.layers import Choices
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.printable import limited
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
 
 PLANNERS_DISAGREE = "PlannersDisagree"
 """The error of a topology for which Flink's plan says something else than Penstock's."""

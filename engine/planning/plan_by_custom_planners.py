@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from engine.planning.ask_custom_planner import ask_custom_planner, joined
-from engine.planning.find_custom_planners import COSTS, CustomPlanner
-from engine.planning.plan_in_process import PlannedTables, plan_frames
-from plans.columnar.frames import from_arrow, to_arrow
-from plans.columnar.refusals import without_topologies
-from plans.custom_planners.check_answer import as_frame, check_answer, check_tables, read_answer
-from plans.custom_planners.decisions import Decision
-from plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, Rule, reject_violations
-from plans.custom_planners.find_violations import find_violations
-from plans.errors import SchemaError
-from plans.layers import LAYER_TABLES, Choices, layers_until
-from plans.metrics.operator_costs import operator_costs
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.engine.planning.ask_custom_planner import ask_custom_planner, joined
+from penstock.engine.planning.find_custom_planners import COSTS, CustomPlanner
+from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames
+from penstock.plans.columnar.frames import from_arrow, to_arrow
+from penstock.plans.columnar.refusals import without_topologies
+from penstock.plans.custom_planners.check_answer import as_frame, check_answer, check_tables, read_answer
+from penstock.plans.custom_planners.decisions import Decision
+from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, Rule, reject_violations
+from penstock.plans.custom_planners.find_violations import find_violations
+from penstock.plans.errors import SchemaError
+from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.metrics.operator_costs import operator_costs
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 DEFAULT_SECONDS = 60.0
 """Time limit of a planner for one batch."""

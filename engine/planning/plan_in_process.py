@@ -7,28 +7,28 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from engine.machine.forked_process import note_forks, require_threads
-from engine.planning.foresee_memory import (
+from penstock.engine.machine.forked_process import note_forks, require_threads
+from penstock.engine.planning.foresee_memory import (
     Size,
     parts_at_once,
     require_memory_after_reading,
     require_memory_for_tasks,
     require_memory_to_read_on,
 )
-from engine.planning.nothing_lost import require_nothing_lost
-from operators.common.without_pandas import without_pandas
-from plans.columnar.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
-from plans.columnar.plan_columnar import Finished
-from plans.columnar.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
-from plans.execution_graph.columnar.job_graph_arrays import TaskRows
-from plans.layers import Choices
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.read_topology_files import read_topology_files_in_parts
-from plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.vocabulary import Layer
+from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.columnar.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
+from penstock.plans.columnar.plan_columnar import Finished
+from penstock.plans.columnar.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.layers import Choices
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.read_topology_files import read_topology_files_in_parts
+from penstock.plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.vocabulary import Layer
 
 
 class PlannedTables(NamedTuple):

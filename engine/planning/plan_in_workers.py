@@ -9,11 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from engine.planning.custom_planners import CustomPlanners
-from engine.planning.require_memory_in_worker import require_memory_in_worker
-from engine.planning.send_planners import send_planners
-from engine.spark.scoped_settings import scoped_settings
-from plans.columnar.plan_packed_tables import (
+from penstock.engine.planning.custom_planners import CustomPlanners
+from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
+from penstock.engine.planning.send_planners import send_planners
+from penstock.engine.spark.scoped_settings import scoped_settings
+from penstock.plans.columnar.plan_packed_tables import (
     ORPHANS,
     PACKED,
     STAGE_SECONDS,
@@ -26,20 +26,24 @@ from plans.columnar.plan_packed_tables import (
     validate_tables,
     validated_tables,
 )
-from plans.joins.frames import with_null_lists, without_null_lists
-from plans.joins.packed_blocks import PackedTables
-from plans.joins.run_passes import Planned
-from plans.joins.spark_schemas import conform, cut_lineage
-from plans.layers import LAYER_TABLES, Choices, layers_until
-from plans.tables import TABLES
-from plans.topology.joins.local_transformations import RowGroups, local_transformations, read_row_groups
-from plans.topology.joins.topology_tables import GivenTables, TopologyTables
-from plans.vocabulary import Layer
+from penstock.plans.joins.frames import with_null_lists, without_null_lists
+from penstock.plans.joins.packed_blocks import PackedTables
+from penstock.plans.joins.run_passes import Planned
+from penstock.plans.joins.spark_schemas import conform, cut_lineage
+from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.tables import TABLES
+from penstock.plans.topology.joins.local_transformations import (
+    RowGroups,
+    local_transformations,
+    read_row_groups,
+)
+from penstock.plans.topology.joins.topology_tables import GivenTables, TopologyTables
+from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from plans.columnar.plan_in_parts import InParts
+    from penstock.plans.columnar.plan_in_parts import InParts
 
 ARROW_ROWS_PER_BATCH = 4096
 
@@ -119,8 +123,8 @@ def planned_by_policies(custom_planners: CustomPlanners, until: Layer, choices: 
     """plan_by_policies in a worker, which imports it when it needs it."""
 
     def plan(given: "dict[str, pl.DataFrame]") -> "InParts":
-        from engine.planning.plan_by_custom_planners import plan_by_custom_planners
-        from plans.columnar.plan_in_parts import InParts
+        from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+        from penstock.plans.columnar.plan_in_parts import InParts
 
         count = len(given["topologies"]) + len(given["rejected"])
         question = custom_planners.question(given["topologies"], part=True)

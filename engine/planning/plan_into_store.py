@@ -6,17 +6,17 @@ from importlib.metadata import version
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from engine.output.progress import Report
-from engine.planning.choose_planner import Choice, Planner
-from engine.planning.nothing_lost import require_nothing_lost
-from engine.planning.plan_options import PlanOptions
+from penstock.engine.output.progress import Report
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_options import PlanOptions
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from engine.planning.custom_planners import CustomPlanners
-    from engine.planning.plan_in_process import PlannedTables
-    from plans.topology.columnar.topology_tables import TopologyTables
+    from penstock.engine.planning.custom_planners import CustomPlanners
+    from penstock.engine.planning.plan_in_process import PlannedTables
+    from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
 
 class Stored(NamedTuple):
@@ -47,7 +47,7 @@ def plan_into_store_by_columns(
     if custom_planners is not None:
         return _by_custom_planners(inputs, out, options, report, custom_planners, max_line_bytes)
     if choice.planner is Planner.FLINK:
-        from engine.planning.plan_beside_flink import plan_beside_flink
+        from penstock.engine.planning.plan_beside_flink import plan_beside_flink
 
         planned = plan_beside_flink(
             list(inputs),
@@ -58,13 +58,13 @@ def plan_into_store_by_columns(
             job_defaults=options.job_defaults,
         )
     else:
-        from engine.planning.plan_in_process import (
+        from penstock.engine.planning.plan_in_process import (
             is_giant,
             parts_in_process,
             plan_frames,
             read_in_process,
         )
-        from engine.store.is_local import is_local
+        from penstock.engine.store.is_local import is_local
 
         if is_local(out):
             report("read topologies")
@@ -93,8 +93,8 @@ def _by_custom_planners(
     max_line_bytes: int,
 ) -> Stored:
     """All topologies at once: who decides is shown Flink's plan of them first."""
-    from engine.planning.plan_by_custom_planners import plan_by_custom_planners
-    from engine.planning.plan_in_process import read_in_process
+    from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+    from penstock.engine.planning.plan_in_process import read_in_process
 
     frames, count, _ = read_in_process(list(inputs), report, max_line_bytes, options.job_defaults)
     planned = plan_by_custom_planners(
@@ -113,8 +113,8 @@ def _by_custom_planners(
 def _write(
     out: str, planned: "PlannedTables", options: PlanOptions, report: Report, recorded: Mapping[str, str]
 ) -> int:
-    from engine.store.delta_rs_tables import DeltaRsTables
-    from engine.store.write_plan import write_plan
+    from penstock.engine.store.delta_rs_tables import DeltaRsTables
+    from penstock.engine.store.write_plan import write_plan
 
     report("write the version")
     return write_plan(
@@ -129,8 +129,8 @@ def _write_fleet(
     parts: "Iterator[TopologyTables]", out: str, options: PlanOptions, report: Report, choice: Choice
 ) -> Stored:
     """Many topologies, planned and written in parts while they are read."""
-    from engine.planning.plan_in_process import plan_parts
-    from engine.store.write_in_parts import WriteInParts
+    from penstock.engine.planning.plan_in_process import plan_parts
+    from penstock.engine.store.write_in_parts import WriteInParts
 
     write = WriteInParts(out)
     report("plan and write topologies")
@@ -162,8 +162,8 @@ def _write_giant(
     choice: Choice,
 ) -> Stored:
     """One topology, each of its tables written as soon as no step reads it; `frames` are emptied."""
-    from engine.planning.plan_in_process import plan_giant
-    from engine.store.write_while_planning import WriteWhilePlanning
+    from penstock.engine.planning.plan_in_process import plan_giant
+    from penstock.engine.store.write_while_planning import WriteWhilePlanning
 
     write = WriteWhilePlanning(out)
     try:
@@ -195,9 +195,9 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
     choose_on_spark).
     """
-    from engine.planning.checkpoints_in import checkpoints_in
-    from engine.planning.plan_topologies import plan_read_topologies, read_topologies
-    from engine.store.write_layers import WriteLayers
+    from penstock.engine.planning.checkpoints_in import checkpoints_in
+    from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
+    from penstock.engine.store.write_layers import WriteLayers
 
     options, choice = work.options, work.choice
     report("start Spark")

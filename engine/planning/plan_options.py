@@ -3,13 +3,13 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
-from engine.configuration.option import size_text
-from plans.layers import Choices
-from plans.resources.network_options import PROFILES
-from plans.resources.task_manager import TaskManager
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
+from penstock.engine.configuration.option import size_text
+from penstock.plans.layers import Choices
+from penstock.plans.resources.network_options import PROFILES
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 DEFAULT_SLOTS = 1
 DEFAULT_PROCESS_SIZE = "1728m"

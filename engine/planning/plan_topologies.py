@@ -8,48 +8,48 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.planning.choose_planner import Choice, Planner, choose_on_spark
-from engine.planning.count_rows import count_rows
-from engine.planning.custom_planners import CustomPlanners
-from engine.planning.foresee_spark_memory import (
+from penstock.engine.planning.choose_planner import Choice, Planner, choose_on_spark
+from penstock.engine.planning.count_rows import count_rows
+from penstock.engine.planning.custom_planners import CustomPlanners
+from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     BYTES_OF_A_WALKED_ROW,
     require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
 )
-from engine.planning.memory_of_workers import is_local, memory_of_workers
-from engine.planning.nothing_lost import require_nothing_lost
-from engine.planning.plan_in_workers import plan_in_workers
-from engine.planning.planning_settings import (
+from penstock.engine.planning.memory_of_workers import is_local, memory_of_workers
+from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_in_workers import plan_in_workers
+from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,
     partitions_for,
     planning_settings,
     reading_settings,
 )
-from engine.planning.split_by_size import joined_plans, split_by_size
-from engine.spark.foresee_spark_memory import heap_bytes
-from engine.spark.session import any_session, require_delta
-from plans.errors import NotEnoughMemoryError
-from plans.joins.hand_over_tables import Finished
-from plans.joins.run_passes import Planned, run_passes
-from plans.layers import Choices
-from plans.stream_graph.joins.limit_expansion import limit_expansion
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.lines_of_pipes import lines_of_pipes
-from plans.topology.input_errors import tables_beside_others
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.is_delta_table import is_delta_table
-from plans.topology.joins.load_topology_folder import load_topology_folder
-from plans.topology.joins.normalized_tables import normalized_tables
-from plans.topology.joins.read_topology_files import read_topology_files
-from plans.topology.joins.read_topology_objects import read_topology_objects
-from plans.topology.joins.read_topology_rows import read_topology_rows
-from plans.topology.joins.read_topology_tables import read_topology_tables
-from plans.topology.joins.topology_tables import GivenTables, TopologyTables
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.vocabulary import Layer
+from penstock.engine.planning.split_by_size import joined_plans, split_by_size
+from penstock.engine.spark.foresee_spark_memory import heap_bytes
+from penstock.engine.spark.session import any_session, require_delta
+from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.joins.hand_over_tables import Finished
+from penstock.plans.joins.run_passes import Planned, run_passes
+from penstock.plans.layers import Choices
+from penstock.plans.stream_graph.joins.limit_expansion import limit_expansion
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.lines_of_pipes import lines_of_pipes
+from penstock.plans.topology.input_errors import tables_beside_others
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.is_delta_table import is_delta_table
+from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
+from penstock.plans.topology.joins.normalized_tables import normalized_tables
+from penstock.plans.topology.joins.read_topology_files import read_topology_files
+from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
+from penstock.plans.topology.joins.read_topology_rows import read_topology_rows
+from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
+from penstock.plans.topology.joins.topology_tables import GivenTables, TopologyTables
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.vocabulary import Layer
 
 _GIVEN = ("topologies", "transformations")
 

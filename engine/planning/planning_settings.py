@@ -6,9 +6,9 @@ from math import ceil
 
 from pyspark.sql import SparkSession
 
-from engine.planning.choose_planner import Planner
-from engine.spark.scoped_settings import scoped_settings
-from plans.joins.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.spark.scoped_settings import scoped_settings
+from penstock.plans.joins.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
 ROWS_PER_PARTITION = 250_000
 ROWS_OF_ONE_PARTITION = 10_000

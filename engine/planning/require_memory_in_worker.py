@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from plans.execution_graph.columnar.job_graph_arrays import TaskRows
+    from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 
 
 def require_memory_in_worker(rows: "TaskRows") -> None:
@@ -11,6 +11,6 @@ def require_memory_in_worker(rows: "TaskRows") -> None:
 
     In its own module, because workers import it before they have set how many threads polars may use.
     """
-    from engine.planning.foresee_memory import require_memory_for_tasks
+    from penstock.engine.planning.foresee_memory import require_memory_for_tasks
 
     require_memory_for_tasks()(rows)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.commits.temporary_folders import short_lived_folder
-from engine.planning.find_custom_planners import CustomPlanner
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.planning.find_custom_planners import CustomPlanner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

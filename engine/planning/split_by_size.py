@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.run_passes import Planned
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.joins.run_passes import Planned
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.joins.topology_tables import TopologyTables
 
 
 def split_by_size(

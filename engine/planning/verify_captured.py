@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from engine.planning.digest_plans import REFUSAL, comparable_layers
-from engine.planning.plan_beside_flink import first_difference
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.vocabulary import Layer
+from penstock.engine.planning.digest_plans import REFUSAL, comparable_layers
+from penstock.engine.planning.plan_beside_flink import first_difference
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.vocabulary import Layer
 
 
 def verify_captured(lines: Sequence[str], flinks: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -15,9 +15,9 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, refusal
-from engine.pyflink_names.other_names import other_name
-from engine.pyflink_names.unsupported_names import unsupported_name
+from penstock.engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, refusal
+from penstock.engine.pyflink_names.other_names import other_name
+from penstock.engine.pyflink_names.unsupported_names import unsupported_name
 
 _ROOT = "pyflink"
 

@@ -58,15 +58,15 @@ _DATASTREAM = (
 
 #: Module of PyFlink to module of Penstock.
 MODULES: dict[str, str] = {
-    "pyflink.common": "engine.common",
-    **{f"pyflink.common.{name}": f"engine.common.{name}" for name in _COMMON},
-    "pyflink.datastream": "engine.datastream",
-    **{f"pyflink.datastream.{name}": f"engine.datastream.{name}" for name in _DATASTREAM},
-    "pyflink.metrics": "engine.metrics",
-    "pyflink.metrics.metricbase": "engine.metrics",
-    "pyflink.table": "engine.table",
-    "pyflink.table.types": "engine.table",
-    "pyflink.version": "engine.pyflink_names.version",
+    "pyflink.common": "penstock.engine.common",
+    **{f"pyflink.common.{name}": f"penstock.engine.common.{name}" for name in _COMMON},
+    "pyflink.datastream": "penstock.engine.datastream",
+    **{f"pyflink.datastream.{name}": f"penstock.engine.datastream.{name}" for name in _DATASTREAM},
+    "pyflink.metrics": "penstock.engine.metrics",
+    "pyflink.metrics.metricbase": "penstock.engine.metrics",
+    "pyflink.table": "penstock.engine.table",
+    "pyflink.table.types": "penstock.engine.table",
+    "pyflink.version": "penstock.engine.pyflink_names.version",
 }
 
 _TABLE = "the Table API is not part of Penstock; DataFrames of Spark SQL are the tables here"

@@ -13,14 +13,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from engine.pyflink_names.modules import (
+from penstock.engine.pyflink_names.modules import (
     JAVA_REASON,
     MODULES,
     PYFLINK_VERSION,
     REFUSED_MODULES,
     refusal,
 )
-from engine.pyflink_names.unsupported_names import unsupported_name
+from penstock.engine.pyflink_names.unsupported_names import unsupported_name
 
 #: PyFlink's names, as tests/common/ask_names.py writes them: lines `module origin: name name`.
 NAMES_FILE = Path(__file__).parent / f"pyflink-{PYFLINK_VERSION}-names.txt"

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, REFUSED_MODULES
+from penstock.engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, REFUSED_MODULES
 
 #: PyFlink's public names: a line a class or function, `module Class: member member` or `module function()`.
 API_FILE = Path(__file__).parent / f"pyflink-{PYFLINK_VERSION}-api.txt"

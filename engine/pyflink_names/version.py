@@ -1,5 +1,5 @@
 """The version of PyFlink whose names these are."""
 
-from engine.pyflink_names.modules import PYFLINK_VERSION
+from penstock.engine.pyflink_names.modules import PYFLINK_VERSION
 
 __version__ = PYFLINK_VERSION

@@ -1,8 +1,8 @@
 """The run of a script that `--resume` and `penstock clean` name by the id of one of its jobs."""
 
-from engine.jobs.job_records import JobRecord, find_job, list_jobs
-from engine.recovery.kept_script import KeptScript, scripts_in
-from plans.errors import InputError
+from penstock.engine.jobs.job_records import JobRecord, find_job, list_jobs
+from penstock.engine.recovery.kept_script import KeptScript, scripts_in
+from penstock.plans.errors import InputError
 
 
 def find_kept(prefix: str, checkpoint_dir: str | None) -> tuple[KeptScript, JobRecord | None]:

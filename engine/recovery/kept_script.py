@@ -15,9 +15,9 @@ from uuid import uuid4
 
 from pyarrow import fs
 
-from engine.commits.run_owner import describe_owner, liveness, this_process
-from engine.recovery.state_key import state_key
-from operators.files.durable_files import (
+from penstock.engine.commits.run_owner import describe_owner, liveness, this_process
+from penstock.engine.recovery.state_key import state_key
+from penstock.operators.files.durable_files import (
     force_folder,
     make_folder_of_user,
     read_once_written,
@@ -25,10 +25,10 @@ from operators.files.durable_files import (
     remove_once_written,
     write_once,
 )
-from operators.files.filesystem import filesystem_of
-from operators.files.private_files import NotOwnError, require_own_folder
-from operators.task.keep_rows import KeptFile
-from plans.errors import ConfigurationError, InputError
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.files.private_files import NotOwnError, require_own_folder
+from penstock.operators.task.keep_rows import KeptFile
+from penstock.plans.errors import ConfigurationError, InputError
 
 _SCRIPT = re.compile("[0-9a-f]{32}")
 _JOB = re.compile(r"job-\d+")

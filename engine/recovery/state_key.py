@@ -5,8 +5,8 @@ from functools import cache
 
 from pyarrow import fs
 
-from engine.machine.state_folder import state_folder
-from operators.files.durable_files import read_once_written, write_once
+from penstock.engine.machine.state_folder import state_folder
+from penstock.operators.files.durable_files import read_once_written, write_once
 
 _BYTES = 32
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, YearMonthIntervalType
 
-from operators.common.spark_schemas import GivenSchema
+from penstock.operators.common.spark_schemas import GivenSchema
 
 
 def as_carried(df: DataFrame, schema: StructType, carried: StructType) -> DataFrame:

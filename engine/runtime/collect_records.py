@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from engine.commits.earlier_runs import say
-from engine.runtime.deliver_rows import records
-from engine.runtime.errors import JobCancelledError, JobCompileError
-from engine.runtime.job import Job
-from engine.runtime.job_result import JobResult
-from engine.runtime.receive_results import ResultReceiver
-from engine.runtime.results_to_driver import ResultsToDriver, results_to_driver
-from engine.runtime.run_control import RunControl
-from engine.runtime.run_job import BegunRun, begin_job, end_job
-from engine.runtime.spark_application import driver_host
-from operators.task.task_spec import ResultsAddress
+from penstock.engine.commits.earlier_runs import say
+from penstock.engine.runtime.deliver_rows import records
+from penstock.engine.runtime.errors import JobCancelledError, JobCompileError
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.receive_results import ResultReceiver
+from penstock.engine.runtime.results_to_driver import ResultsToDriver, results_to_driver
+from penstock.engine.runtime.run_control import RunControl
+from penstock.engine.runtime.run_job import BegunRun, begin_job, end_job
+from penstock.engine.runtime.spark_application import driver_host
+from penstock.operators.task.task_spec import ResultsAddress
 
 #: How long `close` waits for the job, which Spark ends as soon as it can.
 _SECONDS_TO_END = 60.0

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from engine.runtime.resolve_inputs import StreamInput
-from engine.runtime.transformations import Transformation
-from operators.exchange.output_spec import GateSpec, OutputSpec
+from penstock.engine.runtime.resolve_inputs import StreamInput
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
 
 Rows = list[dict[str, Any]]
 

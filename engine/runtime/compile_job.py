@@ -10,16 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
-from engine.runtime.errors import JobCompileError
-from engine.runtime.resolve_inputs import StreamInput, inputs_of
-from engine.runtime.transformations import VIRTUAL_KINDS, Transformation
-from operators.connectors.sink import CollectSink, Sink
-from operators.kinds import OPERATOR_KINDS
-from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
-from operators.task.build_chain import chain_order
-from operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
-from operators.task.sink_operators import CommitterOperator, terminal_operator
+from penstock.engine.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.resolve_inputs import StreamInput, inputs_of
+from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Transformation
+from penstock.operators.connectors.sink import CollectSink, Sink
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from penstock.operators.task.build_chain import chain_order
+from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from penstock.operators.task.sink_operators import CommitterOperator, terminal_operator
 
 _COMMITTER = OPERATOR_KINDS["committer"].operator_factory
 

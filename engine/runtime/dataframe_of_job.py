@@ -12,22 +12,22 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from engine.runtime.carried_columns import as_given
-from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
-from engine.runtime.errors import JobCompileError
-from engine.runtime.exchange_on_spark import JobFrames, worker_function
-from engine.runtime.job import Job
-from engine.runtime.plan_job import plan_job
-from engine.runtime.run_environment import cached_files_on_spark, run_session
-from engine.runtime.run_job import required_slots
-from engine.runtime.run_on_spark import source_dataframes
-from engine.runtime.run_settings import spark_settings_for_runs, task_settings
-from engine.runtime.ship_python import ship_python
-from engine.runtime.transformations import Transformation
-from engine.runtime.workers_python import workers_python
-from operators.common.is_pickled import is_pickled
-from operators.common.spark_schemas import GivenSchema, schema_of_stream
-from operators.task.dataframe_operators import (
+from penstock.engine.runtime.carried_columns import as_given
+from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.exchange_on_spark import JobFrames, worker_function
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.plan_job import plan_job
+from penstock.engine.runtime.run_environment import cached_files_on_spark, run_session
+from penstock.engine.runtime.run_job import required_slots
+from penstock.engine.runtime.run_on_spark import source_dataframes
+from penstock.engine.runtime.run_settings import spark_settings_for_runs, task_settings
+from penstock.engine.runtime.ship_python import ship_python
+from penstock.engine.runtime.transformations import Transformation
+from penstock.engine.runtime.workers_python import workers_python
+from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.spark_schemas import GivenSchema, schema_of_stream
+from penstock.operators.task.dataframe_operators import (
     DataFrameOperator,
     PickledDataFrameOperator,
     result_batches,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.runtime.compile_job import Terminal
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.recover_sinks import needs_commit
-from operators.connectors.sink import CollectSink, Committable, PrintSink
-from operators.exchange.blocks import decode
-from operators.exchange.rows_and_batches import values_of_batch
+from penstock.engine.runtime.compile_job import Terminal
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink
+from penstock.operators.exchange.blocks import decode
+from penstock.operators.exchange.rows_and_batches import values_of_batch
 
 #: (edge, channel, sequence, payload)
 Rows = list[tuple[int, int, int, pa.Buffer]]

@@ -1,13 +1,13 @@
 """Why a job failed, as one message: what its subtasks reported, else what Spark says."""
 
-from engine.machine.machine_error import with_exit_code_of_disk
-from engine.runtime.compile_job import CompiledJob
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.job_monitor import Attempt, JobMonitor
-from engine.spark.describe_disk_error import disk_error_of_spark
-from engine.spark.describe_spark_error import describe_spark_error
-from operators.chain.describe_error import shortened
-from plans.vocabulary import ExecutionState
+from penstock.engine.machine.machine_error import with_exit_code_of_disk
+from penstock.engine.runtime.compile_job import CompiledJob
+from penstock.engine.runtime.errors import JobExecutionError
+from penstock.engine.runtime.job_monitor import Attempt, JobMonitor
+from penstock.engine.spark.describe_disk_error import disk_error_of_spark
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.operators.chain.describe_error import shortened
+from penstock.plans.vocabulary import ExecutionState
 
 _NAME_CHARACTERS = 200
 #: What Spark says where a Python worker has ended in the middle of its work.

@@ -1,7 +1,7 @@
 """What can go wrong between a job and its result."""
 
-from engine.commits.errors import JobCancelledError
-from plans.errors import PenstockError
+from penstock.engine.commits.errors import JobCancelledError
+from penstock.plans.errors import PenstockError
 
 __all__ = ["JobCancelledError", "JobCompileError", "JobExecutionError"]
 

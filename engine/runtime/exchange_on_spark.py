@@ -19,19 +19,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from engine.pyflink_names import install, installed
-from engine.runtime.compile_job import CompiledJob, CompiledVertex
-from engine.runtime.errors import JobCompileError
-from engine.runtime.keep_vertices import KeptVertices
-from engine.runtime.spark_application import is_remote
-from operators.chain.describe_error import describe_error, shortened
-from operators.common.describe_unpicklable import describe_unpicklable
-from operators.connectors.dataframe_source import DataFrameSource
-from operators.exchange.channel_writer import FIRST_OF_ALL
-from operators.task.chain_spec import ChainSpec
-from operators.task.python_dependencies import PythonDependencies, is_prepared
-from operators.task.run_task import SUBTASK, reads_dataframe, task_function
-from operators.task.task_spec import TaskSettings, TaskSpec
+from penstock.engine.pyflink_names import install, installed
+from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.keep_vertices import KeptVertices
+from penstock.engine.runtime.spark_application import is_remote
+from penstock.operators.chain.describe_error import describe_error, shortened
+from penstock.operators.common.describe_unpicklable import describe_unpicklable
+from penstock.operators.connectors.dataframe_source import DataFrameSource
+from penstock.operators.exchange.channel_writer import FIRST_OF_ALL
+from penstock.operators.task.chain_spec import ChainSpec
+from penstock.operators.task.python_dependencies import PythonDependencies, is_prepared
+from penstock.operators.task.run_task import SUBTASK, reads_dataframe, task_function
+from penstock.operators.task.task_spec import TaskSettings, TaskSpec
 
 EXCHANGE_ROWS = StructType(
     [
@@ -241,8 +241,8 @@ def worker_function(function: Rows) -> Rows:
             loaded = pickle.loads(pickled)
         except ImportError as error:
             raise RuntimeError(f"{hint}; found {sys.executable}: {error}") from None
-        from operators.chain.errors import UserFunctionError
-        from operators.chain.user_errors import for_author
+        from penstock.operators.chain.errors import UserFunctionError
+        from penstock.operators.chain.user_errors import for_author
 
         try:
             yield from loaded(batches)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.planning.plan_options import PlanOptions, plan_options
-from engine.runtime.transformations import Transformation, to_topology
-from plans.topology import flink_options as options
-from plans.topology.flink_options import read_option
+from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.runtime.transformations import Transformation, to_topology
+from penstock.plans.topology import flink_options as options
+from penstock.plans.topology.flink_options import read_option
 
 SCHEDULER = "jobmanager.scheduler"
 RUNTIME_MODE = "execution.runtime-mode"

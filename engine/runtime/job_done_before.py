@@ -4,13 +4,13 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from engine.commits.earlier_runs import say
-from engine.commits.journal import Run
-from engine.runtime.compile_job import CompiledJob
-from engine.runtime.job import Job
-from engine.runtime.job_monitor import now
-from engine.runtime.job_result import JobResult
-from engine.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
+from penstock.engine.commits.earlier_runs import say
+from penstock.engine.commits.journal import Run
+from penstock.engine.runtime.compile_job import CompiledJob
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_monitor import now
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
 
 
 def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why: str) -> JobResult:

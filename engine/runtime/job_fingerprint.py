@@ -10,14 +10,14 @@ from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
-from engine.commits.acknowledge_runs import published_jobs
-from engine.runtime.job import Job
-from engine.runtime.transformations import Transformation
-from operators.common.identify_value import UnidentifiableError, identify_value, is_installed
-from operators.connectors.recover_sinks import recovery_of
-from operators.connectors.sink import Sink
-from operators.connectors.source import Source
-from operators.files.identify_files import identify_files
+from penstock.engine.commits.acknowledge_runs import published_jobs
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.common.identify_value import UnidentifiableError, identify_value, is_installed
+from penstock.operators.connectors.recover_sinks import recovery_of
+from penstock.operators.connectors.sink import Sink
+from penstock.operators.connectors.source import Source
+from penstock.operators.files.identify_files import identify_files
 
 
 def job_fingerprint(job: Job) -> str:

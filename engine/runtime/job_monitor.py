@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
-from engine.runtime.listen_to_reports import ReportServer
-from operators.task.task_spec import ReportAddress
-from plans.vocabulary import ExecutionState
+from penstock.engine.runtime.listen_to_reports import ReportServer
+from penstock.operators.task.task_spec import ReportAddress
+from penstock.plans.vocabulary import ExecutionState
 
 
 @dataclass

@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.output.html_table import html_table
-from engine.runtime.compile_job import CompiledJob
-from engine.runtime.job_monitor import COUNTS, Attempt
-from plans.printable import MOST_OF_A_NAME, limited, printable
+from penstock.engine.output.html_table import html_table
+from penstock.engine.runtime.compile_job import CompiledJob
+from penstock.engine.runtime.job_monitor import COUNTS, Attempt
+from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 
 @dataclass(repr=False)

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from engine.commits.earlier_runs import say
-from engine.recovery.kept_script import KeptJob
-from engine.runtime.compile_job import CompiledJob, CompiledVertex
-from operators.connectors.recover_sinks import needs_commit
-from operators.task.keep_rows import KEPT, KeptFile, Rows, keep_rows, read_rows
+from penstock.engine.commits.earlier_runs import say
+from penstock.engine.recovery.kept_script import KeptJob
+from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
+from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.task.keep_rows import KEPT, KeptFile, Rows, keep_rows, read_rows
 
 
 def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:

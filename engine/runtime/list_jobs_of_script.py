@@ -8,17 +8,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from engine.commits.earlier_runs import say
-from engine.commits.run_owner import this_process
-from engine.jobs.detached_driver import DetachedDriver
-from engine.jobs.job_folder import CANCEL, JOB, LOG, SubmittedJob, make_job_folder, write_state
-from engine.jobs.remove_old_jobs import remove_old_jobs
-from engine.output.redaction import redact
-from engine.runtime.job_result import JobResult
-from engine.runtime.keep_vertices import finished_vertices
-from engine.runtime.record_run import tables_of_run
-from engine.runtime.run_control import RunControl, submit_listeners
-from plans.errors import PenstockError
+from penstock.engine.commits.earlier_runs import say
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.jobs.detached_driver import DetachedDriver
+from penstock.engine.jobs.job_folder import CANCEL, JOB, LOG, SubmittedJob, make_job_folder, write_state
+from penstock.engine.jobs.remove_old_jobs import remove_old_jobs
+from penstock.engine.output.redaction import redact
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.keep_vertices import finished_vertices
+from penstock.engine.runtime.record_run import tables_of_run
+from penstock.engine.runtime.run_control import RunControl, submit_listeners
+from penstock.plans.errors import PenstockError
 
 _LOOK_SECONDS = 0.5
 _WRITE_SECONDS = 1.0

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from operators.task.report import LONGEST_REPORT
+from penstock.operators.task.report import LONGEST_REPORT
 
 LONGEST_GREETING = 1024
 """Bytes of the first line, which holds the token."""

@@ -1,10 +1,10 @@
 """A job that is about to run, as earlier runs of it are compared with it."""
 
-from engine.commits.earlier_runs import JobSink, NextRun
-from engine.runtime.job import Job
-from engine.runtime.job_fingerprint import job_fingerprint
-from operators.connectors.recover_sinks import needs_commit, recovery_of
-from operators.connectors.sink import Sink
+from penstock.engine.commits.earlier_runs import JobSink, NextRun
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_fingerprint import job_fingerprint
+from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
+from penstock.operators.connectors.sink import Sink
 
 
 def next_run(job: Job) -> NextRun:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from engine.output.say import complain
+from penstock.engine.output.say import complain
 
 _JAVA = (
     "nothing of Java runs in jobs here: read and write with Penstock's own sources and sinks, and bring "

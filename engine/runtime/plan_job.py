@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from engine.planning.plan_in_process import plan_in_process
-from engine.runtime.errors import JobCompileError
-from engine.runtime.job import Job, topology_of
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.job import Job, topology_of
 
 
 def plan_job(job: Job) -> dict[str, pa.Table]:

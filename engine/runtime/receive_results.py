@@ -18,9 +18,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.listen_to_reports import AUTHENTICATION_SECONDS, LONGEST_GREETING, MOST_STRANGERS
-from operators.task.send_results import BLOCK_HEADER, NO_EDGE
+from penstock.engine.runtime.errors import JobExecutionError
+from penstock.engine.runtime.listen_to_reports import AUTHENTICATION_SECONDS, LONGEST_GREETING, MOST_STRANGERS
+from penstock.operators.task.send_results import BLOCK_HEADER, NO_EDGE
 
 SILENT_SECONDS = 5.0
 """If the subtask whose turn it is gives nothing for so long, the records of others are taken."""

@@ -6,9 +6,9 @@ from importlib.metadata import version
 
 import pyarrow as pa
 
-from engine.output.redaction import redact
-from engine.runtime.job_result import JobResult
-from plans.tables import TABLES
+from penstock.engine.output.redaction import redact
+from penstock.engine.runtime.job_result import JobResult
+from penstock.plans.tables import TABLES
 
 
 def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
@@ -59,8 +59,8 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
 
 def write_run(store: str, result: JobResult) -> int:
     """The number of the new version of `store` that holds the run and the plan it ran; StoreError."""
-    from engine.store.delta_rs_tables import DeltaRsTables
-    from engine.store.write_plan import write_version
+    from penstock.engine.store.delta_rs_tables import DeltaRsTables
+    from penstock.engine.store.write_plan import write_version
 
     return write_version(
         DeltaRsTables(store),

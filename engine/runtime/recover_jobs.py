@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from engine.commits.earlier_runs import say
-from engine.recovery.identify_plan import differences, identify_plan
-from engine.recovery.kept_script import KeptJob, KeptScript
-from engine.runtime.job import Job
-from plans.errors import InputError
+from penstock.engine.commits.earlier_runs import say
+from penstock.engine.recovery.identify_plan import differences, identify_plan
+from penstock.engine.recovery.kept_script import KeptJob, KeptScript
+from penstock.engine.runtime.job import Job
+from penstock.plans.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ Source: org.apache.flink.streaming.api.graph.StreamGraph.addEdgeInternal.
 
 from dataclasses import dataclass
 
-from engine.runtime.transformations import Transformation
+from penstock.engine.runtime.transformations import Transformation
 
 
 @dataclass(frozen=True)

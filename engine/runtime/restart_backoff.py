@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from engine.configuration import restart_options as options
-from engine.configuration.option import Option
-from engine.runtime.errors import JobCompileError
+from penstock.engine.configuration import restart_options as options
+from penstock.engine.configuration.option import Option
+from penstock.engine.runtime.errors import JobCompileError
 
 #: Told of each failure when it is (milliseconds): milliseconds until the restart; None: there is none.
 Backoff = Callable[[int], int | None]

@@ -7,9 +7,9 @@ instead, and reads from those before it directly.
 
 from dataclasses import dataclass, replace
 
-from engine.runtime.compile_job import CompiledJob, CompiledVertex
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.sink import CollectSink
+from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.sink import CollectSink
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import SparkSession
 
-from engine.output.redaction import redact
-from engine.runtime.errors import JobCancelledError
-from engine.runtime.job_monitor import JobMonitor, now
-from engine.runtime.job_result import JobResult
-from engine.runtime.recover_jobs import RecoveredJob
-from engine.runtime.spark_application import cancel_group_and_future_jobs
+from penstock.engine.output.redaction import redact
+from penstock.engine.runtime.errors import JobCancelledError
+from penstock.engine.runtime.job_monitor import JobMonitor, now
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.recover_jobs import RecoveredJob
+from penstock.engine.runtime.spark_application import cancel_group_and_future_jobs
 
 _FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
 

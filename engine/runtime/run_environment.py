@@ -11,16 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from engine.clusters.session_folder import Session, live_session
-from engine.clusters.session_request import EXECUTOR_CORES
-from engine.configuration.find_configuration import find_configuration
-from engine.runtime.compile_job import CompiledJob
-from engine.runtime.errors import JobCompileError
-from engine.runtime.job import CachedFile
-from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.spark_application import is_remote, send_file
-from engine.spark.session import any_session, use_this_python
-from plans.printable import printable
+from penstock.engine.clusters.session_folder import Session, live_session
+from penstock.engine.clusters.session_request import EXECUTOR_CORES
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.runtime.compile_job import CompiledJob
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.job import CachedFile
+from penstock.engine.runtime.job_monitor import JobMonitor
+from penstock.engine.runtime.spark_application import is_remote, send_file
+from penstock.engine.spark.session import any_session, use_this_python
+from penstock.plans.printable import printable
 
 
 def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSession:
@@ -34,7 +34,7 @@ def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSessio
     if dataframes:
         return use_this_python(dataframes[0].sparkSession)
     if _settings is not None and _settings.session is not None:
-        from engine.clusters.connect_to_session import connected_session
+        from penstock.engine.clusters.connect_to_session import connected_session
 
         live_session(_settings.session.name)  # it may have ended since the script began
         return cast(SparkSession, connected_session())

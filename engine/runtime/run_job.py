@@ -10,36 +10,36 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
-from engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
-from engine.commits.earlier_runs import say, settle_earlier_runs
-from engine.commits.journal import Run
-from engine.output.redaction import remember_secrets
-from engine.runtime.compile_job import CompiledJob, compile_job
-from engine.runtime.deliver_rows import Rows, committables, deliver
-from engine.runtime.job import Job
-from engine.runtime.job_done_before import committed_before, job_done_before
-from engine.runtime.job_monitor import Attempt, JobMonitor, now
-from engine.runtime.job_result import JobResult
-from engine.runtime.keep_vertices import finished_vertices
-from engine.runtime.next_run import next_run
-from engine.runtime.plan_job import plan_job
-from engine.runtime.recover_jobs import recovered_job
-from engine.runtime.restart_backoff import Backoff, restart_backoff
-from engine.runtime.results_to_driver import ResultsToDriver
-from engine.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
-from engine.runtime.run_environment import run_session, show_run
-from engine.runtime.run_on_spark import run_on_spark, source_dataframes
-from engine.runtime.run_until_enough import run_until_enough
-from engine.runtime.slots_of_run import slots_of_run
-from engine.runtime.spark_application import (
+from penstock.engine.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
+from penstock.engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
+from penstock.engine.commits.earlier_runs import say, settle_earlier_runs
+from penstock.engine.commits.journal import Run
+from penstock.engine.output.redaction import remember_secrets
+from penstock.engine.runtime.compile_job import CompiledJob, compile_job
+from penstock.engine.runtime.deliver_rows import Rows, committables, deliver
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_done_before import committed_before, job_done_before
+from penstock.engine.runtime.job_monitor import Attempt, JobMonitor, now
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.keep_vertices import finished_vertices
+from penstock.engine.runtime.next_run import next_run
+from penstock.engine.runtime.plan_job import plan_job
+from penstock.engine.runtime.recover_jobs import recovered_job
+from penstock.engine.runtime.restart_backoff import Backoff, restart_backoff
+from penstock.engine.runtime.results_to_driver import ResultsToDriver
+from penstock.engine.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
+from penstock.engine.runtime.run_environment import run_session, show_run
+from penstock.engine.runtime.run_on_spark import run_on_spark, source_dataframes
+from penstock.engine.runtime.run_until_enough import run_until_enough
+from penstock.engine.runtime.slots_of_run import slots_of_run
+from penstock.engine.runtime.spark_application import (
     driver_host,
 )
-from engine.runtime.start_again import start_again_after_failures
-from engine.runtime.transformations import Transformation
-from operators.connectors.recover_sinks import needs_commit
-from operators.connectors.sink import CollectSink
-from operators.task.task_spec import ResultsAddress
+from penstock.engine.runtime.start_again import start_again_after_failures
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.connectors.sink import CollectSink
+from penstock.operators.task.task_spec import ResultsAddress
 
 
 @dataclass

@@ -7,22 +7,22 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.runtime.compile_job import CompiledJob
-from engine.runtime.deliver_rows import Rows, terminal_rows
-from engine.runtime.describe_failure import describe_failure
-from engine.runtime.errors import JobCancelledError, JobCompileError
-from engine.runtime.exchange_on_spark import JobFrames
-from engine.runtime.job import Job
-from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.keep_vertices import KeptVertices
-from engine.runtime.run_control import RunControl
-from engine.runtime.run_environment import cached_files_on_spark
-from engine.runtime.run_settings import spark_settings_for_runs, task_settings
-from engine.runtime.ship_python import ship_python
-from engine.runtime.spark_application import cancel_group, is_remote, job_group
-from engine.runtime.workers_python import workers_python
-from engine.spark.drop_dead_workers import drop_dead_workers
-from operators.task.task_spec import ResultsAddress
+from penstock.engine.runtime.compile_job import CompiledJob
+from penstock.engine.runtime.deliver_rows import Rows, terminal_rows
+from penstock.engine.runtime.describe_failure import describe_failure
+from penstock.engine.runtime.errors import JobCancelledError, JobCompileError
+from penstock.engine.runtime.exchange_on_spark import JobFrames
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_monitor import JobMonitor
+from penstock.engine.runtime.keep_vertices import KeptVertices
+from penstock.engine.runtime.run_control import RunControl
+from penstock.engine.runtime.run_environment import cached_files_on_spark
+from penstock.engine.runtime.run_settings import spark_settings_for_runs, task_settings
+from penstock.engine.runtime.ship_python import ship_python
+from penstock.engine.runtime.spark_application import cancel_group, is_remote, job_group
+from penstock.engine.runtime.workers_python import workers_python
+from penstock.engine.spark.drop_dead_workers import drop_dead_workers
+from penstock.operators.task.task_spec import ResultsAddress
 
 _SIGNS_OF_CANCEL = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
 

@@ -5,18 +5,18 @@ from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
-from engine.configuration.option import Option
-from engine.configuration.run_options import (
+from penstock.engine.configuration.option import Option
+from penstock.engine.configuration.run_options import (
     BLOCK_BYTES,
     PENSTOCK_OPTIONS,
     SEED,
     SORT_MEMORY_BYTES,
     STATE_MEMORY_BYTES,
 )
-from engine.runtime.errors import JobCompileError
-from engine.runtime.job import Job
-from engine.spark.shared_settings import shared_settings
-from operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.job import Job
+from penstock.engine.spark.shared_settings import shared_settings
+from penstock.operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
 
 #: Blocks are up to a megabyte each: few of them make an Arrow batch large enough.
 _SPARK = {

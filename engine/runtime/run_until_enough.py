@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from engine.runtime.compile_job import CompiledJob, CompiledVertex
-from operators.connectors.sink import CollectSink
-from operators.exchange.channel_writer import CUT_OFF
+from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
+from penstock.operators.connectors.sink import CollectSink
+from penstock.operators.exchange.channel_writer import CUT_OFF
 
 #: What each subtask may write to each exchange at first, and how much more each time.
 _FIRST_BUDGET_BYTES, _GROWTH = 16 << 20, 8

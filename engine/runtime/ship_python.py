@@ -14,12 +14,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from engine.commits.temporary_folders import temporary_folder
-from engine.runtime.errors import JobCompileError
-from engine.runtime.job import Job
-from engine.runtime.spark_application import local_path_of_sent, send_file
-from operators.task.extract_archive import is_tar
-from operators.task.python_dependencies import (
+from penstock.engine.commits.temporary_folders import temporary_folder
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.spark_application import local_path_of_sent, send_file
+from penstock.operators.task.extract_archive import is_tar
+from penstock.operators.task.python_dependencies import (
     PythonDependencies,
     ShippedFile,
     is_prepared,

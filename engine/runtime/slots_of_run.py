@@ -11,16 +11,16 @@ from contextlib import contextmanager
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from engine.clusters.session_folder import Session, live_session
-from engine.clusters.show_waiting import show_waiting
-from engine.clusters.slot_queue import ticket
-from engine.clusters.slot_request import SlotRequest, Supply, not_available, slot_request
-from engine.commits.run_owner import describe_owner, liveness
-from engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from engine.runtime.errors import JobCancelledError, JobExecutionError
-from engine.runtime.job import Job
-from engine.runtime.run_environment import session_of_runs
-from engine.runtime.spark_application import is_remote
+from penstock.engine.clusters.session_folder import Session, live_session
+from penstock.engine.clusters.show_waiting import show_waiting
+from penstock.engine.clusters.slot_queue import ticket
+from penstock.engine.clusters.slot_request import SlotRequest, Supply, not_available, slot_request
+from penstock.engine.commits.run_owner import describe_owner, liveness
+from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
+from penstock.engine.runtime.errors import JobCancelledError, JobExecutionError
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.run_environment import session_of_runs
+from penstock.engine.runtime.spark_application import is_remote
 
 _SECONDS_BETWEEN_LOOKS = 0.05
 
@@ -125,7 +125,7 @@ def _of_session(session: Session, free: int) -> Supply:
 
 
 def _of_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, Supply, int]:
-    from engine.clusters.session_server import registered_slots
+    from penstock.engine.clusters.session_server import registered_slots
 
     context = spark.sparkContext
     managers, slots = registered_slots(context)

@@ -12,8 +12,8 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from engine.runtime.errors import JobCompileError
-from engine.runtime.send_once import send_once
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.send_once import send_once
 
 _SECONDS_BETWEEN_INTERRUPTS = 0.2
 

@@ -12,10 +12,10 @@ from typing import Protocol, TypeVar
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from engine.commits.earlier_runs import say
-from engine.runtime.errors import JobCancelledError, JobExecutionError
-from engine.runtime.job_monitor import Attempt, JobMonitor, now
-from engine.runtime.restart_backoff import Backoff
+from penstock.engine.commits.earlier_runs import say
+from penstock.engine.runtime.errors import JobCancelledError, JobExecutionError
+from penstock.engine.runtime.job_monitor import Attempt, JobMonitor, now
+from penstock.engine.runtime.restart_backoff import Backoff
 
 Result = TypeVar("Result")
 

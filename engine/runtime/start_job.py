@@ -7,11 +7,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from engine.runtime.errors import JobCancelledError
-from engine.runtime.job import Job
-from engine.runtime.job_result import JobResult
-from engine.runtime.run_control import RunControl
-from engine.runtime.run_job import run_job
+from penstock.engine.runtime.errors import JobCancelledError
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.run_control import RunControl
+from penstock.engine.runtime.run_job import run_job
 
 
 class RunningJob:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from operators.common.typeinfo import TypeInformation
+from penstock.operators.common.typeinfo import TypeInformation
 
 #: Kinds without an operator: they only say how records travel (docs/topology-files.md).
 VIRTUAL_KINDS = frozenset({"partition", "union", "side_output"})

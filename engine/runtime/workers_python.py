@@ -14,10 +14,10 @@ from functools import cache
 
 from pyspark.sql import SparkSession
 
-from engine.runtime.errors import JobCompileError
-from engine.runtime.job import Job
-from engine.runtime.no_effect import say_once
-from engine.runtime.spark_application import is_remote
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.no_effect import say_once
+from penstock.engine.runtime.spark_application import is_remote
 
 _OPTION = "python.executable"
 _PROBE = (

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from engine.machine.cache_folder import cache_folder
-from engine.machine.make_durable import make_durable, sync_folder
-from engine.machine.stop_on_signals import handles_signals
-from engine.spark.find_java import Java
-from engine.spark.remembered_jars import remembered_jars
-from engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
+from penstock.engine.machine.cache_folder import cache_folder
+from penstock.engine.machine.make_durable import make_durable, sync_folder
+from penstock.engine.machine.stop_on_signals import handles_signals
+from penstock.engine.spark.find_java import Java
+from penstock.engine.spark.remembered_jars import remembered_jars
+from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
 
 _ADDS_CLASSES = (
     "HADOOP_CONF_DIR",

@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from engine.machine.machine_error import hint_of, refusal_in_text
-from engine.spark.local_folders import HINT, said_of_local_folders
-from operators.task.keep_rows import CANNOT_KEEP
-from plans.errors import MachineError, PenstockError
+from penstock.engine.machine.machine_error import hint_of, refusal_in_text
+from penstock.engine.spark.local_folders import HINT, said_of_local_folders
+from penstock.operators.task.keep_rows import CANNOT_KEEP
+from penstock.plans.errors import MachineError, PenstockError
 
 CANNOT_WRITE_TO_STORE = "cannot write to the store"
 """In front of what a worker says that writes files of a store: reading Spark's blocks is in its stack too."""

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from subprocess import TimeoutExpired
 
-from plans.errors import PenstockError
+from penstock.plans.errors import PenstockError
 
 HINT = (
     "give it more memory (Spark's JVM: --conf spark.driver.memory=8g); plans take less in smaller parts, or "
@@ -71,7 +71,7 @@ def describe_memory_error(error: BaseException) -> str:
         return f"not enough memory: Spark's JVM has ended\n  hint: {HINT}"
     text = _text(error)
     if "py4j" in sys.modules and type(error).__module__.startswith(("py4j", "pyspark")):
-        from engine.spark.describe_spark_error import describe_spark_error
+        from penstock.engine.spark.describe_spark_error import describe_spark_error
 
         text = describe_spark_error(error)
     first = next(iter(text.strip().splitlines()), "")[:300]

@@ -5,7 +5,7 @@ import re
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from engine.output.redaction import redact
+from penstock.engine.output.redaction import redact
 
 _WORKER_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+(?P<last>\S.*)")
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 MINIMUM_JAVA = 17  #: Spark 4 is compiled for Java 17
 

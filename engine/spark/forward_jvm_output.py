@@ -6,11 +6,11 @@ import threading
 import time
 from contextlib import suppress
 
-from engine.machine.machine_error import refusal_in_text
-from engine.machine.stop_on_signals import stopped_by
-from engine.output.redaction import redact
-from engine.spark.describe_memory_error import is_said_of_memory
-from plans.printable import printable_lines
+from penstock.engine.machine.machine_error import refusal_in_text
+from penstock.engine.machine.stop_on_signals import stopped_by
+from penstock.engine.output.redaction import redact
+from penstock.engine.spark.describe_memory_error import is_said_of_memory
+from penstock.plans.printable import printable_lines
 
 _STACK = re.compile(rb"^\s+at [\w.$/<>]+\(.*\)\r?\n", re.MULTILINE)
 _EVENT = re.compile(rb"(?m)^(?=\d\d:\d\d:\d\d (?:WARN|ERROR|FATAL) )")

@@ -4,8 +4,8 @@ import os
 import tempfile
 from collections.abc import Mapping
 
-from engine.machine.machine_error import machine_error
-from plans.errors import MachineError
+from penstock.engine.machine.machine_error import machine_error
+from penstock.plans.errors import MachineError
 
 HINT = (
     "free some space there, or name folders on a larger disk by SPARK_LOCAL_DIRS=DIR or --conf "

@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from engine.machine.cache_folder import cache_folder
-from engine.machine.replace_file import replace_file
-from engine.output.redaction import redact
-from plans.errors import PenstockError
+from penstock.engine.machine.cache_folder import cache_folder
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.output.redaction import redact
+from penstock.plans.errors import PenstockError
 
 _KEYS = ("spark.jars.packages", "spark.jars.excludes", "spark.jars.ivy", "spark.jars.ivySettings")
 

@@ -14,16 +14,16 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from engine.machine.stop_on_signals import handles_signals, keeping_interrupts
-from engine.output.redaction import redact_value, remember_secrets
-from engine.spark.class_archive import ArchivedStart, archived_start
-from engine.spark.describe_disk_error import disk_error_of_spark
-from engine.spark.describe_spark_error import describe_spark_error
-from engine.spark.find_java import require_java
-from engine.spark.foresee_spark_memory import require_memory_for_spark
-from engine.spark.local_folders import require_local_folders
-from engine.spark.remembered_jars import remember_jars, resolves_what_it_says
-from engine.spark.spark_conf import (
+from penstock.engine.machine.stop_on_signals import handles_signals, keeping_interrupts
+from penstock.engine.output.redaction import redact_value, remember_secrets
+from penstock.engine.spark.class_archive import ArchivedStart, archived_start
+from penstock.engine.spark.describe_disk_error import disk_error_of_spark
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.engine.spark.find_java import require_java
+from penstock.engine.spark.foresee_spark_memory import require_memory_for_spark
+from penstock.engine.spark.local_folders import require_local_folders
+from penstock.engine.spark.remembered_jars import remember_jars, resolves_what_it_says
+from penstock.engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
     delta_coordinates,
@@ -31,9 +31,9 @@ from engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
-from engine.spark.start_jvm import end_early, spawn_early, starting_jvm
-from engine.spark.start_settings import start_settings
-from plans.errors import ConfigurationError, PenstockError
+from penstock.engine.spark.start_jvm import end_early, spawn_early, starting_jvm
+from penstock.engine.spark.start_settings import start_settings
+from penstock.plans.errors import ConfigurationError, PenstockError
 
 
 def get_session(

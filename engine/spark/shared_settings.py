@@ -7,7 +7,7 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from engine.spark.scoped_settings import scoped_settings
+from penstock.engine.spark.scoped_settings import scoped_settings
 
 
 @dataclass(slots=True)

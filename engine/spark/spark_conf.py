@@ -5,8 +5,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.machine.import_root import import_root
-from plans.errors import ConfigurationError
+from penstock.engine.machine.import_root import import_root
+from penstock.plans.errors import ConfigurationError
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"

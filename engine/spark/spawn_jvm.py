@@ -16,8 +16,8 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
-from engine.spark.forward_jvm_output import JvmOutput
-from engine.spark.submit_settings import submit_arguments
+from penstock.engine.spark.forward_jvm_output import JvmOutput
+from penstock.engine.spark.submit_settings import submit_arguments
 
 _SECONDS_BETWEEN_LOOKS = 0.02
 

@@ -8,21 +8,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from engine.machine.machine_error import hint_of, refusal_in_text
-from engine.output.people import status_beside_output
-from engine.output.redaction import redact
-from engine.spark.class_archive import (
+from penstock.engine.machine.machine_error import hint_of, refusal_in_text
+from penstock.engine.output.people import status_beside_output
+from penstock.engine.output.redaction import redact
+from penstock.engine.spark.class_archive import (
     ArchivedStart,
     forget_archive,
     keep_archive,
     remember_written,
     writes_archive,
 )
-from engine.spark.forward_jvm_output import Silence
-from engine.spark.spark_conf import delta_coordinates
-from engine.spark.spawn_jvm import SpawnedJvm, connect_jvm, end_spawned, spawn_jvm
-from engine.spark.start_settings import ivy_dir
-from plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
+from penstock.engine.spark.forward_jvm_output import Silence
+from penstock.engine.spark.spark_conf import delta_coordinates
+from penstock.engine.spark.spawn_jvm import SpawnedJvm, connect_jvm, end_spawned, spawn_jvm
+from penstock.engine.spark.start_settings import ivy_dir
+from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
 
 _SECONDS_FOR_AN_ARCHIVE = 120.0
 

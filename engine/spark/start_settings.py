@@ -4,21 +4,21 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from engine.commits.temporary_folders import temporary_folder
-from engine.machine.home_folder import home_folder
-from engine.machine.import_root import import_root, is_checkout
-from engine.output.redaction import remember_secrets
-from engine.spark.foresee_spark_memory import heap_mebibytes
-from engine.spark.local_folders import is_local_folder_set
-from engine.spark.penstock_wheel import archive_settings, write_wheel
-from engine.spark.spark_conf import (
+from penstock.engine.commits.temporary_folders import temporary_folder
+from penstock.engine.machine.home_folder import home_folder
+from penstock.engine.machine.import_root import import_root, is_checkout
+from penstock.engine.output.redaction import remember_secrets
+from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
+from penstock.engine.spark.local_folders import is_local_folder_set
+from penstock.engine.spark.penstock_wheel import archive_settings, write_wheel
+from penstock.engine.spark.spark_conf import (
     offline_jars,
     spark_conf_dir,
     spark_conf_dir_in_use,
     spark_settings,
 )
-from engine.spark.submit_settings import JAVA_OPTIONS
-from plans.errors import ConfigurationError
+from penstock.engine.spark.submit_settings import JAVA_OPTIONS
+from penstock.plans.errors import ConfigurationError
 
 _DEPLOY_MODE = "spark.submit.deployMode"
 _WITHOUT_PENSTOCK = ("yarn", "k8s://")

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.commits.temporary_folders import short_lived_folder
-from engine.output.redaction import redact_value
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.output.redaction import redact_value
 
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")
 """Settings that Spark puts on the JVM's command line."""

@@ -24,7 +24,7 @@ def main() -> None:
     sys.path.insert(0, os.path.abspath(WHEEL_FOLDER))
     with open(os.path.join(JOB_FOLDER, COMMAND_LINE), encoding="utf-8") as file:
         sys.argv = ["penstock", *json.load(file)]
-    runpy.run_module("engine.commands.main", run_name="__main__")
+    runpy.run_module("penstock.engine.commands.main", run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from engine.commits.temporary_folders import short_lived_folder
-from engine.machine.available_memory import available_memory
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.machine.available_memory import available_memory
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

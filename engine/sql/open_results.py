@@ -7,13 +7,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from engine.sql.duckdb_connection import close_to_all_but, duckdb_connection, parquet_files_by_name
-from engine.sql.open_views import Views
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST
-from engine.store.store_errors import store_errors
-from engine.sweep.results_table import RESULTS, SCHEMA
-from plans.tables.column_types import COMMENT
+from penstock.engine.sql.duckdb_connection import close_to_all_but, duckdb_connection, parquet_files_by_name
+from penstock.engine.sql.open_views import Views
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import MANIFEST
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.sweep.results_table import RESULTS, SCHEMA
+from penstock.plans.tables.column_types import COMMENT
 
 _RESULTS = (RESULTS, "quality")
 """Tables that sweeps and benchmarks write."""

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from engine.sql.duckdb_connection import close_to_all_but, duckdb_connection, parquet_files
-from engine.sql.mentions import mentions
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.is_local import local_folder
-from engine.store.manifest import PlanVersion
-from engine.store.plan_versions import find_version
-from engine.store.read_plan import read_plan, require_intact
-from engine.store.require_columns import require_columns_to_read
-from engine.store.store_errors import store_errors
-from engine.store.tables_of import tables_of
-from plans.tables import TABLES
-from plans.tables.view_columns import view_columns
+from penstock.engine.sql.duckdb_connection import close_to_all_but, duckdb_connection, parquet_files
+from penstock.engine.sql.mentions import mentions
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.read_plan import read_plan, require_intact
+from penstock.engine.store.require_columns import require_columns_to_read
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.tables_of import tables_of
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.view_columns import view_columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

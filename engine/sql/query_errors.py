@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 
-from engine.machine.machine_error import machine_error_in_text
-from engine.sql.mentions import mentions
-from engine.store.manifest import PlanVersion
-from plans.errors import ConfigurationError, NotEnoughMemoryError, PenstockError
-from plans.tables import TABLES
-from plans.tables.view_columns import view_columns
+from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.engine.sql.mentions import mentions
+from penstock.engine.store.manifest import PlanVersion
+from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, PenstockError
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.view_columns import view_columns
 
 _TABLE = re.compile(r"Table with name (.+?) does not exist")
 _COLUMN = re.compile(r'(?:[Rr]eferenced column|column named|[Cc]olumn) "(.+?)"')

@@ -1,6 +1,6 @@
 """Whether DuckDB can be imported; an installation in place that is older lacks it."""
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 
 def require_duckdb() -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from engine.sql.in_thread import in_thread
-from engine.sql.open_views import Views
-from engine.sql.query_errors import query_errors
-from plans.errors import ConfigurationError
+from penstock.engine.sql.in_thread import in_thread
+from penstock.engine.sql.open_views import Views
+from penstock.engine.sql.query_errors import query_errors
+from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyRelation

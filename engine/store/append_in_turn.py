@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from engine.store.delta_rs_table import create_table
-from engine.store.delta_rs_tables import DeltaRsTables, as_stored
-from engine.store.is_local import local_folder
-from engine.store.open_file import OpenFile
-from engine.store.require_rows import require_rows
-from engine.store.stored_tables import WRITE_ID, in_files
-from engine.store.table_path import table_path
-from engine.store.write_file import make_log_durable
-from plans.tables import TABLES
+from penstock.engine.store.delta_rs_table import create_table
+from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
+from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.open_file import OpenFile
+from penstock.engine.store.require_rows import require_rows
+from penstock.engine.store.stored_tables import WRITE_ID, in_files
+from penstock.engine.store.table_path import table_path
+from penstock.engine.store.write_file import make_log_durable
+from penstock.plans.tables import TABLES
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.store_tables import Rows, StoreTables
 
 PARALLEL_WRITES = 4
 """Tables written side by side: the commits of small tables wait for the file system, not for the cores."""

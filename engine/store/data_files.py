@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from plans.errors import StoreError
+from penstock.plans.errors import StoreError
 
 
 class DataFile(NamedTuple):

@@ -20,8 +20,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
-from engine.store.data_files import DataFile
-from engine.store.delta_rs_table import (
+from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.delta_rs_table import (
     STRICT,
     create_table,
     delta_rs_schema,
@@ -29,13 +29,18 @@ from engine.store.delta_rs_table import (
     open_table,
     to_table,
 )
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST, PLAN_VERSIONS, Listed
-from engine.store.store_tables import TRANSACTION_VERSION, ManifestRead, application_id, retry_conflicts
-from engine.store.stored_tables import WRITE_ID, in_files
-from engine.store.table_path import table_path
-from engine.store.write_file import add_action, make_log_durable, write_file
-from operators.common.without_pandas import without_pandas
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS, Listed
+from penstock.engine.store.store_tables import (
+    TRANSACTION_VERSION,
+    ManifestRead,
+    application_id,
+    retry_conflicts,
+)
+from penstock.engine.store.stored_tables import WRITE_ID, in_files
+from penstock.engine.store.table_path import table_path
+from penstock.engine.store.write_file import add_action, make_log_durable, write_file
+from penstock.operators.common.without_pandas import without_pandas
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

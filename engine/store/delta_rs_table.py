@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from engine.store.stored_tables import delta_schema, partition_of, properties_of, stored_columns
+from penstock.engine.store.stored_tables import delta_schema, partition_of, properties_of, stored_columns
 
 Read = TypeVar("Read")
 

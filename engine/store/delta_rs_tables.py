@@ -8,17 +8,17 @@ from itertools import chain
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from engine.store.append_side_by_side import append_side_by_side
-from engine.store.delta_rs_logs import DeltaRsLogs, once
-from engine.store.delta_rs_table import create_table, to_table
-from engine.store.is_local import is_local, local_folder
-from engine.store.require_rows import require_rows
-from engine.store.store_tables import Result, application_id, retry_conflicts
-from engine.store.stored_tables import WRITE_ID, in_files
-from engine.store.table_path import table_path
-from engine.store.write_file import make_log_durable, write_file
-from operators.common.without_pandas import without_pandas
-from plans.tables import TABLES
+from penstock.engine.store.append_side_by_side import append_side_by_side
+from penstock.engine.store.delta_rs_logs import DeltaRsLogs, once
+from penstock.engine.store.delta_rs_table import create_table, to_table
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.require_rows import require_rows
+from penstock.engine.store.store_tables import Result, application_id, retry_conflicts
+from penstock.engine.store.stored_tables import WRITE_ID, in_files
+from penstock.engine.store.table_path import table_path
+from penstock.engine.store.write_file import make_log_durable, write_file
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.tables import TABLES
 
 _ROWS_AT_A_TIME = 250_000
 

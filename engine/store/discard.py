@@ -8,16 +8,16 @@ from contextlib import contextmanager, suppress
 
 from deltalake.exceptions import DeltaError
 
-from engine.machine.machine_error import machine_error_in_text
-from engine.store.delta_rs_table import open_table
-from engine.store.is_local import is_local, local_folder
-from engine.store.plan_versions import is_published
-from engine.store.store_tables import Rows, StoreTables
-from engine.store.stored_tables import WRITE_ID
-from engine.store.tables_of import log_reader
-from engine.store.version_notes import drop_staged
-from engine.store.write_ids import is_write_id
-from plans.errors import PenstockError
+from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.engine.store.delta_rs_table import open_table
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.plan_versions import is_published
+from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.stored_tables import WRITE_ID
+from penstock.engine.store.tables_of import log_reader
+from penstock.engine.store.version_notes import drop_staged
+from penstock.engine.store.write_ids import is_write_id
+from penstock.plans.errors import PenstockError
 
 _TIMES_TO_REMOVE = 5
 

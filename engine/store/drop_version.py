@@ -1,7 +1,7 @@
 """Drop a version on purpose."""
 
-from engine.store.plan_versions import find_version, mark_dropped
-from engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.plan_versions import find_version, mark_dropped
+from penstock.engine.store.store_tables import Rows, StoreTables
 
 
 def drop_version(delta: StoreTables[Rows], version: int) -> None:

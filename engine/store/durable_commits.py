@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import unquote
 
-from engine.machine.make_durable import make_durable
-from engine.store.delta_rs_table import open_table, to_table
-from engine.store.is_local import is_local, local_folder
-from engine.store.table_path import table_path
-from engine.store.write_file import make_log_durable
+from penstock.engine.machine.make_durable import make_durable
+from penstock.engine.store.delta_rs_table import open_table, to_table
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.table_path import table_path
+from penstock.engine.store.write_file import make_log_durable
 
 
 @contextmanager

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
-from engine.machine.machine_error import machine_error_in_text
-from engine.store.data_files import Damage, DataFile, compare_files, miscounted
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import PlanVersion
-from engine.store.recorded_files import checksum
-from engine.store.store_tables import Rows, StoreTables
-from engine.store.tables_of import log_reader
+from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.engine.store.data_files import Damage, DataFile, compare_files, miscounted
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.recorded_files import checksum
+from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.tables_of import log_reader
 
 PARALLEL_CHECKS = 4
 

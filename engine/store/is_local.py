@@ -3,9 +3,9 @@
 import os
 from urllib.parse import unquote
 
-from engine.store.table_path import table_path
-from plans.errors import InputError
-from plans.topology.columnar.find_topology_files import local_path
+from penstock.engine.store.table_path import table_path
+from penstock.plans.errors import InputError
+from penstock.plans.topology.columnar.find_topology_files import local_path
 
 
 def is_local(store: str) -> bool:

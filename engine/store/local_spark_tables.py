@@ -12,19 +12,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.spark.session_beside import with_settings
-from engine.store.append_side_by_side import append_side_by_side
-from engine.store.delta_rs_logs import DeltaRsLogs
-from engine.store.delta_rs_table import create_table
-from engine.store.is_local import local_folder
-from engine.store.spark_rows import SparkRows, files_for
-from engine.store.store_tables import application_id
-from engine.store.stored_tables import WRITE_ID
-from engine.store.table_path import table_path
-from engine.store.write_file import make_log_durable
-from engine.store.write_rows_in_workers import write_packed, write_rows
-from plans.joins.packed_blocks import PackedTables
-from plans.tables import TABLES
+from penstock.engine.spark.session_beside import with_settings
+from penstock.engine.store.append_side_by_side import append_side_by_side
+from penstock.engine.store.delta_rs_logs import DeltaRsLogs
+from penstock.engine.store.delta_rs_table import create_table
+from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.spark_rows import SparkRows, files_for
+from penstock.engine.store.store_tables import application_id
+from penstock.engine.store.stored_tables import WRITE_ID
+from penstock.engine.store.table_path import table_path
+from penstock.engine.store.write_file import make_log_durable
+from penstock.engine.store.write_rows_in_workers import write_packed, write_rows
+from penstock.plans.joins.packed_blocks import PackedTables
+from penstock.plans.tables import TABLES
 
 _ROWS_TO_WORKERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",

@@ -3,8 +3,8 @@
 import os
 import re
 
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import MANIFEST
 
 AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
 """A version of a store, as plan and diff take it."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from xxhash import xxh3_128_hexdigest
 
-from engine.store.data_files import DataFile
-from plans.errors import StoreError
-from plans.tables.column_types import INT, LONG, STR, STRINGS, TIMESTAMP, list_of, map_of, table
+from penstock.engine.store.data_files import DataFile
+from penstock.plans.errors import StoreError
+from penstock.plans.tables.column_types import INT, LONG, STR, STRINGS, TIMESTAMP, list_of, map_of, table
 
 MANIFEST = "plan_versions"
 

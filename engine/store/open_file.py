@@ -7,8 +7,8 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.machine.make_durable import make_durable
-from engine.store.column_encodings import with_dictionary
+from penstock.engine.machine.make_durable import make_durable
+from penstock.engine.store.column_encodings import with_dictionary
 
 
 class OpenFile:

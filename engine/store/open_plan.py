@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import polars as pl
 
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.manifest import PlanVersion
-from engine.store.plan_versions import find_version
-from engine.store.read_plan import require_intact
-from engine.store.scan_stored_table import BY_NAME, scan_stored_table
-from engine.store.store_errors import store_errors
-from engine.store.tables_of import tables_of
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.read_plan import require_intact
+from penstock.engine.store.scan_stored_table import BY_NAME, scan_stored_table
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.tables_of import tables_of
 
 __all__ = ["BY_NAME", "StoredPlan", "open_plan"]
 
@@ -48,7 +48,7 @@ def open_plan(store: str, version: int | None = None, topology: str | None = Non
                 recorded = found.files_of(name)
                 files = delta.listed_files(name, found.write_id) if recorded is None else recorded
             return scan_stored_table(store, name, files or [], topology)
-        from engine.store.scan_spark_rows import scan_spark_rows
+        from penstock.engine.store.scan_spark_rows import scan_spark_rows
 
         return scan_spark_rows(delta.read(name, found.write_id), name, topology)
 

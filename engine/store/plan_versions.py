@@ -6,10 +6,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from engine.machine.machine_error import machine_error_in_text
-from engine.store.delta_rs_table import read_shared
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import (
+from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.engine.store.delta_rs_table import read_shared
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import (
     MANIFEST,
     Listed,
     PlanVersion,
@@ -19,10 +19,10 @@ from engine.store.manifest import (
     not_a_store,
     versions_of,
 )
-from engine.store.store_errors import first_line
-from engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
-from engine.store.table_path import table_path
-from engine.store.version_notes import (
+from penstock.engine.store.store_errors import first_line
+from penstock.engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
+from penstock.engine.store.table_path import table_path
+from penstock.engine.store.version_notes import (
     how_to_mend,
     lost,
     lost_versions,
@@ -34,8 +34,8 @@ from engine.store.version_notes import (
     require_whole,
     stage_note,
 )
-from plans.errors import PenstockError, StoreError
-from plans.tables import TABLES
+from penstock.plans.errors import PenstockError, StoreError
+from penstock.plans.tables import TABLES
 
 
 def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:

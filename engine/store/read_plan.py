@@ -3,15 +3,15 @@
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from engine.store.data_files import damaged
-from engine.store.find_damage import find_damage
-from engine.store.is_local import is_local
-from engine.store.manifest import PlanVersion
-from engine.store.plan_versions import find_version
-from engine.store.require_columns import require_columns_to_read
-from engine.store.store_errors import store_errors
-from engine.store.store_tables import Rows, StoreTables
-from plans.errors import StoreError
+from penstock.engine.store.data_files import damaged
+from penstock.engine.store.find_damage import find_damage
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.require_columns import require_columns_to_read
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.plans.errors import StoreError
 
 PARALLEL_READS = 4
 

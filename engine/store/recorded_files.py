@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 from xxhash import xxh3_128
 
-from engine.store.data_files import DataFile
-from engine.store.is_local import is_local, local_folder
-from engine.store.store_tables import Rows, StoreTables
-from engine.store.tables_of import log_reader
+from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.tables_of import log_reader
 
 PARALLEL_READS = 4
 _BYTES_AT_A_TIME = 1 << 20

@@ -2,14 +2,14 @@
 
 from datetime import UTC, datetime, timedelta
 
-from engine.store.discard import remove_files, writes_in_folders
-from engine.store.manifest import State
-from engine.store.plan_versions import abandon, read_listed
-from engine.store.store_errors import store_errors
-from engine.store.store_tables import Rows, StoreTables
-from engine.store.version_notes import drop_staged, lost, lost_versions, noted_numbers
-from engine.store.write_ids import began_at
-from plans.tables import TABLES
+from penstock.engine.store.discard import remove_files, writes_in_folders
+from penstock.engine.store.manifest import State
+from penstock.engine.store.plan_versions import abandon, read_listed
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.version_notes import drop_staged, lost, lost_versions, noted_numbers
+from penstock.engine.store.write_ids import began_at
+from penstock.plans.tables import TABLES
 
 OLD = timedelta(days=7)
 

@@ -2,14 +2,14 @@
 
 import os
 
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.discard import alone
-from engine.store.find_damage import find_damage
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST, PlanVersion, manifest_row
-from engine.store.plan_versions import all_writes, is_store, read_listed, version_of
-from engine.store.store_tables import retry_conflicts
-from engine.store.version_notes import (
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.discard import alone
+from penstock.engine.store.find_damage import find_damage
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import MANIFEST, PlanVersion, manifest_row
+from penstock.engine.store.plan_versions import all_writes, is_store, read_listed, version_of
+from penstock.engine.store.store_tables import retry_conflicts
+from penstock.engine.store.version_notes import (
     drop_staged,
     lost_versions,
     note_version,
@@ -19,7 +19,7 @@ from engine.store.version_notes import (
     renew_notes,
     staged_versions,
 )
-from plans.errors import StoreError
+from penstock.plans.errors import StoreError
 
 _ASIDE = "_damaged"
 """Folders of the manifest's that Delta leaves alone, as their names start with `_`."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
-from engine.machine.machine_error import machine_error_in_text
-from engine.store.delta_rs_table import delta_rs_schema, open_table
-from engine.store.table_path import table_path
-from plans.errors import StoreError
+from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.engine.store.delta_rs_table import delta_rs_schema, open_table
+from penstock.engine.store.table_path import table_path
+from penstock.plans.errors import StoreError
 
 
 def require_columns_to_write(store: str, tables: Iterable[str]) -> None:

@@ -2,9 +2,9 @@
 
 import pyarrow as pa
 
-from plans.errors import SchemaError
-from plans.tables import TABLES, require_schema
-from plans.tables.column_types import type_name
+from penstock.plans.errors import SchemaError
+from penstock.plans.tables import TABLES, require_schema
+from penstock.plans.tables.column_types import type_name
 
 
 def require_rows(rows: pa.Table, table: str) -> None:

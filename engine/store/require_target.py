@@ -6,17 +6,17 @@ import tempfile
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from engine.machine.machine_error import machine_error, takes_no_files
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import is_store, read_listed, require_not_lost
-from engine.store.repair_manifest import mend_manifest
-from engine.store.require_columns import require_columns_to_write
-from engine.store.stored_tables import WRITE_ID
-from engine.store.table_path import table_path
-from plans.errors import MachineError, StoreError
-from plans.tables import TABLES
+from penstock.engine.machine.machine_error import machine_error, takes_no_files
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import MANIFEST
+from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
+from penstock.engine.store.repair_manifest import mend_manifest
+from penstock.engine.store.require_columns import require_columns_to_write
+from penstock.engine.store.stored_tables import WRITE_ID
+from penstock.engine.store.table_path import table_path
+from penstock.plans.errors import MachineError, StoreError
+from penstock.plans.tables import TABLES
 
 _LEFT_BY_FILE_SYSTEMS = ("lost+found",)
 _NAMES_SAID = 5

@@ -8,10 +8,10 @@ from polars.io.plugins import register_io_source
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from engine.store.scan_stored_table import BY_NAME
-from plans.columnar.frames import empty, from_arrow
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.topology_id import topology_id
+from penstock.engine.store.scan_stored_table import BY_NAME
+from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.topology_id import topology_id
 
 
 def scan_spark_rows(rows: DataFrame, table: str, topology: str | None) -> pl.LazyFrame:

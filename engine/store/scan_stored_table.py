@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from engine.store.data_files import DataFile
-from engine.store.is_local import local_folder
-from plans.columnar.frames import empty
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.topology_id import topology_id
+from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.is_local import local_folder
+from penstock.plans.columnar.frames import empty
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.topology_id import topology_id
 
 BY_NAME = ("topologies", "rejected")
 """Tables that know topologies by name; in `rejected` the key may be null."""

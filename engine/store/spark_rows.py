@@ -6,7 +6,7 @@ from typing import Any
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.store.store_tables import Result
+from penstock.engine.store.store_tables import Result
 
 
 class SparkRows:

@@ -14,23 +14,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from engine.spark.shared_settings import shared_settings
-from engine.store.append_side_by_side import append_side_by_side
-from engine.store.column_encodings import with_dictionary, without_dictionary
-from engine.store.data_files import DataFile
-from engine.store.delta_rs_table import create_table
-from engine.store.durable_commits import durable_commits
-from engine.store.is_local import is_local
-from engine.store.manifest import MANIFEST, Listed
-from engine.store.spark_rows import SparkRows, files_for
-from engine.store.store_tables import (
+from penstock.engine.spark.shared_settings import shared_settings
+from penstock.engine.store.append_side_by_side import append_side_by_side
+from penstock.engine.store.column_encodings import with_dictionary, without_dictionary
+from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.delta_rs_table import create_table
+from penstock.engine.store.durable_commits import durable_commits
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.manifest import MANIFEST, Listed
+from penstock.engine.store.spark_rows import SparkRows, files_for
+from penstock.engine.store.store_tables import (
     TRANSACTION_VERSION,
     ManifestRead,
     application_id,
     retry,
     retry_conflicts,
 )
-from engine.store.stored_tables import (
+from penstock.engine.store.stored_tables import (
     WRITE_ID,
     WRITE_ID_COMMENT,
     delta_schema,
@@ -38,9 +38,9 @@ from engine.store.stored_tables import (
     properties_of,
     stored_columns,
 )
-from engine.store.table_path import table_path
-from plans.joins.spark_schemas import conform
-from plans.tables import TABLES
+from penstock.engine.store.table_path import table_path
+from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.tables import TABLES
 
 _ENCODINGS = {
     f"parquet.enable.dictionary#{name}": "false"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from engine.machine.machine_error import machine_error_in_text
-from plans.errors import PenstockError, StoreError
+from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.plans.errors import PenstockError, StoreError
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def store_errors(store: str, doing: str) -> Iterator[None]:
 def first_line(error: BaseException) -> str:
     """The first line of an exception's message, or its name if it has none; of Spark's without stacks."""
     if _is_from_spark(error):
-        from engine.spark.describe_spark_error import describe_spark_error
+        from penstock.engine.spark.describe_spark_error import describe_spark_error
 
         said = describe_spark_error(error)
     else:
@@ -51,7 +51,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _refused_to_spark(error: BaseException, store: str) -> PenstockError | None:
-    from engine.spark.describe_disk_error import disk_error_of_spark
+    from penstock.engine.spark.describe_disk_error import disk_error_of_spark
 
     return disk_error_of_spark(error, store=store)
 

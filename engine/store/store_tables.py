@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from engine.store.data_files import DataFile
-from engine.store.manifest import Listed
-from plans.errors import StoreError
+from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.manifest import Listed
+from penstock.plans.errors import StoreError
 
 ATTEMPTS = 30
 TRANSACTION_VERSION = 1

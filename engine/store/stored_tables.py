@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.store.manifest import MANIFEST, PLAN_VERSIONS
-from plans.tables import TABLES
-from plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP
+from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP
 
 WRITE_ID = "write_id"
 """The column by which tables of plans are partitioned: which write made a row."""

@@ -4,7 +4,7 @@ import os
 import re
 from pathlib import Path
 
-from plans.errors import StoreError
+from penstock.plans.errors import StoreError
 
 _NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\[\]\\]|%[0-9A-Fa-f]{2}|[\ud800-\udfff]")
 

@@ -2,20 +2,20 @@
 
 from typing import TYPE_CHECKING, Any
 
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.is_local import is_local
-from engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.store_tables import Rows, StoreTables
 
 if TYPE_CHECKING:
-    from engine.store.spark_tables import SparkTables
+    from penstock.engine.store.spark_tables import SparkTables
 
 
 def tables_of(store: str) -> "DeltaRsTables | SparkTables":
     """Through delta-rs if the store is local, else through a Spark session, started if there is none."""
     if is_local(store):
         return DeltaRsTables(store)
-    from engine.spark.session import get_session
-    from engine.store.spark_tables import SparkTables
+    from penstock.engine.spark.session import get_session
+    from penstock.engine.store.spark_tables import SparkTables
 
     return SparkTables(get_session(app_name="penstock"), store)
 

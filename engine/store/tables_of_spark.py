@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
-from engine.store.is_local import is_local
-from engine.store.local_spark_tables import LocalSparkTables
-from engine.store.spark_tables import SparkTables
-from plans.joins.packed_blocks import PackedTables
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.local_spark_tables import LocalSparkTables
+from penstock.engine.store.spark_tables import SparkTables
+from penstock.plans.joins.packed_blocks import PackedTables
 
 
 def tables_of_spark(

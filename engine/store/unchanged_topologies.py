@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from engine.store.find_damage import find_damage
-from engine.store.manifest import PlanVersion
-from engine.store.plan_versions import complete, read_listed, version_of
-from engine.store.store_errors import store_errors
-from engine.store.store_tables import ManifestRead, Rows, StoreTables
-from engine.store.version_notes import has_lost_newest, noted_numbers, require_whole
+from penstock.engine.store.find_damage import find_damage
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.plan_versions import complete, read_listed, version_of
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import ManifestRead, Rows, StoreTables
+from penstock.engine.store.version_notes import has_lost_newest, noted_numbers, require_whole
 
 _REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` by which a refusal is the same."""

@@ -1,11 +1,11 @@
 """Every table of a version of a store, compared with what was written."""
 
-from engine.store.data_files import Damage
-from engine.store.find_damage import find_damage
-from engine.store.manifest import PlanVersion
-from engine.store.plan_versions import find_version
-from engine.store.store_errors import store_errors
-from engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.data_files import Damage
+from penstock.engine.store.find_damage import find_damage
+from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import Rows, StoreTables
 
 
 def verify_version(delta: StoreTables[Rows], version: int | None = None) -> tuple[PlanVersion, list[Damage]]:

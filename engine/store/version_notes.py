@@ -14,9 +14,9 @@ from uuid import uuid4
 
 from xxhash import xxh3_128_hexdigest
 
-from engine.machine.make_durable import sync_folder
-from engine.store.is_local import is_local, local_folder
-from engine.store.manifest import (
+from penstock.engine.machine.make_durable import sync_folder
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import (
     MANIFEST,
     Listed,
     PlanVersion,
@@ -25,8 +25,8 @@ from engine.store.manifest import (
     row_checksum,
     versions_of,
 )
-from engine.store.write_ids import is_write_id
-from plans.errors import StoreError
+from penstock.engine.store.write_ids import is_write_id
+from penstock.plans.errors import StoreError
 
 _NOTES = "_versions"
 """A folder that Delta leaves alone, as its name starts with `_`: notes are named by the version's number,

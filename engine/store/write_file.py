@@ -8,8 +8,8 @@ from json import dumps
 import pyarrow as pa
 from deltalake.transaction import AddAction
 
-from engine.machine.make_durable import make_durable
-from engine.store.open_file import OpenFile
+from penstock.engine.machine.make_durable import make_durable
+from penstock.engine.store.open_file import OpenFile
 
 
 def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa.Schema) -> str:

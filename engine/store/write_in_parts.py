@@ -5,18 +5,18 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from engine.store.append_in_turn import AppendInTurn
-from engine.store.append_side_by_side import PARALLEL_WRITES
-from engine.store.delta_rs_table import shared_tables
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.discard import discard, set_aside_unreadable
-from engine.store.plan_versions import is_store, start_manifest
-from engine.store.require_target import require_target
-from engine.store.store_errors import store_errors
-from engine.store.unchanged_topologies import nothing_changed
-from engine.store.write_plan import new_write_id, publish_write, require_plan
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.store.append_in_turn import AppendInTurn
+from penstock.engine.store.append_side_by_side import PARALLEL_WRITES
+from penstock.engine.store.delta_rs_table import shared_tables
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.discard import discard, set_aside_unreadable
+from penstock.engine.store.plan_versions import is_store, start_manifest
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.unchanged_topologies import nothing_changed
+from penstock.engine.store.write_plan import new_write_id, publish_write, require_plan
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _COMPARED = ("topologies", "rejected")
 _TABLES_AT_A_TIME = 2

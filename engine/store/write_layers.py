@@ -7,17 +7,17 @@ from threading import Lock
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.store.data_files import DataFile
-from engine.store.discard import discard, set_aside_unreadable
-from engine.store.plan_versions import is_store, start_manifest
-from engine.store.require_target import require_target
-from engine.store.store_errors import store_errors
-from engine.store.tables_of_spark import tables_of_spark
-from engine.store.unchanged_topologies import unchanged_topologies
-from engine.store.write_plan import Begun, new_write_id, write_plan
-from plans.joins.packed_blocks import PackedTables
-from plans.joins.run_passes import Planned
-from plans.tables import TABLES
+from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.discard import discard, set_aside_unreadable
+from penstock.engine.store.plan_versions import is_store, start_manifest
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.unchanged_topologies import unchanged_topologies
+from penstock.engine.store.write_plan import Begun, new_write_id, write_plan
+from penstock.plans.joins.packed_blocks import PackedTables
+from penstock.plans.joins.run_passes import Planned
+from penstock.plans.tables import TABLES
 
 
 class WriteLayers:

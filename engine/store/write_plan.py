@@ -6,19 +6,19 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from uuid import uuid4
 
-from engine.store.data_files import Damage, DataFile, compare_files
-from engine.store.delta_rs_table import shared_tables
-from engine.store.discard import discard, set_aside_unreadable
-from engine.store.manifest import PlanVersion, State
-from engine.store.plan_versions import is_store, publish, start_manifest
-from engine.store.recorded_files import recorded_files
-from engine.store.repair_manifest import mend_manifest
-from engine.store.require_target import require_target
-from engine.store.store_errors import store_errors
-from engine.store.store_tables import Rows, StoreTables
-from engine.store.unchanged_topologies import nothing_changed
-from plans.errors import StoreError
-from plans.tables import TABLES
+from penstock.engine.store.data_files import Damage, DataFile, compare_files
+from penstock.engine.store.delta_rs_table import shared_tables
+from penstock.engine.store.discard import discard, set_aside_unreadable
+from penstock.engine.store.manifest import PlanVersion, State
+from penstock.engine.store.plan_versions import is_store, publish, start_manifest
+from penstock.engine.store.recorded_files import recorded_files
+from penstock.engine.store.repair_manifest import mend_manifest
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.unchanged_topologies import nothing_changed
+from penstock.plans.errors import StoreError
+from penstock.plans.tables import TABLES
 
 
 class Begun(NamedTuple):

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from engine.spark.describe_disk_error import CANNOT_WRITE_TO_STORE
-from engine.store.open_file import OpenFile
-from engine.store.require_rows import require_rows
-from engine.store.stored_tables import in_files
-from plans.joins.frames import with_null_lists, without_null_lists
-from plans.joins.packed_blocks import Batches, PackedTables, Parts
-from plans.joins.spark_schemas import conform
-from plans.tables import TABLES
+from penstock.engine.spark.describe_disk_error import CANNOT_WRITE_TO_STORE
+from penstock.engine.store.open_file import OpenFile
+from penstock.engine.store.require_rows import require_rows
+from penstock.engine.store.stored_tables import in_files
+from penstock.plans.joins.frames import with_null_lists, without_null_lists
+from penstock.plans.joins.packed_blocks import Batches, PackedTables, Parts
+from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.tables import TABLES
 
 WRITTEN = "table string, path string, rows long"
 """One row per file: the table that it is of, its path in the table's folder, and how many rows it has."""

@@ -10,15 +10,15 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction, RemoveAction
 
-from engine.machine.make_durable import sync_folder
-from engine.store.is_local import local_folder
-from engine.store.store_errors import store_errors
-from engine.store.stored_tables import delta_schema
-from engine.store.write_file import add_action, make_log_durable, write_file
-from operators.common.without_pandas import without_pandas
-from plans.generate.fleet import ROWS_OF_A_PART, Fleet
-from plans.generate.topology_lines import topologies_table, transformations_table
-from plans.tables import TABLES
+from penstock.engine.machine.make_durable import sync_folder
+from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.stored_tables import delta_schema
+from penstock.engine.store.write_file import add_action, make_log_durable, write_file
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet
+from penstock.plans.generate.topology_lines import topologies_table, transformations_table
+from penstock.plans.tables import TABLES
 
 _PARTS_OF_A_FILE = 16
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.discard import discard, set_aside_unreadable
-from engine.store.plan_versions import is_store, start_manifest
-from engine.store.require_target import require_target
-from engine.store.store_errors import store_errors
-from engine.store.unchanged_topologies import nothing_changed
-from engine.store.write_plan import new_write_id, publish_write, require_plan
-from plans.tables import TABLES
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.discard import discard, set_aside_unreadable
+from penstock.engine.store.plan_versions import is_store, start_manifest
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.unchanged_topologies import nothing_changed
+from penstock.engine.store.write_plan import new_write_id, publish_write, require_plan
+from penstock.plans.tables import TABLES
 
 _KEPT = ("topologies", "rejected")
 

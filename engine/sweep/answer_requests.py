@@ -1,4 +1,4 @@
-"""Measures cells that are asked for on standard input: `python -m engine.sweep.answer_requests`.
+"""Measures cells that are asked for on standard input: `python -m penstock.engine.sweep.answer_requests`.
 
 A request is a line: a JSON list with the JSON of a CellRequest.
 
@@ -9,10 +9,10 @@ import json
 import os
 import sys
 
-from engine.bench.measure_planner import describe_failure
-from engine.bench.peak_memory import own_peak_bytes
-from engine.machine.die_with_parent import die_with_parent
-from engine.sweep.measure_cell import CellMeter, CellRequest
+from penstock.engine.bench.measure_planner import describe_failure
+from penstock.engine.bench.peak_memory import own_peak_bytes
+from penstock.engine.machine.die_with_parent import die_with_parent
+from penstock.engine.sweep.measure_cell import CellMeter, CellRequest
 
 
 def main() -> None:

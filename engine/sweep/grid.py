@@ -12,8 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
-from engine.sweep.sweep_spec import (
+from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from penstock.engine.sweep.sweep_spec import (
     CAPTURED,
     PARAMETERS,
     WORKLOADS,
@@ -23,8 +23,8 @@ from engine.sweep.sweep_spec import (
     costs_beside,
     default_operators,
 )
-from operators.common.flink_yaml import as_option_text
-from plans.errors import InputError
+from penstock.operators.common.flink_yaml import as_option_text
+from penstock.plans.errors import InputError
 
 VERSION = 1
 """Raised whenever a cell means something else."""

@@ -6,21 +6,21 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from engine.bench.measure_quality import plan_and_measure
-from engine.bench.suites import CAPTURED as CAPTURED_FILE
-from engine.bench.suites import WORKLOADS as WORKLOADS_FILE
-from engine.configuration.find_configuration import find_configuration
-from engine.planning.custom_planners import question
-from engine.planning.plan_in_process import ReadTopologies, read_in_process
-from engine.planning.plan_options import plan_options
-from engine.sweep.sweep_spec import CAPTURED, PARAMETERS, WORKLOADS
-from plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
-from plans.generate.by_spec.fleet_spec import read_fleet_spec
-from plans.generate.fleet import Spec
-from plans.generate.layered import SHAPES
-from plans.generate.topology_lines import topologies_table, transformations_table
-from plans.metrics.plan_metrics import fleet_metrics
-from plans.topology.job_defaults import JobDefaults
+from penstock.engine.bench.measure_quality import plan_and_measure
+from penstock.engine.bench.suites import CAPTURED as CAPTURED_FILE
+from penstock.engine.bench.suites import WORKLOADS as WORKLOADS_FILE
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.planning.custom_planners import question
+from penstock.engine.planning.plan_in_process import ReadTopologies, read_in_process
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.sweep.sweep_spec import CAPTURED, PARAMETERS, WORKLOADS
+from penstock.plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
+from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
+from penstock.plans.generate.fleet import Spec
+from penstock.plans.generate.layered import SHAPES
+from penstock.plans.generate.topology_lines import topologies_table, transformations_table
+from penstock.plans.metrics.plan_metrics import fleet_metrics
+from penstock.plans.topology.job_defaults import JobDefaults
 
 Result = dict[str, Any]
 """Counts, seconds and `metrics` of a cell: mean and 95th percentile over its topologies, by metric."""

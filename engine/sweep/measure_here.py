@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from engine.bench.run_child import Child, ask_child, end_child, python_command, start_child
-from engine.sweep.grid import Cell
-from engine.sweep.measure_cell import CellRequest
-from engine.sweep.run_sweep import Answer, Measure
+from penstock.engine.bench.run_child import Child, ask_child, end_child, python_command, start_child
+from penstock.engine.sweep.grid import Cell
+from penstock.engine.sweep.measure_cell import CellRequest
+from penstock.engine.sweep.run_sweep import Answer, Measure
 
 
 def measure_here(request: CellRequest, timeout: float) -> Measure:
@@ -20,7 +20,7 @@ def measure_here(request: CellRequest, timeout: float) -> Measure:
         try:
             for cell in cells:
                 if child is None:
-                    child = start_child(python_command("engine.sweep.answer_requests"))
+                    child = start_child(python_command("penstock.engine.sweep.answer_requests"))
                 asked = request._replace(
                     source=cell.source, options=cell.options, costs=cell.costs, planner=cell.planner
                 )

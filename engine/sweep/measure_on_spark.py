@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from engine.bench.measure_planner import describe_failure
-from engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
-from engine.planning.send_planners import send_planners
-from engine.sweep.grid import Cell
-from engine.sweep.measure_cell import CellMeter, CellRequest
-from engine.sweep.run_sweep import Answer, Measure
+from penstock.engine.bench.measure_planner import describe_failure
+from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from penstock.engine.planning.send_planners import send_planners
+from penstock.engine.sweep.grid import Cell
+from penstock.engine.sweep.measure_cell import CellMeter, CellRequest
+from penstock.engine.sweep.run_sweep import Answer, Measure
 
 if TYPE_CHECKING:
     import pyarrow as pa

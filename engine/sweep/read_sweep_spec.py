@@ -10,15 +10,15 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from engine.bench.measure_quality import require_planners
-from engine.configuration.find_configuration import find_configuration
-from engine.planning.chosen_costs import require_costs
-from engine.sweep.grid import axes_of_options
-from engine.sweep.sweep_spec import WORKLOADS, Source, SweepSpec, beside, costs_beside
-from operators.common.flink_yaml import core_schema_loader
-from plans.errors import InputError, PenstockError
-from plans.generate.by_spec.fleet_spec import read_fleet_spec
-from plans.topology.rules import shorten
+from penstock.engine.bench.measure_quality import require_planners
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.planning.chosen_costs import require_costs
+from penstock.engine.sweep.grid import axes_of_options
+from penstock.engine.sweep.sweep_spec import WORKLOADS, Source, SweepSpec, beside, costs_beside
+from penstock.operators.common.flink_yaml import core_schema_loader
+from penstock.plans.errors import InputError, PenstockError
+from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
+from penstock.plans.topology.rules import shorten
 
 _Check = tuple[tuple[Any, ...], Callable[[], object]]
 """A place in the spec, and what raises if the machine does not have what is named there."""

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
-from engine.store.delta_rs_table import STRICT, open_table, to_table
-from engine.store.store_errors import store_errors
-from engine.store.stored_tables import delta_schema
-from engine.store.write_file import add_action, make_log_durable, write_file
-from engine.sweep.grid import Cell
-from operators.common.without_pandas import without_pandas
-from plans.metrics.plan_metrics import METRICS
-from plans.tables.column_types import COMMENT, TIMESTAMP
+from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.stored_tables import delta_schema
+from penstock.engine.store.write_file import add_action, make_log_durable, write_file
+from penstock.engine.sweep.grid import Cell
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.metrics.plan_metrics import METRICS
+from penstock.plans.tables.column_types import COMMENT, TIMESTAMP
 
 RESULTS = "results"
 MEASURED = tuple(name for name in METRICS if name != "bottleneck")

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from engine.bench.describe_machine import describe_machine, describe_versions
-from engine.machine.make_output_folder import make_output_folder
-from engine.output.progress import Report
-from engine.sweep.grid import Cell
-from engine.sweep.results_table import append_rows, measured_cells, result_row
-from plans.errors import ConfigurationError
+from penstock.engine.bench.describe_machine import describe_machine, describe_versions
+from penstock.engine.machine.make_output_folder import make_output_folder
+from penstock.engine.output.progress import Report
+from penstock.engine.sweep.grid import Cell
+from penstock.engine.sweep.results_table import append_rows, measured_cells, result_row
+from penstock.plans.errors import ConfigurationError
 
 Answer = Mapping[str, Any]
 Measure = Callable[[Sequence[Cell]], Iterator[tuple[Cell, Answer]]]

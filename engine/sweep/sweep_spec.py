@@ -6,11 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from engine.planning.chosen_costs import ALIKE, DRAWN
-from plans.errors import PenstockError
-from plans.generate.fleet import Spec
-from plans.generate.layered import SHAPES
-from plans.topology.rules import shorten
+from penstock.engine.planning.chosen_costs import ALIKE, DRAWN
+from penstock.plans.errors import PenstockError
+from penstock.plans.generate.fleet import Spec
+from penstock.plans.generate.layered import SHAPES
+from penstock.plans.topology.rules import shorten
 
 WORKLOADS = "workloads"
 """What `shape` takes beside shapes: published benchmarks with costs."""

@@ -2,8 +2,8 @@
 
 from typing import NoReturn
 
-from engine.pyflink_names.unsupported_names import unsupported_name
-from operators.formats.data_types import DataTypes
+from penstock.engine.pyflink_names.unsupported_names import unsupported_name
+from penstock.operators.formats.data_types import DataTypes
 
 __all__ = ["DataTypes"]
 

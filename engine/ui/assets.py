@@ -5,4 +5,4 @@ from importlib.resources import files
 
 def own_asset(name: str) -> str:
     """The text of a file beside this one."""
-    return files("engine.ui").joinpath(name).read_text(encoding="utf-8")
+    return files("penstock.engine.ui").joinpath(name).read_text(encoding="utf-8")

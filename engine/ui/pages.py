@@ -8,17 +8,17 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from engine.draw.drawn_plan import plan_of_tables
-from engine.draw.fold import fold
-from engine.draw.graph import Graph
-from engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
-from engine.draw.to_html import json_of_page, layer_of_page
-from engine.jobs.job_records import JobRecord
-from engine.output.redaction import redact
-from engine.ui.run_figures import RunTexts, run_figures, seconds
-from engine.ui.shown_run import StoredRun, tables_to_draw
-from plans.errors import PenstockError
-from plans.printable import printable
+from penstock.engine.draw.drawn_plan import plan_of_tables
+from penstock.engine.draw.fold import fold
+from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
+from penstock.engine.draw.to_html import json_of_page, layer_of_page
+from penstock.engine.jobs.job_records import JobRecord
+from penstock.engine.output.redaction import redact
+from penstock.engine.ui.run_figures import RunTexts, run_figures, seconds
+from penstock.engine.ui.shown_run import StoredRun, tables_to_draw
+from penstock.plans.errors import PenstockError
+from penstock.plans.printable import printable
 
 _ROOM_OF_NOTE = 28
 
@@ -99,7 +99,7 @@ def _time(milliseconds: int) -> str:
 @cache
 def _templates() -> Environment:
     return Environment(
-        loader=PackageLoader("engine.ui", "."),
+        loader=PackageLoader("penstock.engine.ui", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from engine.jobs.job_records import JobRecord
-from engine.jobs.vertex_states import VertexState, vertex_states
-from engine.output.redaction import redact
-from plans.columnar.frames import from_arrow
-from plans.printable import printable
+from penstock.engine.jobs.job_records import JobRecord
+from penstock.engine.jobs.vertex_states import VertexState, vertex_states
+from penstock.engine.output.redaction import redact
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.printable import printable
 
 _ENDED = ("FINISHED", "FAILED", "CANCELED")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

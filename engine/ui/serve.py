@@ -11,16 +11,16 @@ from io import BufferedReader
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from engine.draw.to_html import asset
-from engine.draw.to_svg import style
-from engine.jobs.job_records import JobRecord
-from engine.ui.assets import own_asset
-from engine.ui.connections import Places, Rest, read_head
-from engine.ui.guard import Guard
-from engine.ui.pages import list_page, message_page, run_page
-from engine.ui.run_figures import run_figures
-from engine.ui.shown_run import StoredRun, find_run, shown_runs
-from plans.errors import PenstockError
+from penstock.engine.draw.to_html import asset
+from penstock.engine.draw.to_svg import style
+from penstock.engine.jobs.job_records import JobRecord
+from penstock.engine.ui.assets import own_asset
+from penstock.engine.ui.connections import Places, Rest, read_head
+from penstock.engine.ui.guard import Guard
+from penstock.engine.ui.pages import list_page, message_page, run_page
+from penstock.engine.ui.run_figures import run_figures
+from penstock.engine.ui.shown_run import StoredRun, find_run, shown_runs
+from penstock.plans.errors import PenstockError
 
 MOST_CONNECTIONS = 24
 """Of browsers that have sent the token, at a time."""

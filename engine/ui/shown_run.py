@@ -7,14 +7,14 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from engine.jobs.job_folder import SubmittedJob
-from engine.jobs.job_records import JobRecord, list_jobs, look_up_job
-from engine.store.open_plan import open_plan
-from engine.store.plan_versions import complete, read_listed
-from engine.store.tables_of import tables_of
-from plans.columnar.frames import to_arrow
-from plans.errors import InputError
-from plans.tables import TABLES
+from penstock.engine.jobs.job_folder import SubmittedJob
+from penstock.engine.jobs.job_records import JobRecord, list_jobs, look_up_job
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_versions import complete, read_listed
+from penstock.engine.store.tables_of import tables_of
+from penstock.plans.columnar.frames import to_arrow
+from penstock.plans.errors import InputError
+from penstock.plans.tables import TABLES
 
 
 @dataclass(frozen=True)

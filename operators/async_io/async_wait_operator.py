@@ -7,19 +7,19 @@ from collections import deque
 from threading import Condition
 from typing import Any
 
-from operators.async_io.attempts import Attempts
-from operators.async_io.event_loop import EventLoop
-from operators.async_io.waiting_records import (
+from penstock.operators.async_io.attempts import Attempts
+from penstock.operators.async_io.event_loop import EventLoop
+from penstock.operators.async_io.waiting_records import (
     RecordsAsTheyCome,
     RecordsInOrder,
     WaitingRecord,
     WaitingRecords,
 )
-from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
-from operators.chain.results import Results
-from operators.functions.async_functions import AsyncFunction
-from operators.functions.async_retry_strategies import AsyncRetryStrategy
-from operators.records.user_function import FunctionOperator
+from penstock.operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from penstock.operators.chain.results import Results
+from penstock.operators.functions.async_functions import AsyncFunction
+from penstock.operators.functions.async_retry_strategies import AsyncRetryStrategy
+from penstock.operators.records.user_function import FunctionOperator
 
 
 class AsyncWaitOperator(FunctionOperator):

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from operators.async_io.waiting_records import WaitingRecord
-from operators.functions.async_retry_strategies import AsyncRetryStrategy
+from penstock.operators.async_io.waiting_records import WaitingRecord
+from penstock.operators.functions.async_retry_strategies import AsyncRetryStrategy
 
 
 class Attempts:

@@ -11,10 +11,10 @@ from itertools import chain
 from sys import getrefcount
 from typing import Any
 
-from operators.chain.operator import Values
-from operators.chain.results import UNCHANGING, frozen
-from operators.common.row import Row
-from operators.common.typeinfo import (
+from penstock.operators.chain.operator import Values
+from penstock.operators.chain.results import UNCHANGING, frozen
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import (
     BasicTypeInfo,
     DateTypeInfo,
     LocalTimeTypeInfo,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from operators.common.row import Row, create_row
+from penstock.operators.common.row import Row, create_row
 
 _ERROR_CHARACTERS = 2000
 _RECORD_CHARACTERS = 200

@@ -8,7 +8,7 @@ enough.
 from time import monotonic
 from typing import Any
 
-from operators.common.entry_size import value_bytes
+from penstock.operators.common.entry_size import value_bytes
 
 _PIECE_BYTES = 8 << 20
 #: How long results wait for others, about (Flink's buffer timeout).

@@ -16,10 +16,10 @@ from types import GeneratorType
 from typing import Any
 from uuid import UUID
 
-from operators.chain.operator import Output, Timestamps, Values
-from operators.chain.piece_size import PieceSize
-from operators.common.output_tag import OutputTag
-from operators.common.row import Row, create_row
+from penstock.operators.chain.operator import Output, Timestamps, Values
+from penstock.operators.chain.piece_size import PieceSize
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.row import Row, create_row
 
 #: Types whose values never change.
 UNCHANGING = frozenset(

@@ -3,7 +3,7 @@
 import traceback
 from pathlib import Path
 
-from operators.chain.errors import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 
 _OWN = Path(__file__).resolve().parents[2]
 _OURS = ("operators", "engine", "plans", "penstock")

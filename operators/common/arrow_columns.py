@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.common.adapt_columns import as_arrow_type
-from operators.common.arrow_types import arrow_type, element_type, is_bytes, type_info_of_arrow
-from operators.common.basic_types import ForeignTypeInfo, PickledBytesTypeInfo, TypeInformation
-from operators.common.codec import Codec
-from operators.common.collection_codecs import ListCodec, MapCodec
-from operators.common.collection_types import (
+from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.arrow_types import arrow_type, element_type, is_bytes, type_info_of_arrow
+from penstock.operators.common.basic_types import ForeignTypeInfo, PickledBytesTypeInfo, TypeInformation
+from penstock.operators.common.codec import Codec
+from penstock.operators.common.collection_codecs import ListCodec, MapCodec
+from penstock.operators.common.collection_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -26,10 +26,10 @@ from operators.common.collection_types import (
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from operators.common.composite_codecs import RowCodec, TupleCodec
-from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from operators.common.single_codecs import PickledCodec, single_codec
-from operators.common.without_pandas import without_pandas
+from penstock.operators.common.composite_codecs import RowCodec, TupleCodec
+from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.single_codecs import PickledCodec, single_codec
+from penstock.operators.common.without_pandas import without_pandas
 
 __all__ = ["arrow_type", "codec_of", "coerce", "from_arrow", "to_arrow", "type_info_of_arrow"]
 

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from operators.common.basic_types import (
+from penstock.operators.common.basic_types import (
     BasicType,
     BasicTypeInfo,
     ForeignTypeInfo,
     PickledBytesTypeInfo,
     TypeInformation,
 )
-from operators.common.collection_types import (
+from penstock.operators.common.collection_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -28,9 +28,14 @@ from operators.common.collection_types import (
     PrimitiveArrayTypeInfo,
     check_element_type,
 )
-from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from operators.common.time_types import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
-from operators.common.typeinfo import Types
+from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.time_types import (
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
+from penstock.operators.common.typeinfo import Types
 
 #: Last field of a struct of rows of which some are no inserts: the number of the row's kind.
 ROW_KIND_FIELD = "$row_kind"

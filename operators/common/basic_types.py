@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NoReturn
 
-from operators.common.no_java import no_java
-from operators.common.time import Instant
+from penstock.operators.common.no_java import no_java
+from penstock.operators.common.time import Instant
 
 
 class TypeInformation:

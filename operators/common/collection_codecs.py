@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from operators.common.basic_types import TypeInformation
-from operators.common.codec import NONE_TYPE, Codec, NullableCodec, mismatch
-from operators.common.collection_types import MapTypeInfo, PrimitiveArrayTypeInfo
-from operators.common.hash_map_order import hash_map_order
-from operators.common.java_hash import java_hash_codes
+from penstock.operators.common.basic_types import TypeInformation
+from penstock.operators.common.codec import NONE_TYPE, Codec, NullableCodec, mismatch
+from penstock.operators.common.collection_types import MapTypeInfo, PrimitiveArrayTypeInfo
+from penstock.operators.common.hash_map_order import hash_map_order
+from penstock.operators.common.java_hash import java_hash_codes
 
 
 class ListCodec(NullableCodec):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
 
 _PRIMITIVE: Final = frozenset(
     {

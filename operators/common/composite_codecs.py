@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.common.arrow_types import ROW_KIND_FIELD, arrow_type
-from operators.common.codec import Codec, NullableCodec, mismatch
-from operators.common.composite_types import RowTypeInfo, TupleTypeInfo, row_values
-from operators.common.row import Row, RowKind, rows_of_columns, set_kind, set_names
+from penstock.operators.common.arrow_types import ROW_KIND_FIELD, arrow_type
+from penstock.operators.common.codec import Codec, NullableCodec, mismatch
+from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo, row_values
+from penstock.operators.common.row import Row, RowKind, rows_of_columns, set_kind, set_names
 
 _KINDS = list(RowKind)
 Columns = list[list[Any]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from operators.common.arguments import require_kind
-from operators.common.basic_types import TypeInformation
-from operators.common.row import Row, RowKind
+from penstock.operators.common.arguments import require_kind
+from penstock.operators.common.basic_types import TypeInformation
+from penstock.operators.common.row import Row, RowKind
 
 
 class RowTypeInfo(TypeInformation):

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from operators.common.arguments import require_text
-from operators.common.polynomial_hashes import Hashes, string_hashes
-from operators.common.yaml_lists import parse_list
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.polynomial_hashes import Hashes, string_hashes
+from penstock.operators.common.yaml_lists import parse_list
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[fFdD]?|[-+]?(?:NaN|Infinity)")

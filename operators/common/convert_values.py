@@ -10,10 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
-from operators.common.codec import mismatch
-from operators.common.collection_types import ListTypeInfo, PrimitiveArrayTypeInfo
-from operators.common.time_types import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
+from penstock.operators.common.codec import mismatch
+from penstock.operators.common.collection_types import ListTypeInfo, PrimitiveArrayTypeInfo
+from penstock.operators.common.time_types import (
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
 
 INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, BasicType.LONG: 64}
 

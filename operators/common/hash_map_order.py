@@ -7,7 +7,7 @@ org.apache.flink.api.common.typeutils.base.MapSerializer takes its maps.
 import numpy as np
 import numpy.typing as npt
 
-from operators.common.polynomial_hashes import Hashes
+from penstock.operators.common.polynomial_hashes import Hashes
 
 
 def hash_map_order(hashes: Hashes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """Which records travel as pickles."""
 
-from operators.common.typeinfo import PickledBytesTypeInfo, TypeInformation
+from penstock.operators.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 
 
 def is_pickled(type_info: TypeInformation | None) -> bool:

@@ -15,18 +15,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from operators.common.adapt_columns import as_arrow_type
-from operators.common.arrow_types import arrow_type, element_type
-from operators.common.basic_types import ForeignTypeInfo, TypeInformation
-from operators.common.collection_types import (
+from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.arrow_types import arrow_type, element_type
+from penstock.operators.common.basic_types import ForeignTypeInfo, TypeInformation
+from penstock.operators.common.collection_types import (
     ExternalTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes
-from operators.common.single_value_hashes import single_value_hashes
+from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes
+from penstock.operators.common.single_value_hashes import single_value_hashes
 
 _31 = np.uint32(31)
 

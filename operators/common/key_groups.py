@@ -10,18 +10,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from operators.common.arrow_columns import to_arrow
-from operators.common.arrow_types import type_info_of_arrow
-from operators.common.basic_types import PickledBytesTypeInfo, TypeInformation
-from operators.common.java_hash import key_hashes
-from operators.common.parallelism import (
+from penstock.operators.common.arrow_columns import to_arrow
+from penstock.operators.common.arrow_types import type_info_of_arrow
+from penstock.operators.common.basic_types import PickledBytesTypeInfo, TypeInformation
+from penstock.operators.common.java_hash import key_hashes
+from penstock.operators.common.parallelism import (
     DEFAULT_LOWER_BOUND_MAX_PARALLELISM,
     UPPER_BOUND_MAX_PARALLELISM,
 )
-from operators.common.pickled_keys import pickled_key_hashes
-from operators.common.polynomial_hashes import Hashes
-from operators.common.serialized_keys import dictionary_keys
-from operators.common.without_pandas import without_pandas
+from penstock.operators.common.pickled_keys import pickled_key_hashes
+from penstock.operators.common.polynomial_hashes import Hashes
+from penstock.operators.common.serialized_keys import dictionary_keys
+from penstock.operators.common.without_pandas import without_pandas
 
 KeyGroups = npt.NDArray[np.int32]
 

@@ -2,10 +2,10 @@
 
 from typing import NoReturn
 
-from operators.common.basic_types import TypeInformation
-from operators.common.composite_types import RowTypeInfo
-from operators.common.no_java import no_java
-from operators.common.typeinfo import Types
+from penstock.operators.common.basic_types import TypeInformation
+from penstock.operators.common.composite_types import RowTypeInfo
+from penstock.operators.common.no_java import no_java
+from penstock.operators.common.typeinfo import Types
 
 
 class OutputTag:

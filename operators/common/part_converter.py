@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from operators.common.row import Row, create_row
-from operators.common.typeinfo import (
+from penstock.operators.common.row import Row, create_row
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     ListTypeInfo,
     MapTypeInfo,

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes
-from operators.common.serialized_keys import serialized_key
+from penstock.operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes
+from penstock.operators.common.serialized_keys import serialized_key
 
 _SHORT = 256
 """Strings below this many bytes have a short form in pickles."""

@@ -25,8 +25,8 @@ from uuid import UUID
 
 import numpy as np
 
-from operators.common.row import Row
-from operators.common.time import Instant
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
 
 #: Types of keys that are the same key exactly where Python takes them for equal.
 _PLAIN = frozenset({str, int, bytes, type(None), datetime.date, datetime.timedelta, UUID, Instant})

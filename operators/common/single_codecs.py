@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.common.arrow_types import arrow_type
-from operators.common.basic_types import BasicTypeInfo, TypeInformation
-from operators.common.codec import NONE_TYPE, Codec, NullableCodec, mismatch
-from operators.common.convert_values import INTEGER_BITS, Conversion, conversion_of
-from operators.common.pickles import dumps
-from operators.common.time import Instant
+from penstock.operators.common.arrow_types import arrow_type
+from penstock.operators.common.basic_types import BasicTypeInfo, TypeInformation
+from penstock.operators.common.codec import NONE_TYPE, Codec, NullableCodec, mismatch
+from penstock.operators.common.convert_values import INTEGER_BITS, Conversion, conversion_of
+from penstock.operators.common.pickles import dumps
+from penstock.operators.common.time import Instant
 
 
 class PlainCodec(Codec):

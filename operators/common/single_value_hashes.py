@@ -9,9 +9,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from operators.common.basic_types import BasicType, BasicTypeInfo, ForeignTypeInfo, TypeInformation
-from operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes, string_hashes
-from operators.common.time_types import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, ForeignTypeInfo, TypeInformation
+from penstock.operators.common.polynomial_hashes import (
+    Hashes,
+    binary_offsets,
+    polynomial_hashes,
+    string_hashes,
+)
+from penstock.operators.common.time_types import (
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
 
 _MASK = (1 << 32) - 1
 _MILLIS_PER_DAY = 86_400_000

@@ -35,13 +35,18 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from operators.common.arrow_types import element_type, field_names, is_bytes
-from operators.common.basic_types import BasicType, BasicTypeInfo
-from operators.common.collection_types import ExternalTypeInfo, MapTypeInfo
-from operators.common.is_pickled import is_pickled
-from operators.common.spark_types import SparkTypeInfo
-from operators.common.time_types import DateTypeInfo, LocalTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
-from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
+from penstock.operators.common.arrow_types import element_type, field_names, is_bytes
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo
+from penstock.operators.common.collection_types import ExternalTypeInfo, MapTypeInfo
+from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.spark_types import SparkTypeInfo
+from penstock.operators.common.time_types import (
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
+from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 
 VALUE = "value"
 

@@ -26,11 +26,11 @@ from pyspark.sql.types import (
     TimeType,
 )
 
-from operators.common.basic_types import ForeignTypeInfo
-from operators.common.codec import Codec, mismatch
-from operators.common.pickled_keys import pickled_key_hashes
-from operators.common.polynomial_hashes import Hashes
-from operators.common.without_pandas import without_pandas
+from penstock.operators.common.basic_types import ForeignTypeInfo
+from penstock.operators.common.codec import Codec, mismatch
+from penstock.operators.common.pickled_keys import pickled_key_hashes
+from penstock.operators.common.polynomial_hashes import Hashes
+from penstock.operators.common.without_pandas import without_pandas
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)

@@ -8,7 +8,7 @@ import time
 from enum import Enum
 from typing import Any
 
-from operators.common.basic_types import TypeInformation
+from penstock.operators.common.basic_types import TypeInformation
 
 
 class SqlTimeTypeInfo(TypeInformation):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from operators.common.basic_types import (
+from penstock.operators.common.basic_types import (
     BasicType,
     BasicTypeInfo,
     InstantTypeInfo,
     PickledBytesTypeInfo,
     TypeInformation,
 )
-from operators.common.collection_types import (
+from penstock.operators.common.collection_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -17,8 +17,8 @@ from operators.common.collection_types import (
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from operators.common.time_types import (
+from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.time_types import (
     DateTypeInfo,
     LocalTimeTypeInfo,
     SqlTimeTypeInfo,

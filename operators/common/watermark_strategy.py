@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
-from operators.common.arguments import require_text
-from operators.common.no_java import no_java
-from operators.common.time import Duration
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.no_java import no_java
+from penstock.operators.common.time import Duration
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from operators.common.flink_yaml import load_yaml
+from penstock.operators.common.flink_yaml import load_yaml
 
 
 def parse_list(text: str | None) -> list[Any]:

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any
 
-from operators.connectors.sink import Sink
-from operators.connectors.source import Source
+from penstock.operators.connectors.sink import Sink
+from penstock.operators.connectors.source import Source
 
 __all__ = ["DeliveryGuarantee", "Sink", "Source", "StreamTransformer", "SupportsPreprocessing"]
 

@@ -10,15 +10,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.copies import never_change
-from operators.chain.operator import OperatorContext, Values
-from operators.common.arrow_columns import from_arrow, to_arrow
-from operators.common.identify_value import UnidentifiableError, identify_value
-from operators.common.pickles import dumps
-from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
-from operators.connectors.given_values import given_values
-from operators.connectors.source import Source
-from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
+from penstock.operators.chain.copies import never_change
+from penstock.operators.chain.operator import OperatorContext, Values
+from penstock.operators.common.arrow_columns import from_arrow, to_arrow
+from penstock.operators.common.identify_value import UnidentifiableError, identify_value
+from penstock.operators.common.pickles import dumps
+from penstock.operators.common.typeinfo import (
+    PickledBytesTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from penstock.operators.connectors.given_values import given_values
+from penstock.operators.connectors.source import Source
+from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 
 class CollectionSource(Source):

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as kinds
 
-from operators.chain.operator import MIN_WATERMARK, OperatorContext
-from operators.common.adapt_columns import as_arrow_type
-from operators.common.relabel import relabelled_batch, same_layout
-from operators.common.row import Row
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.identify_dataframe import identify_dataframe
-from operators.connectors.source import Source
-from operators.formats.chunks import Chunk, StampedBatch
+from penstock.operators.chain.operator import MIN_WATERMARK, OperatorContext
+from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.relabel import relabelled_batch, same_layout
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.identify_dataframe import identify_dataframe
+from penstock.operators.connectors.source import Source
+from penstock.operators.formats.chunks import Chunk, StampedBatch
 
 _MILLIS_PER_DAY = 86_400_000
 

@@ -9,15 +9,15 @@ import enum
 from collections.abc import Iterator
 from typing import Any
 
-from operators.chain.operator import OperatorContext
-from operators.common.arguments import require_text
-from operators.common.identify_value import UnidentifiableError, identify_value
-from operators.connectors.source import Source
-from operators.files.filesystem import find_files
-from operators.files.identify_files import identify_files
-from operators.files.splits import Cut, FileSplit, split_files, whole
-from operators.formats.chunks import Chunk, StampedBatch
-from operators.formats.file_format import BulkFormat, FileFormat, StreamFormat
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.identify_value import UnidentifiableError, identify_value
+from penstock.operators.connectors.source import Source
+from penstock.operators.files.filesystem import find_files
+from penstock.operators.files.identify_files import identify_files
+from penstock.operators.files.splits import Cut, FileSplit, split_files, whole
+from penstock.operators.formats.chunks import Chunk, StampedBatch
+from penstock.operators.formats.file_format import BulkFormat, FileFormat, StreamFormat
 
 
 class FileEnumeratorProvider:

@@ -5,12 +5,12 @@ or `_` are left out. Big files are cut over the subtasks, compressed ones are re
 without paths; FileNotFoundError, when the job is planned, where one leads nowhere.
 """
 
-from operators.common.typeinfo import RowTypeInfo, TypeInformation
-from operators.connectors.file_source import FileSource
-from operators.files.filesystem import find_files
-from operators.formats.column_lines import CsvColumns, JsonLines
-from operators.formats.file_format import TextLineFormat
-from operators.formats.parquet_files import ParquetRows, type_of_parquet
+from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.operators.connectors.file_source import FileSource
+from penstock.operators.files.filesystem import find_files
+from penstock.operators.formats.column_lines import CsvColumns, JsonLines
+from penstock.operators.formats.file_format import TextLineFormat
+from penstock.operators.formats.parquet_files import ParquetRows, type_of_parquet
 
 
 def text_source(*paths: str, charset: str = "UTF-8") -> FileSource:

@@ -12,11 +12,11 @@ shortValue or intValue.
 import datetime
 from typing import Any
 
-from operators.common.basic_types import BasicType
-from operators.common.codec import mismatch
-from operators.common.convert_values import INTEGER_BITS
-from operators.common.part_converter import Convert, part_converter
-from operators.common.typeinfo import (
+from penstock.operators.common.basic_types import BasicType
+from penstock.operators.common.codec import mismatch
+from penstock.operators.common.convert_values import INTEGER_BITS
+from penstock.operators.common.part_converter import Convert, part_converter
+from penstock.operators.common.typeinfo import (
     BasicTypeInfo,
     MapTypeInfo,
     TimestampTypeInfo,

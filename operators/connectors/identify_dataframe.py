@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from operators.files.identify_files import identify_files
+from penstock.operators.files.identify_files import identify_files
 
 _ALL_FIELDS = 2**31 - 1
 _SPARK = "org.apache.spark.sql."

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from operators.chain.operator import OperatorContext
-from operators.common.arguments import require_integer
-from operators.common.typeinfo import Types
-from operators.connectors.source import Source
-from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.arguments import require_integer
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.source import Source
+from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 _BATCH_ROWS = 65_536
 

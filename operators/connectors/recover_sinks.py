@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from operators.connectors.delta.commit_delta import DeltaWrite, abort_delta, commit_delta
-from operators.connectors.file_sinks.staged_files import abort_files, commit_files
-from operators.connectors.sink import Committable, Recovery, Sink
-from operators.files.filesystem import filesystem_of
+from penstock.operators.connectors.delta.commit_delta import DeltaWrite, abort_delta, commit_delta
+from penstock.operators.connectors.file_sinks.staged_files import abort_files, commit_files
+from penstock.operators.connectors.sink import Committable, Recovery, Sink
+from penstock.operators.files.filesystem import filesystem_of
 
 
 def _publish_files(
@@ -44,7 +44,7 @@ KINDS = {"files": Kind(_publish_files, _undo_files), "delta": Kind(_publish_delt
 
 def recovery_of(sink: Sink) -> Recovery | None:
     """`sink.recovery()`, its folder absolute; None too where a class of the user's commits in another way."""
-    mine = getattr(type(sink).commit, "__module__", "").startswith("operators.connectors.")
+    mine = getattr(type(sink).commit, "__module__", "").startswith("penstock.operators.connectors.")
     recovery = sink.recovery() if mine else None
     if recovery is None or "://" in recovery.folder:
         return recovery

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
-from operators.chain.operator import OperatorContext, Timestamps, Values
-from operators.common.no_java import NoJavaError
-from operators.common.typeinfo import TypeInformation
-from operators.formats.java_text import printed_text
+from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.formats.java_text import printed_text
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Sink:
         if type(self) is Sink or java:
             raise NoJavaError(
                 "Sink: Penstock runs without Flink's JVM, so there are no sinks of Java classes; supported "
-                "are FileSink, StreamingFileSink, print and the sinks of operators.connectors"
+                "are FileSink, StreamingFileSink, print and the sinks of penstock.operators.connectors"
             )
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:

@@ -12,14 +12,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
 
-from operators.chain.operator import OperatorContext
-from operators.common.no_java import NoJavaError
-from operators.common.typeinfo import TypeInformation
-from operators.formats.chunks import Chunk, StampedBatch
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.formats.chunks import Chunk, StampedBatch
 
 _NO_JAVA = (
     "Source: Penstock runs without Flink's JVM, so there are no sources of Java classes; supported are "
-    "NumberSequenceSource, FileSource, collections and the other sources of operators.connectors"
+    "NumberSequenceSource, FileSource, collections and the other sources of penstock.operators.connectors"
 )
 
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from operators.chain.operator import Timestamps, Values
-from operators.common.arrow_columns import from_arrow, to_arrow
-from operators.common.is_pickled import is_pickled
-from operators.common.pickles import dumps
-from operators.common.typeinfo import TypeInformation
-from operators.common.without_pandas import without_pandas
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.common.arrow_columns import from_arrow, to_arrow
+from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.pickles import dumps
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.common.without_pandas import without_pandas
 
 _HEADER = struct.Struct("<Bq")
 _PICKLED, _VALUES, _BATCH = 0, 1, 2

@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from operators.chain.describe_error import NO_RECORD, misfit
-from operators.chain.errors import EnoughResults
-from operators.chain.operator import (
+from penstock.operators.chain.describe_error import NO_RECORD, misfit
+from penstock.operators.chain.errors import EnoughResults
+from penstock.operators.chain.operator import (
     MIN_WATERMARK,
     OperatorContext,
     Timestamps,
     Values,
     failure,
 )
-from operators.common.entry_size import value_bytes
-from operators.exchange.blocks import encode_batch, encode_values
-from operators.exchange.choose_channels import Channel, ChannelChooser
-from operators.exchange.disk_guard import DiskGuard
-from operators.exchange.output_spec import OutputSpec
-from operators.exchange.rows_and_batches import values_of_batch
-from operators.functions.runtime_context import RuntimeContext
-from operators.records.key_selection import opened_functions
+from penstock.operators.common.entry_size import value_bytes
+from penstock.operators.exchange.blocks import encode_batch, encode_values
+from penstock.operators.exchange.choose_channels import Channel, ChannelChooser
+from penstock.operators.exchange.disk_guard import DiskGuard
+from penstock.operators.exchange.output_spec import OutputSpec
+from penstock.operators.exchange.rows_and_batches import values_of_batch
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.records.key_selection import opened_functions
 
 #: What Spark's shuffle moves; see `EXCHANGE_SCHEMA`.
 FIRST_OF_ALL = -(2**63)

@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from operators.chain.describe_error import NO_RECORD
-from operators.chain.operator import Timestamps, Values
-from operators.common.key_groups import key_groups, key_groups_of_column, operator_index
-from operators.exchange.output_spec import OutputSpec
-from operators.records.key_selection import keys_of_records
+from penstock.operators.chain.describe_error import NO_RECORD
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.common.key_groups import key_groups, key_groups_of_column, operator_index
+from penstock.operators.exchange.output_spec import OutputSpec
+from penstock.operators.records.key_selection import keys_of_records
 
 #: A channel and what goes there. A channel is (consumer subtask, key group or -1).
 Channel = tuple[int, int]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from operators.common.typeinfo import TypeInformation
+from penstock.operators.common.typeinfo import TypeInformation
 
 
 @dataclass(frozen=True, kw_only=True)

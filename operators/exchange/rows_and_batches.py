@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from operators.chain.operator import Values
-from operators.common.arrow_columns import from_arrow, to_arrow
-from operators.common.is_pickled import is_pickled
-from operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from penstock.operators.chain.operator import Values
+from penstock.operators.common.arrow_columns import from_arrow, to_arrow
+from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 
 #: The one column of records that are no rows or tuples.
 VALUE_COLUMN = "value"

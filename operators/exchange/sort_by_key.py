@@ -15,8 +15,8 @@ from itertools import groupby, repeat
 from operator import itemgetter
 from typing import IO, Any, NamedTuple, cast
 
-from operators.chain.operator import MIN_WATERMARK, Timestamps, Values
-from operators.common.serialized_keys import dictionary_key
+from penstock.operators.chain.operator import MIN_WATERMARK, Timestamps, Values
+from penstock.operators.common.serialized_keys import dictionary_key
 
 _CHUNK = 4096
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from pyarrow import fs
 
-from operators.files.private_files import (
+from penstock.operators.files.private_files import (
     force_path,
     make_private_folder,
     read_own_file,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pyarrow import fs
 from xxhash import xxh3_128
 
-from operators.files.filesystem import filesystem_of, find_files
+from penstock.operators.files.filesystem import filesystem_of, find_files
 
 _CHEAP_BYTES = 8 << 20
 _CHEAP_BYTES_TOGETHER = 64 << 20

@@ -7,8 +7,8 @@ import codecs
 from collections.abc import Iterator
 from typing import IO
 
-from operators.files.open_file import is_compressed, open_at, open_bytes
-from operators.files.splits import FileSplit
+from penstock.operators.files.open_file import is_compressed, open_at, open_bytes
+from penstock.operators.files.splits import FileSplit
 
 _BLOCK = 256 << 10
 

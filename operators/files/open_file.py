@@ -10,7 +10,7 @@ import os
 import zlib
 from typing import IO, Any, cast
 
-from operators.files.filesystem import filesystem_of
+from penstock.operators.files.filesystem import filesystem_of
 
 _OPENERS: dict[str, Any] = {
     ".gz": gzip.open,

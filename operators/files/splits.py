@@ -8,7 +8,7 @@ import heapq
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from operators.files.filesystem import FileEntry
+from penstock.operators.files.filesystem import FileEntry
 
 #: No file is cut into pieces smaller than this, bytes.
 SMALLEST_PIECE = 8 << 20

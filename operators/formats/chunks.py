@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from operators.chain.operator import Timestamps, Values
+from penstock.operators.chain.operator import Timestamps, Values
 
 #: Values in a chunk, about; sources whose values may be large also keep chunks below CHUNK_BYTES.
 CHUNK_VALUES = 4096

@@ -13,16 +13,16 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 
-from operators.common.arrow_types import arrow_type
-from operators.common.typeinfo import RowTypeInfo, TypeInformation
-from operators.files.filesystem import FileEntry
-from operators.files.lines import line_blocks
-from operators.files.open_file import is_compressed, open_bytes
-from operators.files.splits import FileSplit, by_bytes, whole
-from operators.formats.chunks import Chunk, chunks_of
-from operators.formats.data_types import as_row_type
-from operators.formats.file_format import StreamFormat
-from operators.formats.json_values import Convert, from_json, needs_decimals, parse_json
+from penstock.operators.common.arrow_types import arrow_type
+from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.operators.files.filesystem import FileEntry
+from penstock.operators.files.lines import line_blocks
+from penstock.operators.files.open_file import is_compressed, open_bytes
+from penstock.operators.files.splits import FileSplit, by_bytes, whole
+from penstock.operators.formats.chunks import Chunk, chunks_of
+from penstock.operators.formats.data_types import as_row_type
+from penstock.operators.formats.file_format import StreamFormat
+from penstock.operators.formats.json_values import Convert, from_json, needs_decimals, parse_json
 
 _HEADER_BLOCK = 1 << 16
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from operators.chain.operator import Values
-from operators.common.row import rows_of_columns
-from operators.common.typeinfo import BasicType, BasicTypeInfo, TypeInformation
-from operators.formats.csv_rows import Parse, parsers
-from operators.formats.csv_schema import CsvSchema
+from penstock.operators.chain.operator import Values
+from penstock.operators.common.row import rows_of_columns
+from penstock.operators.common.typeinfo import BasicType, BasicTypeInfo, TypeInformation
+from penstock.operators.formats.csv_rows import Parse, parsers
+from penstock.operators.formats.csv_schema import CsvSchema
 
 _BLOCK = 1 << 20
 _STRING = BasicTypeInfo.STRING_TYPE_INFO()

@@ -11,18 +11,18 @@ from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from operators.chain.operator import Values
-from operators.common.row import Row, create_row
-from operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
-from operators.files.open_file import open_bytes, skip_bytes
-from operators.files.splits import FileSplit
-from operators.formats.chunks import CHUNK_VALUES, Chunk, chunks_of
-from operators.formats.csv_blocks import can_be_plain, plain_blocks, rows_of_block
-from operators.formats.csv_rows import line_writer, parse_records, parsers, quoting
-from operators.formats.csv_schema import CsvSchema
-from operators.formats.file_format import StreamFormat
-from operators.formats.part_formats import PartFormat, RowFormat
-from operators.formats.serialization import RowDataBulkWriterFactory
+from penstock.operators.chain.operator import Values
+from penstock.operators.common.row import Row, create_row
+from penstock.operators.common.typeinfo import PickledBytesTypeInfo, RowTypeInfo, TypeInformation
+from penstock.operators.files.open_file import open_bytes, skip_bytes
+from penstock.operators.files.splits import FileSplit
+from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, chunks_of
+from penstock.operators.formats.csv_blocks import can_be_plain, plain_blocks, rows_of_block
+from penstock.operators.formats.csv_rows import line_writer, parse_records, parsers, quoting
+from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.file_format import StreamFormat
+from penstock.operators.formats.part_formats import PartFormat, RowFormat
+from penstock.operators.formats.serialization import RowDataBulkWriterFactory
 
 
 class CsvReaderFormat(StreamFormat):

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from operators.common.convert_values import INTEGER_BITS
-from operators.common.typeinfo import BasicType, BasicTypeInfo, ObjectArrayTypeInfo, TypeInformation
-from operators.formats.csv_schema import CsvColumn, CsvSchema, CsvSettings
-from operators.formats.data_types import DecimalTypeInfo
-from operators.formats.java_text import java_boolean, java_double, java_float
+from penstock.operators.common.convert_values import INTEGER_BITS
+from penstock.operators.common.typeinfo import BasicType, BasicTypeInfo, ObjectArrayTypeInfo, TypeInformation
+from penstock.operators.formats.csv_schema import CsvColumn, CsvSchema, CsvSettings
+from penstock.operators.formats.data_types import DecimalTypeInfo
+from penstock.operators.formats.java_text import java_boolean, java_double, java_float
 
 Parse = Callable[[str], Any]
 Write = Callable[[Any], str]

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from operators.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from operators.formats.data_types import as_type
+from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.operators.formats.data_types import as_type
 
 #: Between elements of arrays, unless set otherwise.
 ARRAY_SEPARATOR = ";"

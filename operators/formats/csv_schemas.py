@@ -13,10 +13,10 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
-from operators.common.arguments import require_kind, require_text
-from operators.common.arrow_types import element_type, is_bytes
-from operators.common.row import create_row
-from operators.common.typeinfo import (
+from penstock.operators.common.arguments import require_kind, require_text
+from penstock.operators.common.arrow_types import element_type, is_bytes
+from penstock.operators.common.row import create_row
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicTypeInfo,
     ObjectArrayTypeInfo,
@@ -25,10 +25,10 @@ from operators.common.typeinfo import (
     TypeInformation,
     Types,
 )
-from operators.formats.csv_rows import parse_records, parse_value, quoting, value_text
-from operators.formats.csv_schema import CsvSettings
-from operators.formats.csv_times import TIME_PARSERS, TIME_TEXTS, time_kind
-from operators.formats.serialization import DeserializationSchema, SerializationSchema
+from penstock.operators.formats.csv_rows import parse_records, parse_value, quoting, value_text
+from penstock.operators.formats.csv_schema import CsvSettings
+from penstock.operators.formats.csv_times import TIME_PARSERS, TIME_TEXTS, time_kind
+from penstock.operators.formats.serialization import DeserializationSchema, SerializationSchema
 
 Parse = Callable[[str], Any]
 Write = Callable[[Any], str]

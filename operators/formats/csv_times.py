@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from operators.common.time import Instant
-from operators.common.typeinfo import (
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import (
     DateTypeInfo,
     LocalTimeTypeInfo,
     TimestampTypeInfo,
@@ -17,7 +17,7 @@ from operators.common.typeinfo import (
     TypeInformation,
     Types,
 )
-from operators.formats.java_text import java_timestamp
+from penstock.operators.formats.java_text import java_timestamp
 
 Parse = Callable[[str], Any]
 Write = Callable[[Any], str]

@@ -13,7 +13,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from operators.common.typeinfo import (
+from penstock.operators.common.typeinfo import (
     BasicType,
     BasicTypeInfo,
     LocalTimeTypeInfo,

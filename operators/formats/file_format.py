@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from operators.common.no_java import NoJavaError
-from operators.common.typeinfo import TypeInformation, Types
-from operators.exchange.rows_and_batches import values_of_batch
-from operators.files.filesystem import FileEntry
-from operators.files.lines import can_be_cut, python_charset, read_lines
-from operators.files.open_file import is_compressed
-from operators.files.splits import FileSplit, by_bytes, whole
-from operators.formats.chunks import Chunk, chunks_of
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.exchange.rows_and_batches import values_of_batch
+from penstock.operators.files.filesystem import FileEntry
+from penstock.operators.files.lines import can_be_cut, python_charset, read_lines
+from penstock.operators.files.open_file import is_compressed
+from penstock.operators.files.splits import FileSplit, by_bytes, whole
+from penstock.operators.formats.chunks import Chunk, chunks_of
 
 
 class FileFormat:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.common.typeinfo import (
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import orjson
 
-from operators.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from operators.formats.json_values import Convert, from_json, needs_decimals, parse_json, to_json
-from operators.formats.serialization import DeserializationSchema, SerializationSchema
+from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.operators.formats.json_values import Convert, from_json, needs_decimals, parse_json, to_json
+from penstock.operators.formats.serialization import DeserializationSchema, SerializationSchema
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):

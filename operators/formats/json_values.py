@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from operators.common.arrow_types import field_names, is_bytes
-from operators.common.convert_values import INTEGER_BITS
-from operators.common.row import create_row
-from operators.common.time import Instant
-from operators.common.typeinfo import (
+from penstock.operators.common.arrow_types import field_names, is_bytes
+from penstock.operators.common.convert_values import INTEGER_BITS
+from penstock.operators.common.row import create_row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,
@@ -33,8 +33,8 @@ from operators.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from operators.formats.csv_rows import parse_value
-from operators.formats.java_text import java_double, java_float, java_instant
+from penstock.operators.formats.csv_rows import parse_value
+from penstock.operators.formats.java_text import java_double, java_float, java_instant
 
 Convert = Callable[[Any], Any]
 

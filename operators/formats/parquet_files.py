@@ -12,17 +12,17 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from operators.common.adapt_columns import as_arrow_type
-from operators.common.arrow_types import arrow_type, type_info_of_arrow
-from operators.common.no_java import NoJavaError
-from operators.common.typeinfo import RowTypeInfo, TypeInformation
-from operators.files.filesystem import FileEntry, filesystem_of
-from operators.files.splits import FileSplit
-from operators.formats.csv_files import check_rows
-from operators.formats.data_types import as_row_type
-from operators.formats.file_format import BulkFormat
-from operators.formats.part_formats import ParquetFormat, PartFormat
-from operators.formats.serialization import RowDataBulkWriterFactory
+from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.operators.files.filesystem import FileEntry, filesystem_of
+from penstock.operators.files.splits import FileSplit
+from penstock.operators.formats.csv_files import check_rows
+from penstock.operators.formats.data_types import as_row_type
+from penstock.operators.formats.file_format import BulkFormat
+from penstock.operators.formats.part_formats import ParquetFormat, PartFormat
+from penstock.operators.formats.serialization import RowDataBulkWriterFactory
 
 _BATCH_ROWS = 4096
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from operators.chain.operator import Values
-from operators.common.typeinfo import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
-from operators.formats.java_text import java_text, java_text_of_any
-from operators.formats.storage_columns import stored_batch, stored_schema, stored_values
+from penstock.operators.chain.operator import Values
+from penstock.operators.common.typeinfo import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+from penstock.operators.formats.java_text import java_text, java_text_of_any
+from penstock.operators.formats.storage_columns import stored_batch, stored_schema, stored_values
 
 
 class PartWriter(ABC):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from operators.common.no_java import NoJavaError
-from operators.common.typeinfo import TypeInformation
-from operators.files.lines import python_charset
-from operators.formats.part_formats import PartFormat, TextLines
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.files.lines import python_charset
+from penstock.operators.formats.part_formats import PartFormat, TextLines
 
 __all__ = [
     "BulkWriterFactory",

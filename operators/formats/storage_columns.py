@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from operators.common.arrow_columns import to_arrow
-from operators.common.arrow_types import arrow_type, element_type, is_bytes
-from operators.common.typeinfo import (
+from penstock.operators.common.arrow_columns import to_arrow
+from penstock.operators.common.arrow_types import arrow_type, element_type, is_bytes
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
     BasicTypeInfo,

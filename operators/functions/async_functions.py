@@ -7,8 +7,8 @@ from abc import abstractmethod
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from operators.functions.async_retry_strategies import AsyncRetryStrategy
-from operators.functions.functions import Function
+from penstock.operators.functions.async_retry_strategies import AsyncRetryStrategy
+from penstock.operators.functions.functions import Function
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")

@@ -7,11 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from operators.functions.functions import Function
-from operators.functions.time_domain import TimeDomain
-from operators.functions.timer_service import TimerService
-from operators.state.descriptors import MapStateDescriptor
-from operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
+from penstock.operators.functions.functions import Function
+from penstock.operators.functions.time_domain import TimeDomain
+from penstock.operators.functions.timer_service import TimerService
+from penstock.operators.state.descriptors import MapStateDescriptor
+from penstock.operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
 
 KEY = TypeVar("KEY")
 IN1 = TypeVar("IN1")

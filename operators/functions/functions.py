@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from operators.functions.runtime_context import RuntimeContext
-from operators.state.reducer_and_aggregator import Aggregator, Reducer
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.state.reducer_and_aggregator import Aggregator, Reducer
 
 
 class Function(ABC):  # noqa: B024 what functions have to do differs

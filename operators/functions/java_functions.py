@@ -5,7 +5,7 @@ Source: pyflink.datastream.functions.
 
 from typing import Any, NoReturn
 
-from operators.common.no_java import no_java
+from penstock.operators.common.no_java import no_java
 
 
 class JavaFunctionWrapper:

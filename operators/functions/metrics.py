@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from operators.chain.operator import OperatorContext
+from penstock.operators.chain.operator import OperatorContext
 
 #: What a metric's value looks like from outside.
 MetricValue = float | dict[str, float | None] | None

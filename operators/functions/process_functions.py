@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from operators.functions.functions import Function
-from operators.functions.time_domain import TimeDomain
-from operators.functions.timer_service import TimerService
+from penstock.operators.functions.functions import Function
+from penstock.operators.functions.time_domain import TimeDomain
+from penstock.operators.functions.timer_service import TimerService
 
 
 class _Context(ABC):

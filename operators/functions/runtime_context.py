@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from operators.chain.operator import OperatorContext
-from operators.functions.metrics import MetricGroup, SubtaskMetricGroup, metrics_of
-from operators.state.descriptors import (
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.functions.metrics import MetricGroup, SubtaskMetricGroup, metrics_of
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -13,9 +13,15 @@ from operators.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
-from operators.state.keyed_state_backend import KeyedStateBackend
-from operators.state.keyed_state_store import KeyedStateStore
+from penstock.operators.state.interfaces import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from penstock.operators.state.keyed_state_backend import KeyedStateBackend
+from penstock.operators.state.keyed_state_store import KeyedStateStore
 
 
 class DistributedCache:

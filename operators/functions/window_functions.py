@@ -7,8 +7,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from operators.functions.functions import Function
-from operators.state.keyed_state_store import KeyedStateStore
+from penstock.operators.functions.functions import Function
+from penstock.operators.state.keyed_state_store import KeyedStateStore
 
 W = TypeVar("W")
 W2 = TypeVar("W2")

@@ -7,17 +7,17 @@ CoBroadcastWithKeyedOperator}.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from operators.chain.operator import Timestamps, Values
-from operators.process.contexts import (
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.process.contexts import (
     KeyedReadOnlyBroadcastContext,
     ReadOnlyBroadcastContext,
     UnkeyedTimerService,
     WritableBroadcastContext,
 )
-from operators.process.keyed_process_operators import TimedFunctionOperator
-from operators.process.unkeyed_operator import UnkeyedOperator
-from operators.state.broadcast_states import BroadcastStates
-from operators.state.descriptors import MapStateDescriptor
+from penstock.operators.process.keyed_process_operators import TimedFunctionOperator
+from penstock.operators.process.unkeyed_operator import UnkeyedOperator
+from penstock.operators.state.broadcast_states import BroadcastStates
+from penstock.operators.state.descriptors import MapStateDescriptor
 
 
 class BroadcastProcessOperator(UnkeyedOperator):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any, Protocol
 
-from operators.chain.describe_error import NO_RECORD
-from operators.chain.operator import Operator, Timestamps, Values
-from operators.chain.results import UNCHANGING, Results, close_iterator
+from penstock.operators.chain.describe_error import NO_RECORD
+from penstock.operators.chain.operator import Operator, Timestamps, Values
+from penstock.operators.chain.results import UNCHANGING, Results, close_iterator
 
 
 class Stamped(Protocol):

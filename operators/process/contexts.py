@@ -7,23 +7,26 @@ Source: pyflink.fn_execution.datastream.process.{process_function,timerservice_i
 
 from typing import TYPE_CHECKING, Any
 
-from operators.chain.operator import MIN_WATERMARK
-from operators.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from operators.functions.process_functions import (
+from penstock.operators.chain.operator import MIN_WATERMARK
+from penstock.operators.functions.broadcast_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from penstock.operators.functions.process_functions import (
     CoProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
 )
-from operators.functions.time_domain import TimeDomain
-from operators.functions.timer_service import TimerService
-from operators.state.broadcast_states import BroadcastStates
-from operators.state.descriptors import MapStateDescriptor
-from operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
+from penstock.operators.functions.time_domain import TimeDomain
+from penstock.operators.functions.timer_service import TimerService
+from penstock.operators.state.broadcast_states import BroadcastStates
+from penstock.operators.state.descriptors import MapStateDescriptor
+from penstock.operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
 
 if TYPE_CHECKING:
-    from operators.process.keyed_operator import KeyedOperator
-    from operators.process.unkeyed_operator import UnkeyedOperator
+    from penstock.operators.process.keyed_operator import KeyedOperator
+    from penstock.operators.process.unkeyed_operator import UnkeyedOperator
 
 
 class KeyedTimerService(TimerService):

@@ -6,9 +6,9 @@ Source: pyflink.datastream.data_stream.{KeyedStream,ConnectedStreams}, which run
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from operators.chain.operator import Timestamps, Values
-from operators.process.keyed_process_operators import KeyedFunctionOperator
-from operators.records.user_function import method
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.process.keyed_process_operators import KeyedFunctionOperator
+from penstock.operators.records.user_function import method
 
 
 class _OneInput(KeyedFunctionOperator):

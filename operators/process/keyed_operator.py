@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, NoReturn
 
-from operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
-from operators.chain.results import Results
-from operators.common.serialized_keys import dictionary_key, dictionary_keys
-from operators.functions.runtime_context import RuntimeContext
-from operators.records.key_selection import keys_of_records, opened_functions
-from operators.state.keyed_state_backend import KeyedStateBackend
-from operators.state.timer_queue import TimerQueue
+from penstock.operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
+from penstock.operators.chain.results import Results
+from penstock.operators.common.serialized_keys import dictionary_key, dictionary_keys
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.records.key_selection import keys_of_records, opened_functions
+from penstock.operators.state.keyed_state_backend import KeyedStateBackend
+from penstock.operators.state.timer_queue import TimerQueue
 
 #: How many results of timers, and of keys in BATCH mode, are put out together.
 _RESULTS_AT_ONCE = 8192

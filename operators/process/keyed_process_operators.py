@@ -6,13 +6,13 @@ Source: org.apache.flink.streaming.api.operators.{KeyedProcessOperator,co.KeyedC
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from operators.chain.operator import Timestamps, Values
-from operators.functions.runtime_context import RuntimeContext
-from operators.functions.time_domain import TimeDomain
-from operators.process.call_function import call_function
-from operators.process.contexts import KeyedContext
-from operators.process.keyed_operator import KeyedOperator
-from operators.records.user_function import close_function, has_method
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.functions.time_domain import TimeDomain
+from penstock.operators.process.call_function import call_function
+from penstock.operators.process.contexts import KeyedContext
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.records.user_function import close_function, has_method
 
 
 class KeyedFunctionOperator(KeyedOperator):

@@ -3,9 +3,9 @@
 Source: org.apache.flink.streaming.api.operators.{ProcessOperator,co.CoProcessOperator}.
 """
 
-from operators.chain.operator import Timestamps, Values
-from operators.process.contexts import UnkeyedContext, UnkeyedTimerService
-from operators.process.unkeyed_operator import UnkeyedOperator
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.process.contexts import UnkeyedContext, UnkeyedTimerService
+from penstock.operators.process.unkeyed_operator import UnkeyedOperator
 
 
 class ProcessOperator(UnkeyedOperator):

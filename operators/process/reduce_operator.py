@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any
 
-from operators.chain.describe_error import NO_RECORD
-from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
-from operators.chain.piece_size import PieceSize
-from operators.chain.results import UNCHANGING, frozen
-from operators.common.basic_types import TypeInformation
-from operators.process.keyed_process_operators import KeyedFunctionOperator
-from operators.records.map_records import current, span
-from operators.records.user_function import method
-from operators.state.value_check import record_check
+from penstock.operators.chain.describe_error import NO_RECORD
+from penstock.operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from penstock.operators.chain.piece_size import PieceSize
+from penstock.operators.chain.results import UNCHANGING, frozen
+from penstock.operators.common.basic_types import TypeInformation
+from penstock.operators.process.keyed_process_operators import KeyedFunctionOperator
+from penstock.operators.records.map_records import current, span
+from penstock.operators.records.user_function import method
+from penstock.operators.state.value_check import record_check
 
 
 class ReduceOperator(KeyedFunctionOperator):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from operators.chain.operator import MIN_WATERMARK, Timestamps, Values
-from operators.chain.results import Results
-from operators.process.call_function import NoKey, call_function
-from operators.records.user_function import FunctionOperator
+from penstock.operators.chain.operator import MIN_WATERMARK, Timestamps, Values
+from penstock.operators.chain.results import Results
+from penstock.operators.process.call_function import NoKey, call_function
+from penstock.operators.records.user_function import FunctionOperator
 
 _NO_KEY = NoKey()
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.chain.operator import Operator
+from penstock.operators.chain.operator import Operator
 
 #: Rows that are kept before they are aggregated, and partial results before they are merged.
 _GROUPED_ROWS = 1 << 20

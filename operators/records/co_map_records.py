@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from operators.chain.operator import Timestamps, Values
-from operators.records.map_records import FlatMapResults
-from operators.records.user_function import FunctionOperator
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.records.map_records import FlatMapResults
+from penstock.operators.records.user_function import FunctionOperator
 
 
 class CoMapOperator(FunctionOperator):

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable
 from typing import Any, Literal
 
-from operators.common.row import Row
+from penstock.operators.common.row import Row
 
 #: A field by number or name.
 Field = int | str

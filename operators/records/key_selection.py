@@ -6,14 +6,14 @@ Source: pyflink.datastream.data_stream.DataStream.key_by, whose keys pass throug
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from operators.chain.operator import Values
-from operators.common.arrow_columns import coerce
-from operators.common.basic_types import BasicType
-from operators.common.convert_values import INTEGER_BITS
-from operators.common.row import Row
-from operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
-from operators.functions.runtime_context import RuntimeContext
-from operators.records.map_records import current
+from penstock.operators.chain.operator import Values
+from penstock.operators.common.arrow_columns import coerce
+from penstock.operators.common.basic_types import BasicType
+from penstock.operators.common.convert_values import INTEGER_BITS
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.records.map_records import current
 
 
 class TypedKeys:

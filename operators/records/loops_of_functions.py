@@ -10,8 +10,8 @@ from functools import lru_cache
 from sys import getrefcount
 from typing import Any, NamedTuple
 
-from operators.chain.copies import own
-from operators.chain.results import UNCHANGING, frozen
+from penstock.operators.chain.copies import own
+from penstock.operators.chain.results import UNCHANGING, frozen
 
 
 class Step(StrEnum):

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, ClassVar
 
-from operators.chain.operator import Operator, Timestamps, Values
-from operators.chain.piece_size import PieceSize
-from operators.chain.results import UNCHANGING, close_iterator, frozen
-from operators.records.loops_of_functions import CONSTANT, Settle, Step, loop_of
-from operators.records.user_function import FunctionOperator, method
+from penstock.operators.chain.operator import Operator, Timestamps, Values
+from penstock.operators.chain.piece_size import PieceSize
+from penstock.operators.chain.results import UNCHANGING, close_iterator, frozen
+from penstock.operators.records.loops_of_functions import CONSTANT, Settle, Step, loop_of
+from penstock.operators.records.user_function import FunctionOperator, method
 
 
 class RecordFunctionOperator(FunctionOperator):

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.chain.operator import Operator
-from operators.records.user_function import FunctionOperator
+from penstock.operators.chain.operator import Operator
+from penstock.operators.records.user_function import FunctionOperator
 
 _STAMPS = "$timestamp"
 

@@ -3,8 +3,8 @@
 import time
 from typing import Any
 
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
-from operators.records.map_records import current
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
+from penstock.operators.records.map_records import current
 
 
 class TimestampsAndWatermarksOperator(Operator):

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
-from operators.chain.operator import Operator, OperatorContext
-from operators.functions.functions import Function
-from operators.functions.runtime_context import RuntimeContext
+from penstock.operators.chain.operator import Operator, OperatorContext
+from penstock.operators.functions.functions import Function
+from penstock.operators.functions.runtime_context import RuntimeContext
 
 
 class FunctionOperator(Operator):

@@ -6,10 +6,10 @@ Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.HeapBroa
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from operators.state.descriptors import MapStateDescriptor
-from operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
-from operators.state.removing_iterator import removing_items, removing_keys, removing_values
-from operators.state.value_check import entry_check, no_check, value_check
+from penstock.operators.state.descriptors import MapStateDescriptor
+from penstock.operators.state.interfaces import BroadcastState, ReadOnlyBroadcastState
+from penstock.operators.state.removing_iterator import removing_items, removing_keys, removing_values
+from penstock.operators.state.value_check import entry_check, no_check, value_check
 
 
 class ReadOnlyBroadcastView(ReadOnlyBroadcastState[Any, Any]):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from operators.common.typeinfo import TypeInformation, Types
-from operators.state.reducer_and_aggregator import Aggregator, ReduceFunctionWrapper, Reducer
-from operators.state.ttl_config import StateTtlConfig
+from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.state.reducer_and_aggregator import Aggregator, ReduceFunctionWrapper, Reducer
+from penstock.operators.state.ttl_config import StateTtlConfig
 
 
 class StateDescriptor:

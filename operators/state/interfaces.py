@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
-from operators.state.descriptors import MapStateDescriptor
+from penstock.operators.state.descriptors import MapStateDescriptor
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -6,9 +6,9 @@ Source: org.apache.flink.runtime.state.heap.HeapKeyedStateBackend for what state
 from collections.abc import Collection
 from typing import Any
 
-from operators.chain.operator import OperatorContext
-from operators.common.serialized_keys import original_key
-from operators.state.descriptors import (
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.serialized_keys import original_key
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -16,11 +16,18 @@ from operators.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, State, ValueState
-from operators.state.keyed_state_store import KeyedStateStore
-from operators.state.make_state import make_state
-from operators.state.spilled_entries import SpilledEntries
-from operators.state.state_table import StateTable
+from penstock.operators.state.interfaces import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    State,
+    ValueState,
+)
+from penstock.operators.state.keyed_state_store import KeyedStateStore
+from penstock.operators.state.make_state import make_state
+from penstock.operators.state.spilled_entries import SpilledEntries
+from penstock.operators.state.state_table import StateTable
 
 #: How many records are handled before the size of state is looked at for the first time, and later at most.
 _RECORDS_FIRST, _RECORDS_A_CHECK = 1 << 7, 1 << 16

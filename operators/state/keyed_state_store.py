@@ -3,14 +3,20 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from operators.state.descriptors import (
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
+from penstock.operators.state.interfaces import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
 
 
 class KeyedStateStore(ABC):

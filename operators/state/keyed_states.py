@@ -16,12 +16,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import concat
 from typing import Any, Protocol
 
-from operators.state.interfaces import AggregatingState, ListState, MapState, ReducingState, ValueState
-from operators.state.lifetime import Lifetime
-from operators.state.reducer_and_aggregator import Aggregator
-from operators.state.removing_iterator import removing_items, removing_keys, removing_values
-from operators.state.state_table import StateTable
-from operators.state.value_check import Check, entry_check, no_check
+from penstock.operators.state.interfaces import (
+    AggregatingState,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from penstock.operators.state.lifetime import Lifetime
+from penstock.operators.state.reducer_and_aggregator import Aggregator
+from penstock.operators.state.removing_iterator import removing_items, removing_keys, removing_values
+from penstock.operators.state.state_table import StateTable
+from penstock.operators.state.value_check import Check, entry_check, no_check
 
 
 class Scope(Protocol):

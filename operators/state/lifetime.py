@@ -8,7 +8,7 @@ Source: org.apache.flink.runtime.state.ttl.{TtlUtils,AbstractTtlDecorator}.
 from collections.abc import Callable
 from typing import Any
 
-from operators.state.ttl_config import StateTtlConfig
+from penstock.operators.state.ttl_config import StateTtlConfig
 
 #: A value and the time (milliseconds) it lives from.
 Stamped = tuple[Any, int]

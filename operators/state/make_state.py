@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from operators.state.descriptors import (
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -11,8 +11,8 @@ from operators.state.descriptors import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from operators.state.interfaces import State
-from operators.state.keyed_states import (
+from penstock.operators.state.interfaces import State
+from penstock.operators.state.keyed_states import (
     KeyedAggregatingState,
     KeyedListState,
     KeyedMapState,
@@ -20,9 +20,9 @@ from operators.state.keyed_states import (
     KeyedValueState,
     Scope,
 )
-from operators.state.lifetime import Lifetime
-from operators.state.state_table import StateTable
-from operators.state.value_check import Check, value_check
+from penstock.operators.state.lifetime import Lifetime
+from penstock.operators.state.state_table import StateTable
+from penstock.operators.state.value_check import Check, value_check
 
 
 def make_state(

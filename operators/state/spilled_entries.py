@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from io import BytesIO
 from typing import Any
 
-from operators.state.pickle_state import dump_state, load_states
-from operators.state.temporary_database import open_temporary_database
+from penstock.operators.state.pickle_state import dump_state, load_states
+from penstock.operators.state.temporary_database import open_temporary_database
 
 _KEYS_AT_ONCE = 10_000
 

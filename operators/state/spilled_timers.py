@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from io import BytesIO
 from typing import Any
 
-from operators.state.pickle_state import dump_state, load_states
-from operators.state.temporary_database import open_temporary_database
+from penstock.operators.state.pickle_state import dump_state, load_states
+from penstock.operators.state.temporary_database import open_temporary_database
 
 _TIMERS_AT_ONCE = 50_000
 

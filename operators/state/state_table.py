@@ -9,11 +9,11 @@ from collections.abc import Collection
 from itertools import islice
 from typing import Any
 
-from operators.chain.describe_error import describe_record
-from operators.common.entry_size import entry_bytes
-from operators.common.serialized_keys import original_key
-from operators.state.spilled_entries import SpilledEntries
-from operators.state.value_check import Check
+from penstock.operators.chain.describe_error import describe_record
+from penstock.operators.common.entry_size import entry_bytes
+from penstock.operators.common.serialized_keys import original_key
+from penstock.operators.state.spilled_entries import SpilledEntries
+from penstock.operators.state.value_check import Check
 
 _SAMPLE = 16
 

@@ -15,8 +15,8 @@ from itertools import accumulate, chain, count, groupby
 from operator import index, itemgetter
 from typing import Any
 
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from operators.state.spilled_timers import SpilledTimers
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from penstock.operators.state.spilled_timers import SpilledTimers
 
 #: How many times, or entries of one time, are taken out at once.
 _AHEAD = 1024

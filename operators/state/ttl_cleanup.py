@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from operators.common.time import Duration
+from penstock.operators.common.time import Duration
 
 
 class CleanupStrategies:

@@ -2,8 +2,8 @@
 
 from enum import Enum
 
-from operators.common.time import Time
-from operators.state.ttl_cleanup import CleanupStrategies as _CleanupStrategies
+from penstock.operators.common.time import Time
+from penstock.operators.state.ttl_cleanup import CleanupStrategies as _CleanupStrategies
 
 
 class StateTtlConfig:

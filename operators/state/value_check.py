@@ -9,9 +9,9 @@ Source: pyflink.fn_execution.coder_impl_fast.
 from collections.abc import Callable
 from typing import Any
 
-from operators.common.basic_types import ForeignTypeInfo
-from operators.common.codec import mismatch
-from operators.common.collection_types import (
+from penstock.operators.common.basic_types import ForeignTypeInfo
+from penstock.operators.common.codec import mismatch
+from penstock.operators.common.collection_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
@@ -19,13 +19,13 @@ from operators.common.collection_types import (
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from operators.common.convert_values import INTEGER_BITS, conversion_of
-from operators.common.is_pickled import is_pickled
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.common.time_types import LocalTimeTypeInfo
-from operators.common.typeinfo import BasicTypeInfo, TypeInformation, Types
+from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.convert_values import INTEGER_BITS, conversion_of
+from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.time_types import LocalTimeTypeInfo
+from penstock.operators.common.typeinfo import BasicTypeInfo, TypeInformation, Types
 
 #: Raises TypeError, OverflowError or ValueError for a value that is not of the type.
 Check = Callable[[Any], None]

@@ -11,17 +11,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.copies import copies, is_plain
-from operators.chain.describe_error import NO_RECORD, misfit
-from operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
-from operators.common.arrow_columns import coerce
-from operators.common.is_pickled import is_pickled
-from operators.common.typeinfo import TypeInformation
-from operators.exchange.channel_writer import MISFIT, ChannelWriter
-from operators.exchange.output_spec import OutputSpec
-from operators.exchange.rows_and_batches import batch_of_values, values_of_batch
-from operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
-from operators.task.join_functions import join_functions
+from penstock.operators.chain.copies import copies, is_plain
+from penstock.operators.chain.describe_error import NO_RECORD, misfit
+from penstock.operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
+from penstock.operators.common.arrow_columns import coerce
+from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.exchange.channel_writer import MISFIT, ChannelWriter
+from penstock.operators.exchange.output_spec import OutputSpec
+from penstock.operators.exchange.rows_and_batches import batch_of_values, values_of_batch
+from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from penstock.operators.task.join_functions import join_functions
 
 
 class ChainedInput:

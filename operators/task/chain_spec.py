@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from operators.common.typeinfo import TypeInformation
-from operators.exchange.output_spec import GateSpec, OutputSpec
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
 
 
 @dataclass(frozen=True, kw_only=True)

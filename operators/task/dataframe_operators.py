@@ -6,13 +6,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from operators.chain.operator import Timestamps, Values
-from operators.common.pickles import dumps
-from operators.common.relabel import relabelled_batch, same_layout
-from operators.common.typeinfo import TypeInformation
-from operators.exchange.rows_and_batches import VALUE_COLUMN
-from operators.formats.storage_columns import as_stored
-from operators.task.sink_operators import TerminalOperator
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.common.pickles import dumps
+from penstock.operators.common.relabel import relabelled_batch, same_layout
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.exchange.rows_and_batches import VALUE_COLUMN
+from penstock.operators.formats.storage_columns import as_stored
+from penstock.operators.task.sink_operators import TerminalOperator
 
 _NO_COLUMNS = pa.schema([pa.field("rows", pa.int32(), nullable=False)])
 """What stands for rows without columns, which Arrow and Spark cannot count on their way."""

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from operators.chain.operator import Operator
-from operators.records.loops_of_functions import MOST_FLAT_MAPS, Step
-from operators.records.map_records import RecordFunctionOperator
-from operators.task.chain_spec import ChainedEdge
+from penstock.operators.chain.operator import Operator
+from penstock.operators.records.loops_of_functions import MOST_FLAT_MAPS, Step
+from penstock.operators.records.map_records import RecordFunctionOperator
+from penstock.operators.task.chain_spec import ChainedEdge
 
 
 def join_functions(

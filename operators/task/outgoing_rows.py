@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from operators.common.without_pandas import without_pandas
-from operators.exchange.channel_writer import EXCHANGE_SCHEMA, Row
-from operators.task.send_results import ResultSender
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, Row
+from penstock.operators.task.send_results import ResultSender
 
 _BATCH_BYTES = 8 << 20
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from operators.chain.errors import EnoughResults
+from penstock.operators.chain.errors import EnoughResults
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from operators.files.filesystem import relative_paths_from
-from operators.task.extract_archive import discard, extract_archive
+from penstock.operators.files.filesystem import relative_paths_from
+from penstock.operators.task.extract_archive import discard, extract_archive
 
 _PREPARED = "penstock-python-"
 

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from operators.chain.describe_error import NO_RECORD
-from operators.chain.operator import MIN_WATERMARK, Operator
-from operators.exchange.blocks import Block, decode
-from operators.exchange.channel_writer import CUT_OFF, FIRST_OF_ALL
-from operators.exchange.output_spec import GateSpec
-from operators.exchange.rows_and_batches import values_of_batch
-from operators.exchange.sort_by_key import KeySorter, Portion
-from operators.process.keyed_operator import KeyedOperator
-from operators.task.build_chain import Chain
-from operators.task.task_spec import TaskSpec
+from penstock.operators.chain.describe_error import NO_RECORD
+from penstock.operators.chain.operator import MIN_WATERMARK, Operator
+from penstock.operators.exchange.blocks import Block, decode
+from penstock.operators.exchange.channel_writer import CUT_OFF, FIRST_OF_ALL
+from penstock.operators.exchange.output_spec import GateSpec
+from penstock.operators.exchange.rows_and_batches import values_of_batch
+from penstock.operators.exchange.sort_by_key import KeySorter, Portion
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.task.build_chain import Chain
+from penstock.operators.task.task_spec import TaskSpec
 
 #: Decoded Python records take about this many times the bytes of their block.
 _MEMORY_FACTOR = 4

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.describe_error import NO_RECORD, describe_record
-from operators.chain.operator import OperatorContext, failure
-from operators.task.build_chain import Chain
-from operators.task.chain_spec import OperatorSpec
-from operators.task.task_spec import TaskSpec
+from penstock.operators.chain.describe_error import NO_RECORD, describe_record
+from penstock.operators.chain.operator import OperatorContext, failure
+from penstock.operators.task.build_chain import Chain
+from penstock.operators.task.chain_spec import OperatorSpec
+from penstock.operators.task.task_spec import TaskSpec
 
 
 def read_sources(

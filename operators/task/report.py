@@ -11,7 +11,7 @@ import socket
 import time
 from typing import Any
 
-from operators.task.task_spec import ReportAddress
+from penstock.operators.task.task_spec import ReportAddress
 
 #: Seconds between two reports of how many records went by.
 PROGRESS_SECONDS = 0.5

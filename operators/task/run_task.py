@@ -16,23 +16,27 @@ from contextlib import closing, contextmanager, suppress
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
-from operators.chain.describe_error import describe_error
-from operators.chain.errors import EnoughResults, UserFunctionError
-from operators.chain.operator import MAX_WATERMARK, OperatorContext
-from operators.chain.user_errors import user_frames
-from operators.exchange.channel_writer import ChannelWriter
-from operators.exchange.output_spec import OutputSpec
-from operators.functions.metrics import metric_values
-from operators.task.build_chain import Chain
-from operators.task.chain_spec import OperatorSpec
-from operators.task.outgoing_rows import OutgoingRows
-from operators.task.pulled import pulled
-from operators.task.python_dependencies import NO_DEPENDENCIES, PythonDependencies, python_dependencies
-from operators.task.read_gates import GateReader
-from operators.task.read_sources import read_sources
-from operators.task.report import Reporter
-from operators.task.send_results import ResultSender
-from operators.task.task_spec import TaskSpec
+from penstock.operators.chain.describe_error import describe_error
+from penstock.operators.chain.errors import EnoughResults, UserFunctionError
+from penstock.operators.chain.operator import MAX_WATERMARK, OperatorContext
+from penstock.operators.chain.user_errors import user_frames
+from penstock.operators.exchange.channel_writer import ChannelWriter
+from penstock.operators.exchange.output_spec import OutputSpec
+from penstock.operators.functions.metrics import metric_values
+from penstock.operators.task.build_chain import Chain
+from penstock.operators.task.chain_spec import OperatorSpec
+from penstock.operators.task.outgoing_rows import OutgoingRows
+from penstock.operators.task.pulled import pulled
+from penstock.operators.task.python_dependencies import (
+    NO_DEPENDENCIES,
+    PythonDependencies,
+    python_dependencies,
+)
+from penstock.operators.task.read_gates import GateReader
+from penstock.operators.task.read_sources import read_sources
+from penstock.operators.task.report import Reporter
+from penstock.operators.task.send_results import ResultSender
+from penstock.operators.task.task_spec import TaskSpec
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 

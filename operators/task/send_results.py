@@ -8,8 +8,8 @@ import json
 import socket
 import struct
 
-from operators.exchange.channel_writer import Row
-from operators.task.task_spec import ResultsAddress
+from penstock.operators.exchange.channel_writer import Row
+from penstock.operators.task.task_spec import ResultsAddress
 
 #: Edge and length in bytes of the block that follows.
 BLOCK_HEADER = struct.Struct("<iq")

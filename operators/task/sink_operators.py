@@ -11,14 +11,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from operators.chain.describe_error import misfit
-from operators.chain.errors import EnoughResults
-from operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
-from operators.common.entry_size import value_bytes
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.sink import PrintSink, Sink
-from operators.exchange.blocks import encode_batch, encode_values
-from operators.exchange.channel_writer import CUT_OFF, FLUSH_SECONDS, MISFIT, Row
+from penstock.operators.chain.describe_error import misfit
+from penstock.operators.chain.errors import EnoughResults
+from penstock.operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
+from penstock.operators.common.entry_size import value_bytes
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.sink import PrintSink, Sink
+from penstock.operators.exchange.blocks import encode_batch, encode_values
+from penstock.operators.exchange.channel_writer import CUT_OFF, FLUSH_SECONDS, MISFIT, Row
 
 _BLOCK_BYTES = 8 << 20
 
@@ -201,7 +201,7 @@ class CommitterOperator(Operator):
 
 def terminal_operator(edge: int, sink: Any, type_info: TypeInformation | None, *, columnar: bool) -> Operator:
     """The operator for `sink` as it stands at the end of a stream; `columnar`: it comes in record batches."""
-    from operators.connectors.sink import CollectSink
+    from penstock.operators.connectors.sink import CollectSink
 
     if isinstance(sink, CollectSink):
         if columnar:

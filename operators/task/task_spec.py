@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from operators.task.chain_spec import ChainSpec
+from penstock.operators.task.chain_spec import ChainSpec
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,14 +12,14 @@ from zipimport import zipimporter
 
 import pyspark.daemon
 
-import operators.async_io
-import operators.connectors.number_sequence
-import operators.process
-import operators.records.map_records
-import operators.task.run_task
-import operators.task.sink_operators
-import operators.windows  # noqa: F401 that it is loaded is the point
-from operators.common.without_pandas import without_pandas
+import penstock.operators.async_io
+import penstock.operators.connectors.number_sequence
+import penstock.operators.process
+import penstock.operators.records.map_records
+import penstock.operators.task.run_task
+import penstock.operators.task.sink_operators
+import penstock.operators.windows  # noqa: F401 that it is loaded is the point
+from penstock.operators.common.without_pandas import without_pandas
 
 _worker = pyspark.daemon.worker
 

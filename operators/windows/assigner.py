@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from operators.common.serializer import TypeSerializer
-from operators.functions.runtime_context import RuntimeContext
-from operators.windows.trigger import Trigger
+from penstock.operators.common.serializer import TypeSerializer
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.windows.trigger import Trigger
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -6,12 +6,12 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.trig
 
 from typing import Any, TypeVar
 
-from operators.common.time import Time
-from operators.common.typeinfo import Types
-from operators.functions.functions import ReduceFunction
-from operators.state.descriptors import ReducingStateDescriptor
-from operators.windows.trigger import Trigger, TriggerResult
-from operators.windows.window import TimeWindow
+from penstock.operators.common.time import Time
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.functions import ReduceFunction
+from penstock.operators.state.descriptors import ReducingStateDescriptor
+from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.window import TimeWindow
 
 T = TypeVar("T")
 

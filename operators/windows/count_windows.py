@@ -6,12 +6,12 @@ it); org.apache.flink.streaming.api.windowing.assigners.GlobalWindows.
 
 from typing import Any, TypeVar
 
-from operators.common.typeinfo import Types
-from operators.state.descriptors import ValueStateDescriptor
-from operators.windows.assigner import WindowAssigner
-from operators.windows.other_triggers import CountTrigger, NeverTrigger
-from operators.windows.serializers import CountWindowSerializer, GlobalWindowSerializer
-from operators.windows.window import CountWindow, GlobalWindow
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.state.descriptors import ValueStateDescriptor
+from penstock.operators.windows.assigner import WindowAssigner
+from penstock.operators.windows.other_triggers import CountTrigger, NeverTrigger
+from penstock.operators.windows.serializers import CountWindowSerializer, GlobalWindowSerializer
+from penstock.operators.windows.window import CountWindow, GlobalWindow
 
 T = TypeVar("T")
 

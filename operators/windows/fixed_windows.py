@@ -7,11 +7,11 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assi
 from math import gcd
 from typing import TypeVar
 
-from operators.chain.operator import MIN_WATERMARK
-from operators.common.time import Time
-from operators.windows.assigner import WindowAssigner, no_timestamp
-from operators.windows.time_assigners import EventTimeAssigner, ProcessingTimeAssigner
-from operators.windows.window import TimeWindow
+from penstock.operators.chain.operator import MIN_WATERMARK
+from penstock.operators.common.time import Time
+from penstock.operators.windows.assigner import WindowAssigner, no_timestamp
+from penstock.operators.windows.time_assigners import EventTimeAssigner, ProcessingTimeAssigner
+from penstock.operators.windows.window import TimeWindow
 
 T = TypeVar("T")
 

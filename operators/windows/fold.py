@@ -7,10 +7,14 @@ from collections.abc import Callable
 from operator import concat
 from typing import Any, NamedTuple
 
-from operators.chain.results import frozen
-from operators.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
-from operators.state.reducer_and_aggregator import ReduceFunctionWrapper
-from operators.state.value_check import Check, value_check
+from penstock.operators.chain.results import frozen
+from penstock.operators.state.descriptors import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from penstock.operators.state.reducer_and_aggregator import ReduceFunctionWrapper
+from penstock.operators.state.value_check import Check, value_check
 
 
 class Fold(NamedTuple):

@@ -7,14 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from operators.chain.operator import Timestamps, Values
-from operators.common.output_tag import OutputTag
-from operators.functions.runtime_context import RuntimeContext
-from operators.process.keyed_operator import KeyedOperator
-from operators.records.user_function import close_function, has_method, method
-from operators.state.state_table import StateTable
-from operators.windows.assigner import no_timestamp
-from operators.windows.join_functions import ProcessJoinFunction
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.records.user_function import close_function, has_method, method
+from penstock.operators.state.state_table import StateTable
+from penstock.operators.windows.assigner import no_timestamp
+from penstock.operators.windows.join_functions import ProcessJoinFunction
 
 
 class Buffer:

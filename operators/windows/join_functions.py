@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from operators.functions.functions import Function
+from penstock.operators.functions.functions import Function
 
 
 class JoinFunction(Function):

@@ -9,7 +9,7 @@ org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from operators.windows.assigner import MergingWindowAssigner
+from penstock.operators.windows.assigner import MergingWindowAssigner
 
 #: Called with: the merged window, the windows it is made of, the window its state is kept under, the windows
 #: whose state has to be moved there.

@@ -8,10 +8,10 @@ org.apache.flink.streaming.api.windowing.assigners.GlobalWindows.NeverTrigger.
 from operator import add
 from typing import Any, TypeVar
 
-from operators.common.typeinfo import Types
-from operators.state.descriptors import ReducingStateDescriptor
-from operators.windows.trigger import Trigger, TriggerResult, require_trigger_result
-from operators.windows.window import CountWindow, GlobalWindow, Window
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.state.descriptors import ReducingStateDescriptor
+from penstock.operators.windows.trigger import Trigger, TriggerResult, require_trigger_result
+from penstock.operators.windows.window import CountWindow, GlobalWindow, Window
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from io import BytesIO
 from tempfile import TemporaryFile
 from typing import Any
 
-from operators.state.pickle_state import dump_state, load_states
-from operators.windows.fold import Fold
+from penstock.operators.state.pickle_state import dump_state, load_states
+from penstock.operators.windows.fold import Fold
 
 #: A power of two: the share of a window that has to fit into memory at once.
 PARTS = 64

@@ -4,20 +4,20 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from operators.chain.copies import copies
-from operators.chain.describe_error import Described, describe_record
-from operators.chain.operator import MAX_WATERMARK, Timestamps, Values
-from operators.common.serialized_keys import original_key
-from operators.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
-from operators.state.descriptors import ListStateDescriptor
-from operators.windows.assigner import no_timestamp
-from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.fold import fold_of
-from operators.windows.panes import Panes
-from operators.windows.time_triggers import EventTimeTrigger
-from operators.windows.window import TimeWindow
-from operators.windows.window_function_operator import WindowFunctionOperator
-from operators.windows.window_keeper import WindowKeeper
+from penstock.operators.chain.copies import copies
+from penstock.operators.chain.describe_error import Described, describe_record
+from penstock.operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from penstock.operators.common.serialized_keys import original_key
+from penstock.operators.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
+from penstock.operators.state.descriptors import ListStateDescriptor
+from penstock.operators.windows.assigner import no_timestamp
+from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.fold import fold_of
+from penstock.operators.windows.panes import Panes
+from penstock.operators.windows.time_triggers import EventTimeTrigger
+from penstock.operators.windows.window import TimeWindow
+from penstock.operators.windows.window_function_operator import WindowFunctionOperator
+from penstock.operators.windows.window_keeper import WindowKeeper
 
 _KEYS_AT_ONCE = 1024
 

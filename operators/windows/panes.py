@@ -13,11 +13,11 @@ from collections.abc import Iterable
 from itertools import chain, islice
 from typing import Any, Protocol
 
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from operators.common.entry_size import entry_bytes
-from operators.windows.fold import Fold
-from operators.windows.pane_log import PARTS, PaneLog
-from operators.windows.window import TimeWindow
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from penstock.operators.common.entry_size import entry_bytes
+from penstock.operators.windows.fold import Fold
+from penstock.operators.windows.pane_log import PARTS, PaneLog
+from penstock.operators.windows.window import TimeWindow
 
 #: How many records are handled before memory is looked at again.
 _RECORDS_A_CHECK = 1 << 16

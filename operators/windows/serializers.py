@@ -6,8 +6,8 @@ Source: pyflink.fn_execution.coder_impl_slow.{TimeWindowCoderImpl,CountWindowCod
 from io import BytesIO
 from struct import Struct
 
-from operators.common.serializer import TypeSerializer
-from operators.windows.window import CountWindow, GlobalWindow, TimeWindow
+from penstock.operators.common.serializer import TypeSerializer
+from penstock.operators.windows.window import CountWindow, GlobalWindow, TimeWindow
 
 _LONG = Struct(">q")
 _TWO_LONGS = Struct(">qq")

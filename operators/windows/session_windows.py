@@ -6,10 +6,14 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assi
 
 from typing import TypeVar
 
-from operators.common.time import Time
-from operators.windows.assigner import SessionWindowTimeGapExtractor, WindowAssigner
-from operators.windows.time_assigners import EventTimeAssigner, MergingTimeAssigner, ProcessingTimeAssigner
-from operators.windows.window import TimeWindow
+from penstock.operators.common.time import Time
+from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor, WindowAssigner
+from penstock.operators.windows.time_assigners import (
+    EventTimeAssigner,
+    MergingTimeAssigner,
+    ProcessingTimeAssigner,
+)
+from penstock.operators.windows.window import TimeWindow
 
 T = TypeVar("T")
 

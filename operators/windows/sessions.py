@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from operators.chain.copies import copies
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
-from operators.state.descriptors import ListStateDescriptor
-from operators.windows.fold import fold_of
-from operators.windows.session_windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows
-from operators.windows.time_triggers import EventTimeTrigger
-from operators.windows.window import TimeWindow, in_set_order
-from operators.windows.window_function_operator import WindowFunctionOperator
-from operators.windows.window_keeper import WindowKeeper
+from penstock.operators.chain.copies import copies
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
+from penstock.operators.state.descriptors import ListStateDescriptor
+from penstock.operators.windows.fold import fold_of
+from penstock.operators.windows.session_windows import DynamicEventTimeSessionWindows, EventTimeSessionWindows
+from penstock.operators.windows.time_triggers import EventTimeTrigger
+from penstock.operators.windows.window import TimeWindow, in_set_order
+from penstock.operators.windows.window_function_operator import WindowFunctionOperator
+from penstock.operators.windows.window_keeper import WindowKeeper
 
 #: A session is a list of these: plain data, as it may go to disk.
 _START, _END, _CONTENTS, _NUMBER, _TIMER, _FIRED = range(6)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
-from operators.windows.serializers import TimeWindowSerializer
-from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from operators.windows.window import TimeWindow
+from penstock.operators.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.serializers import TimeWindowSerializer
+from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.operators.windows.window import TimeWindow
 
 T = TypeVar("T")
 

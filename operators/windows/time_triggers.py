@@ -6,8 +6,8 @@ org.apache.flink.streaming.api.windowing.triggers.{EventTimeTrigger,ProcessingTi
 
 from typing import TypeVar
 
-from operators.windows.trigger import Trigger, TriggerResult
-from operators.windows.window import TimeWindow
+from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.window import TimeWindow
 
 T = TypeVar("T")
 

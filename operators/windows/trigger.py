@@ -8,8 +8,8 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from operators.functions.metrics import MetricGroup
-from operators.state.descriptors import StateDescriptor
+from penstock.operators.functions.metrics import MetricGroup
+from penstock.operators.state.descriptors import StateDescriptor
 
 T = TypeVar("T")
 W = TypeVar("W")

@@ -8,20 +8,20 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from operators.chain.copies import copies
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
-from operators.chain.results import frozen
-from operators.state.descriptors import ListStateDescriptor, ReducingStateDescriptor
-from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
-from operators.windows.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
-from operators.windows.merging_window_set import MergingWindowSet
-from operators.windows.other_triggers import CountTrigger
-from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from operators.windows.trigger import Trigger, TriggerResult, require_trigger_result
-from operators.windows.window import CountWindow, TimeWindow
-from operators.windows.window_contexts import AssignerContext, TriggerContext
-from operators.windows.window_function_operator import WindowFunctionOperator
-from operators.windows.window_keeper import WindowKeeper
+from penstock.operators.chain.copies import copies
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
+from penstock.operators.chain.results import frozen
+from penstock.operators.state.descriptors import ListStateDescriptor, ReducingStateDescriptor
+from penstock.operators.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
+from penstock.operators.windows.merging_window_set import MergingWindowSet
+from penstock.operators.windows.other_triggers import CountTrigger
+from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.operators.windows.trigger import Trigger, TriggerResult, require_trigger_result
+from penstock.operators.windows.window import CountWindow, TimeWindow
+from penstock.operators.windows.window_contexts import AssignerContext, TriggerContext
+from penstock.operators.windows.window_function_operator import WindowFunctionOperator
+from penstock.operators.windows.window_keeper import WindowKeeper
 
 #: How many windows are remembered to be used again.
 _KNOWN_WINDOWS = 4096

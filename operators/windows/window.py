@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from operators.chain.operator import MAX_WATERMARK
+from penstock.operators.chain.operator import MAX_WATERMARK
 
 if TYPE_CHECKING:
-    from operators.windows.assigner import MergingWindowAssigner
+    from penstock.operators.windows.assigner import MergingWindowAssigner
 
 
 def long_to_int_with_bit_mixing(x: int) -> int:

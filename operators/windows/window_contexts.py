@@ -7,15 +7,15 @@ PerWindowStateStore,MergingWindowStateStore}.
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from operators.functions.metrics import MetricGroup
-from operators.functions.runtime_context import RuntimeContext
-from operators.process.keyed_operator import KeyedOperator
-from operators.state.descriptors import StateDescriptor
-from operators.state.keyed_state_backend import BackendStateStore
-from operators.state.keyed_state_store import KeyedStateStore
-from operators.windows.assigner import WindowAssigner
-from operators.windows.trigger import Trigger
-from operators.windows.window_functions import InternalWindowFunction
+from penstock.operators.functions.metrics import MetricGroup
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.state.descriptors import StateDescriptor
+from penstock.operators.state.keyed_state_backend import BackendStateStore
+from penstock.operators.state.keyed_state_store import KeyedStateStore
+from penstock.operators.windows.assigner import WindowAssigner
+from penstock.operators.windows.trigger import Trigger
+from penstock.operators.windows.window_functions import InternalWindowFunction
 
 
 class AssignerContext(WindowAssigner.WindowAssignerContext):

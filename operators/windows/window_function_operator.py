@@ -7,14 +7,14 @@ org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
 from collections.abc import Callable
 from typing import Any
 
-from operators.chain.operator import MAX_WATERMARK
-from operators.common.output_tag import OutputTag
-from operators.functions.runtime_context import RuntimeContext
-from operators.process.keyed_operator import KeyedOperator
-from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
-from operators.windows.trigger import Trigger
-from operators.windows.window_contexts import WindowContext
-from operators.windows.windowed_function import WindowedFunction
+from penstock.operators.chain.operator import MAX_WATERMARK
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.trigger import Trigger
+from penstock.operators.windows.window_contexts import WindowContext
+from penstock.operators.windows.windowed_function import WindowedFunction
 
 #: Counts the records that were too late for all their windows and for which there is no side output.
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"

@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
-from operators.functions.functions import Function
-from operators.functions.runtime_context import RuntimeContext
-from operators.functions.window_functions import (
+from penstock.operators.functions.functions import Function
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.functions.window_functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
-from operators.state.keyed_state_store import KeyedStateStore
+from penstock.operators.state.keyed_state_store import KeyedStateStore
 
 IN = TypeVar("IN")
 OUT = TypeVar("OUT")

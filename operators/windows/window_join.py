@@ -9,15 +9,15 @@ Source: org.apache.flink.streaming.api.datastream.{CoGroupedStreams,JoinedStream
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from operators.chain.operator import Timestamps, Values
-from operators.functions.runtime_context import RuntimeContext
-from operators.functions.window_functions import WindowFunction
-from operators.records.user_function import has_method, method
-from operators.windows.assigner import WindowAssigner
-from operators.windows.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction
-from operators.windows.trigger import Trigger
-from operators.windows.window_operator import WindowOperator
-from operators.windows.windowed_function import buffered
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.functions.window_functions import WindowFunction
+from penstock.operators.records.user_function import has_method, method
+from penstock.operators.windows.assigner import WindowAssigner
+from penstock.operators.windows.join_functions import CoGroupFunction, FlatJoinFunction, JoinFunction
+from penstock.operators.windows.trigger import Trigger
+from penstock.operators.windows.window_operator import WindowOperator
+from penstock.operators.windows.windowed_function import buffered
 
 
 class TaggedUnion:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from operators.chain.operator import Timestamps, Values
-from operators.windows.window_function_operator import WindowFunctionOperator
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.windows.window_function_operator import WindowFunctionOperator
 
 
 class WindowKeeper:

@@ -5,11 +5,11 @@ Source: pyflink.datastream.window.WindowOperationDescriptor.
 
 from typing import Any
 
-from operators.common.output_tag import OutputTag
-from operators.common.serializer import TypeSerializer
-from operators.state.descriptors import StateDescriptor
-from operators.windows.assigner import WindowAssigner
-from operators.windows.trigger import Trigger
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.serializer import TypeSerializer
+from penstock.operators.state.descriptors import StateDescriptor
+from penstock.operators.windows.assigner import WindowAssigner
+from penstock.operators.windows.trigger import Trigger
 
 
 class WindowOperationDescriptor:

@@ -7,15 +7,15 @@ org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from operators.chain.operator import Timestamps, Values
-from operators.windows.assigner import WindowAssigner
-from operators.windows.pane_output import make_panes
-from operators.windows.sessions import make_sessions
-from operators.windows.trigger import Trigger
-from operators.windows.triggered_windows import TriggeredWindows
-from operators.windows.window_function_operator import WindowFunctionOperator
-from operators.windows.window_keeper import WindowKeeper
-from operators.windows.windowed_function import WindowedFunction
+from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.windows.assigner import WindowAssigner
+from penstock.operators.windows.pane_output import make_panes
+from penstock.operators.windows.sessions import make_sessions
+from penstock.operators.windows.trigger import Trigger
+from penstock.operators.windows.triggered_windows import TriggeredWindows
+from penstock.operators.windows.window_function_operator import WindowFunctionOperator
+from penstock.operators.windows.window_keeper import WindowKeeper
+from penstock.operators.windows.windowed_function import WindowedFunction
 
 
 class WindowOperator(WindowFunctionOperator):

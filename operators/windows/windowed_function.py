@@ -7,22 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from operators.common.typeinfo import TypeInformation, Types
-from operators.functions.functions import AggregateFunction, ReduceFunction
-from operators.functions.window_functions import (
+from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.functions.functions import AggregateFunction, ReduceFunction
+from penstock.operators.functions.window_functions import (
     AllWindowFunction,
     PassThroughWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from operators.state.descriptors import (
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     ReducingStateDescriptor,
     StateDescriptor,
 )
-from operators.windows.window_functions import (
+from penstock.operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,
     InternalIterableProcessWindowFunction,

@@ -8,9 +8,9 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Places = npt.NDArray[np.int32]
 NONE = -1

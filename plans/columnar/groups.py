@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.columnar.frames import Places
-from plans.compiled import run_loop
-from plans.counts import sums_before
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.frames import Places
+from penstock.plans.compiled import run_loop
+from penstock.plans.counts import sums_before
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def groups(frame: pl.DataFrame, *keys: str) -> Ints:

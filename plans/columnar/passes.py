@@ -6,57 +6,63 @@ from functools import cache, partial
 
 import polars as pl
 
-from plans.custom_planners.with_decisions import Decided, with_decisions
-from plans.execution_graph.columnar.create_intermediate_results import (
+from penstock.plans.custom_planners.with_decisions import Decided, with_decisions
+from penstock.plans.execution_graph.columnar.create_intermediate_results import (
     execution_edges,
     execution_vertices,
     intermediate_result_partitions,
     intermediate_results,
 )
-from plans.execution_graph.columnar.find_pipelined_regions import (
+from penstock.plans.execution_graph.columnar.find_pipelined_regions import (
     create_execution_job_vertices,
     find_pipelined_regions,
 )
-from plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
-from plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
-from plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
-from plans.job_graph.columnar.connect_vertices import connect_vertices, create_data_sets
-from plans.job_graph.columnar.create_vertices import assign_operators_to_vertices, create_vertices
-from plans.job_graph.columnar.mark_chainable_edges import (
+from penstock.plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
+from penstock.plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
+from penstock.plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
+from penstock.plans.job_graph.columnar.connect_vertices import connect_vertices, create_data_sets
+from penstock.plans.job_graph.columnar.create_vertices import assign_operators_to_vertices, create_vertices
+from penstock.plans.job_graph.columnar.mark_chainable_edges import (
     find_chain_heads,
     mark_chainable_edges,
     mark_local_reasons,
 )
-from plans.job_graph.columnar.number_slot_sharing_groups import (
+from penstock.plans.job_graph.columnar.number_slot_sharing_groups import (
     co_location_groups,
     number_co_location_groups,
     number_slot_sharing_groups,
     slot_sharing_groups,
     sort_vertices_topologically,
 )
-from plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
-from plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
-from plans.job_graph.columnar.set_dynamic_parallelism import find_forward_groups, set_dynamic_parallelism
-from plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
-from plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
-from plans.layers import Choices
-from plans.order_passes import in_order, produced_by_layer
-from plans.resources.columnar.count_network_buffers import count_network_buffers
-from plans.resources.columnar.size_managed_memory import size_managed_memory
-from plans.slots.columnar.create_slot_sharing_groups import (
+from penstock.plans.job_graph.columnar.refuse_job_graphs import refuse_job_graphs, refuse_stream_graphs_walked
+from penstock.plans.job_graph.columnar.reuse_data_sets import reuse_data_sets
+from penstock.plans.job_graph.columnar.set_dynamic_parallelism import (
+    find_forward_groups,
+    set_dynamic_parallelism,
+)
+from penstock.plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
+from penstock.plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
+from penstock.plans.layers import Choices
+from penstock.plans.order_passes import in_order, produced_by_layer
+from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
+from penstock.plans.resources.columnar.size_managed_memory import size_managed_memory
+from penstock.plans.slots.columnar.create_slot_sharing_groups import (
     execution_slot_sharing_groups,
     required_slots,
     share_slots,
 )
-from plans.slots.strategies import STRATEGIES
-from plans.stream_graph.columnar.choose_partitioners import choose_partitioners
-from plans.stream_graph.columnar.expand_sinks import expand_sinks
-from plans.stream_graph.columnar.find_edge_ends import find_edge_ends
-from plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
-from plans.stream_graph.columnar.refuse_stream_graphs import refuse_stream_graphs, refuse_transformations
-from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
-from plans.stream_graph.columnar.translate_nodes import translate_nodes
-from plans.vocabulary import Layer
+from penstock.plans.slots.strategies import STRATEGIES
+from penstock.plans.stream_graph.columnar.choose_partitioners import choose_partitioners
+from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
+from penstock.plans.stream_graph.columnar.find_edge_ends import find_edge_ends
+from penstock.plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
+    refuse_stream_graphs,
+    refuse_transformations,
+)
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans.stream_graph.columnar.translate_nodes import translate_nodes
+from penstock.plans.vocabulary import Layer
 
 Derive = Callable[..., pl.DataFrame]
 """Makes one table of the tables that its positional parameters name; what a partial has bound are options."""

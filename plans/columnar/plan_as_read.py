@@ -10,23 +10,23 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from operators.common.without_pandas import without_pandas
-from plans.columnar.plan_columnar import Tables, plan_columnar
-from plans.columnar.plan_in_parts import in_polars_threads, without_garbage_collection
-from plans.execution_graph.columnar.job_graph_arrays import TaskRows
-from plans.layers import Choices
-from plans.topology.columnar.read_topology_files import read_topology_files
-from plans.topology.columnar.read_topology_objects import read_topology_objects
-from plans.topology.columnar.read_topology_tables import (
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.columnar.plan_columnar import Tables, plan_columnar
+from penstock.plans.columnar.plan_in_parts import in_polars_threads, without_garbage_collection
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.layers import Choices
+from penstock.plans.topology.columnar.read_topology_files import read_topology_files
+from penstock.plans.topology.columnar.read_topology_objects import read_topology_objects
+from penstock.plans.topology.columnar.read_topology_tables import (
     holds_tables,
     read_topology_folder,
     read_topology_tables,
 )
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.input_errors import tables_beside_others
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.vocabulary import Layer
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.input_errors import tables_beside_others
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.vocabulary import Layer
 
 ROWS_AT_A_TIME = 100_000
 """Transformations or stream nodes of a part. Larger parts are no quicker, and take more memory."""

@@ -7,14 +7,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import arrow_parts, to_arrow
-from plans.columnar.passes import inputs_of, steps
-from plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
-from plans.execution_graph.columnar.job_graph_arrays import TaskRows, count_task_rows
-from plans.layers import LAYER_TABLES, Choices, layers_until
-from plans.stream_graph.columnar.limit_expansion import limit_expansion
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.plans.columnar.frames import arrow_parts, to_arrow
+from penstock.plans.columnar.passes import inputs_of, steps
+from penstock.plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows, count_task_rows
+from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.stream_graph.columnar.limit_expansion import limit_expansion
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 Tables = dict[str, pl.DataFrame]
 

@@ -16,14 +16,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from operators.common.without_pandas import without_pandas
-from plans.arrow_walks import Ints
-from plans.columnar.frames import look_up
-from plans.columnar.plan_columnar import Finished, Tables, plan_columnar, plan_into
-from plans.execution_graph.columnar.job_graph_arrays import TaskRows
-from plans.layers import Choices
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.frames import look_up
+from penstock.plans.columnar.plan_columnar import Finished, Tables, plan_columnar, plan_into
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.layers import Choices
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 Part = TypeVar("Part")
 Done = TypeVar("Done")

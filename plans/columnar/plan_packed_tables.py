@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.layers import Choices
-from plans.tables import TABLES
-from plans.vocabulary import Layer
+from penstock.plans.layers import Choices
+from penstock.plans.tables import TABLES
+from penstock.plans.vocabulary import Layer
 
 ROWS_OF_A_BLOCK = 131_072
 """The most rows of a block, so that no cell comes near its limit of 2 GiB."""
@@ -84,9 +84,9 @@ def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
 if TYPE_CHECKING:
     import polars as pl
 
-    from plans.columnar.plan_in_parts import InParts
-    from plans.execution_graph.columnar.job_graph_arrays import TaskRows
-    from plans.topology.columnar.topology_tables import TopologyTables
+    from penstock.plans.columnar.plan_in_parts import InParts
+    from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+    from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
 STAGE_SECONDS = "stage_seconds"
 """A table in addition to the plan's: (stage, seconds) of each part."""
@@ -146,7 +146,7 @@ def planned_by_flinks_rules(
     """plan_in_parts, which workers import when they need it."""
 
     def plan(given: dict[str, "pl.DataFrame"]) -> "InParts":
-        from plans.columnar.plan_in_parts import plan_in_parts
+        from penstock.plans.columnar.plan_in_parts import plan_in_parts
 
         return plan_in_parts(given, until, choices, before_tasks=before_tasks)
 
@@ -155,8 +155,8 @@ def planned_by_flinks_rules(
 
 def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """Tables of the topology layer that have been validated."""
-    from plans.columnar.frames import empty, from_arrow
-    from plans.topology.columnar.topology_tables import TopologyTables
+    from penstock.plans.columnar.frames import empty, from_arrow
+    from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
     tables = {
         name: from_arrow(rows[name]) if name in rows else empty(name)
@@ -168,7 +168,7 @@ def validated_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
 
 def validate_tables(rows: Mapping[str, pa.Table]) -> "TopologyTables":
     """The valid topologies of the tables `topologies` and `transformations`. As read_topology_tables."""
-    from plans.topology.columnar.read_topology_tables import read_topology_tables
+    from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
 
     names = ("topologies", "transformations")
     return read_topology_tables(*(rows.get(name, TABLES[name].empty_table()) for name in names))

@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.columnar.frames import empty, join_topology
-from plans.counts import runs
-from plans.errors import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from plans.printable import limited
-from plans.tables import REJECTED
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.error_kinds import ErrorKind
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.frames import empty, join_topology
+from penstock.plans.counts import runs
+from penstock.plans.errors import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from penstock.plans.printable import limited
+from penstock.plans.tables import REJECTED
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.error_kinds import ErrorKind
 
 __all__ = [
     "ILLEGAL_ARGUMENT",

@@ -6,14 +6,14 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from plans.custom_planners.decisions import ANSWERS, Decision
-from plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
-from plans.errors import SchemaError
-from plans.not_chainable_reasons import NotChainableReason
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.vocabulary import Partitioner
+from penstock.plans.custom_planners.decisions import ANSWERS, Decision
+from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
+from penstock.plans.errors import SchemaError
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.vocabulary import Partitioner
 
 Tables = Mapping[str, pl.DataFrame]
 

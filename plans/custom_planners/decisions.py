@@ -6,8 +6,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import polars as pl
 
-from plans.errors import ConfigurationError
-from plans.vocabulary import Layer
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.vocabulary import Layer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

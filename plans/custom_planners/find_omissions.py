@@ -6,11 +6,11 @@ from enum import StrEnum
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import empty, from_arrow
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.printable import limited
-from plans.tables import REJECTED
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.printable import limited
+from penstock.plans.tables import REJECTED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 STAGE = "planner"
 """`error_stage` of topologies that are rejected for what a custom planner returned."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import polars as pl
 
-from plans.custom_planners.find_omissions import (
+from penstock.plans.custom_planners.find_omissions import (
     NO_VIOLATION,
     Rule,
     edges_left_out,
@@ -12,8 +12,8 @@ from plans.custom_planners.find_omissions import (
     tasks_left_out,
     violations,
 )
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]
 

@@ -1,6 +1,6 @@
 """What both planners say where Flink refuses to make the ExecutionGraph."""
 
-from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 
 BOUNDS, MAX_PARALLELISM, CO_LOCATION = range(3)
 JOB_EXCEPTION = "JobException"

@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from plans.vocabulary import Kind, Partitioner
+from penstock.plans.vocabulary import Kind, Partitioner
 
 TRACES = {"alibaba-2018": "alibaba_2018.json"}
 """Names of traces, and their distributions: shares of 1, 2, … as whole numbers."""

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from plans.errors import ConfigurationError
-from plans.topology.columnar.topology_id import XXHASH64_SEED
-from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.vocabulary import ManagedMemoryUseCase
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.columnar.topology_id import XXHASH64_SEED
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.vocabulary import ManagedMemoryUseCase
 
 _PRIME_1, _PRIME_2, _PRIME_3, _PRIME_4, _PRIME_5 = (
     np.uint64(prime)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from plans.generate.fleet import (
+from penstock.plans.generate.fleet import (
     DEFAULT_PARALLELISM,
     ID,
     INDEX,
@@ -21,7 +21,7 @@ from plans.generate.fleet import (
     operators_of_units,
     pick,
 )
-from plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from penstock.plans.vocabulary import VIRTUAL_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 RUNTIME_MODE = "execution.runtime-mode"
 

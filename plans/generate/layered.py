@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from plans.errors import ConfigurationError
-from plans.generate.fleet import (
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.fleet import (
     ID,
     INDEX,
     Draw,
@@ -21,9 +21,9 @@ from plans.generate.fleet import (
     operators_of_units,
     pick,
 )
-from plans.generate.giant import giant
-from plans.generate.random import random
-from plans.vocabulary import Kind, Partitioner
+from penstock.plans.generate.giant import giant
+from penstock.plans.generate.random import random
+from penstock.plans.vocabulary import Kind, Partitioner
 
 PARTITION_BLOCK = 4
 """One of this many consecutive operators reads through a partition."""

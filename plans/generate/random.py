@@ -8,9 +8,20 @@ rarer as topologies get larger, so that large ones are planned, too.
 
 import polars as pl
 
-from plans.generate.fleet import ID, INDEX, Draw, Fleet, Spec, below, draws, literal, pick, pick_weighted
-from plans.generate.random_options import draw_options, operator_options
-from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
+from penstock.plans.generate.fleet import (
+    ID,
+    INDEX,
+    Draw,
+    Fleet,
+    Spec,
+    below,
+    draws,
+    literal,
+    pick,
+    pick_weighted,
+)
+from penstock.plans.generate.random_options import draw_options, operator_options
+from penstock.plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
 CHUNK = 10_000
 """Transformations of a unit, so that one large topology is made in many parts."""

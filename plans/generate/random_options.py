@@ -4,8 +4,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from plans.generate.fleet import ID, INDEX, Spec, draws, hexadecimal, pick
-from plans.vocabulary import VIRTUAL_KINDS, WRITTEN_KINDS, ChainingStrategy, Kind, ManagedMemoryUseCase
+from penstock.plans.generate.fleet import ID, INDEX, Spec, draws, hexadecimal, pick
+from penstock.plans.vocabulary import (
+    VIRTUAL_KINDS,
+    WRITTEN_KINDS,
+    ChainingStrategy,
+    Kind,
+    ManagedMemoryUseCase,
+)
 
 DEFAULT_SHARE_OF_UIDS = 0.165
 SHARE_OF_UID_HASHES = 0.043

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.generate.fleet import INDEX, Fleet, Spec
-from plans.plan_json.columnar.json_text import in_list, json_object, quoted
-from plans.tables import TABLES, TRANSFORMATIONS
-from plans.topology.columnar.topology_id import topology_id
-from plans.vocabulary import VIRTUAL_KINDS, TopologyForm
+from penstock.plans.generate.fleet import INDEX, Fleet, Spec
+from penstock.plans.plan_json.columnar.json_text import in_list, json_object, quoted
+from penstock.plans.tables import TABLES, TRANSFORMATIONS
+from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.vocabulary import VIRTUAL_KINDS, TopologyForm
 
 GENERATOR = 1
 """Raised whenever a shape makes other topologies of the same Spec; part of the fingerprint."""

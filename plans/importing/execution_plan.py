@@ -6,13 +6,13 @@ Source: org.apache.flink.streaming.api.graph.JSONGenerator.
 from collections.abc import Mapping
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
-from plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
-from plans.importing.stream_graph_form import sources_as_read, stream_edge, stream_graph, stream_node
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
-from plans.vocabulary import Kind
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
+from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
+from penstock.plans.importing.stream_graph_form import sources_as_read, stream_edge, stream_graph, stream_node
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
+from penstock.plans.vocabulary import Kind
 
 FORM = "execution-plan"
 ASSUMED = {

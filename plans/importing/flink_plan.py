@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from html import unescape
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
-from plans.importing.job_vertices import ASSUMED as OF_VERTICES
-from plans.importing.job_vertices import EXCHANGES, Vertex, VertexInput, topology_of_vertices
-from plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
-from plans.topology.operator_rules import UID_HASH
-from plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
-from plans.vocabulary import JobType
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
+from penstock.plans.importing.job_vertices import ASSUMED as OF_VERTICES
+from penstock.plans.importing.job_vertices import EXCHANGES, Vertex, VertexInput, topology_of_vertices
+from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
+from penstock.plans.topology.operator_rules import UID_HASH
+from penstock.plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
+from penstock.plans.vocabulary import JobType
 
 FORM = "flink-plan"
 ASSUMED = {**OF_VERTICES, "slot_sharing_group": "default", "max_parallelism": "not set"}

@@ -7,14 +7,14 @@ from heapq import heapify, heappop, heappush
 from operator import index
 from typing import Any, NamedTuple
 
-from operators.kinds import OPERATOR_KINDS
-from plans.errors import TopologyError
-from plans.importing.imported import Imported, with_notes
-from plans.printable import first_and_count
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.find_cycle import find_cycle
-from plans.topology.rules import shorten
-from plans.vocabulary import Kind, Partitioner
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.imported import Imported, with_notes
+from penstock.plans.printable import first_and_count
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.find_cycle import find_cycle
+from penstock.plans.topology.rules import shorten
+from penstock.plans.vocabulary import Kind, Partitioner
 
 ASSUMED_KINDS = "as the numbers of inputs and outputs say"
 ASSUMED_PARTITIONER = "Flink's choice: FORWARD where the parallelism is the same, else REBALANCE"

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology.rules import shorten
-from plans.topology.validate_topology import validate_topology
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.rules import shorten
+from penstock.plans.topology.validate_topology import validate_topology
 
 _TRANSFORMATION = re.compile(r"transformation ([0-9]+)").fullmatch
 

@@ -3,7 +3,7 @@
 from typing import BinaryIO
 from xml.parsers import expat
 
-from plans.bounds import DEEPEST, MOST_EDGES, MOST_NODES, MOST_VALUES, require_at_most
+from penstock.plans.bounds import DEEPEST, MOST_EDGES, MOST_NODES, MOST_VALUES, require_at_most
 
 _BLOCK_BYTES = 1 << 16
 

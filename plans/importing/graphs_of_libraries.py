@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from plans.errors import InputError
-from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
-from plans.importing.read_graphml import graph_of_igraph
+from penstock.plans.errors import InputError
+from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
+from penstock.plans.importing.read_graphml import graph_of_igraph
 
 _ALLOWED = "a graph of networkx or igraph"
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology.rules import Rules, explain_keys
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.rules import Rules, explain_keys
 
 FORM_KEY = "penstock.import.form"
 ASSUMED_KEY = "penstock.import.assumed"

@@ -6,14 +6,14 @@ Source: org.apache.flink.runtime.rest.messages.job.JobDetailsInfo.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.importing.flink_plan import from_flink_plan, is_flink_plan
-from plans.importing.imported import Imported, also_ignored, errors_of_known, ignored_keys
-from plans.importing.node_errors import errors_of_nodes
-from plans.importing.stream_graph_form import DEFAULT_GROUP
-from plans.topology.operator_rules import UID_HASH
-from plans.topology.rules import INT32_MAX, Rules, integer, text
-from plans.vocabulary import JobType
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.flink_plan import from_flink_plan, is_flink_plan
+from penstock.plans.importing.imported import Imported, also_ignored, errors_of_known, ignored_keys
+from penstock.plans.importing.node_errors import errors_of_nodes
+from penstock.plans.importing.stream_graph_form import DEFAULT_GROUP
+from penstock.plans.topology.operator_rules import UID_HASH
+from penstock.plans.topology.rules import INT32_MAX, Rules, integer, text
+from penstock.plans.vocabulary import JobType
 
 _MAX_PARALLELISM = 1 << 15
 _VERTEX: Rules = {

@@ -3,14 +3,20 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from plans.importing.stream_graph_form import (
+from penstock.plans.importing.stream_graph_form import (
     BUFFER_TIMEOUT_MILLISECONDS,
     stream_edge,
     stream_graph,
     stream_node,
 )
-from plans.importing.vertex_order import children_in_order
-from plans.vocabulary import GlobalStreamExchangeMode, JobType, Kind, ResultPartitionType, StreamExchangeMode
+from penstock.plans.importing.vertex_order import children_in_order
+from penstock.plans.vocabulary import (
+    GlobalStreamExchangeMode,
+    JobType,
+    Kind,
+    ResultPartitionType,
+    StreamExchangeMode,
+)
 
 ASSUMED = {
     "operators of a vertex": "one, not chained",

@@ -4,18 +4,18 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.importing.execution_plan import from_execution_plan, is_execution_plan
-from plans.importing.flink_plan import from_flink_plan, is_flink_plan
-from plans.importing.given_graph import AS_GIVEN, ImportOptions
-from plans.importing.imported import Imported, also_ignored, ignored_keys
-from plans.importing.job_details import from_job_details, is_job_details
-from plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
-from plans.importing.wfformat import from_wfformat, is_wfformat
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.unpacked_texts import CODECS
-from plans.topology.validate_topology import LINE
-from plans.vocabulary import TopologyForm
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.execution_plan import from_execution_plan, is_execution_plan
+from penstock.plans.importing.flink_plan import from_flink_plan, is_flink_plan
+from penstock.plans.importing.given_graph import AS_GIVEN, ImportOptions
+from penstock.plans.importing.imported import Imported, also_ignored, ignored_keys
+from penstock.plans.importing.job_details import from_job_details, is_job_details
+from penstock.plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
+from penstock.plans.importing.wfformat import from_wfformat, is_wfformat
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.unpacked_texts import CODECS
+from penstock.plans.topology.validate_topology import LINE
+from penstock.plans.vocabulary import TopologyForm
 
 
 def as_topology(

@@ -5,8 +5,8 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from plans.topology.operator_rules import OPERATOR_SCOPE
-from plans.topology.rules import INT32_MAX
+from penstock.plans.topology.operator_rules import OPERATOR_SCOPE
+from penstock.plans.topology.rules import INT32_MAX
 
 _LARGEST_DENOMINATOR = 10**6
 _DECIMALS = 16

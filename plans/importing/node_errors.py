@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.importing.imported import errors_of_known
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.rules import Rules, wrong_type
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.imported import errors_of_known
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.rules import Rules, wrong_type
 
 
 def errors_of_nodes(

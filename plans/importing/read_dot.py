@@ -8,10 +8,10 @@ from io import StringIO
 from itertools import accumulate
 from typing import Any
 
-from plans.bounds import DEEPEST, MOST_EDGES, MOST_WORDS_OF_DOT, BoundError, require_at_most
-from plans.errors import ConfigurationError
-from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
-from plans.topology.input_errors import unreadable_file
+from penstock.plans.bounds import DEEPEST, MOST_EDGES, MOST_WORDS_OF_DOT, BoundError, require_at_most
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
+from penstock.plans.topology.input_errors import unreadable_file
 
 _DEFAULTS = ("node", "edge", "graph")
 _BY_NAME = "subgraph"

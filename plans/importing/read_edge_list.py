@@ -5,11 +5,11 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 
-from plans.bounds import MOST_EDGES, MOST_NODES, require_at_most
-from plans.errors import InputError
-from plans.importing.given_graph import EDGE_ATTRIBUTES, GivenEdge, GivenGraph, GivenNode
-from plans.topology.rules import shorten
-from plans.vocabulary import Partitioner
+from penstock.plans.bounds import MOST_EDGES, MOST_NODES, require_at_most
+from penstock.plans.errors import InputError
+from penstock.plans.importing.given_graph import EDGE_ATTRIBUTES, GivenEdge, GivenGraph, GivenNode
+from penstock.plans.topology.rules import shorten
+from penstock.plans.vocabulary import Partitioner
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """By what a file's name ends in; others are separated by spaces or tabs."""

@@ -3,10 +3,10 @@
 import warnings
 from typing import Any
 
-from plans.bounds import BoundError
-from plans.errors import InputError
-from plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, is_missing
-from plans.importing.graphml_structure import require_one_plain_graph
+from penstock.plans.bounds import BoundError
+from penstock.plans.errors import InputError
+from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, is_missing
+from penstock.plans.importing.graphml_structure import require_one_plain_graph
 
 _ID = "id"
 _NAMES = ("name", "label")

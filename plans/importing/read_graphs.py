@@ -4,15 +4,15 @@ import os
 import tempfile
 from collections.abc import Iterator
 
-from plans.bounds import bounded_file, bounded_seconds, bounded_text
-from plans.importing.given_graph import GivenGraph
-from plans.importing.known_forms import name_of_file
-from plans.importing.read_dot import read_dot
-from plans.importing.read_edge_list import SEPARATORS, read_edge_list
-from plans.importing.read_graphml import read_graphml
-from plans.topology.input_errors import unreadable_file
-from plans.topology.texts_of_file import texts_of_file
-from plans.topology.unpacked_texts import CODECS
+from penstock.plans.bounds import bounded_file, bounded_seconds, bounded_text
+from penstock.plans.importing.given_graph import GivenGraph
+from penstock.plans.importing.known_forms import name_of_file
+from penstock.plans.importing.read_dot import read_dot
+from penstock.plans.importing.read_edge_list import SEPARATORS, read_edge_list
+from penstock.plans.importing.read_graphml import read_graphml
+from penstock.plans.topology.input_errors import unreadable_file
+from penstock.plans.topology.texts_of_file import texts_of_file
+from penstock.plans.topology.unpacked_texts import CODECS
 
 DOT, GRAPHML, EDGE_LIST = "dot", "graphml", "edge-list"
 _FORMS = {

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from operators.kinds import OPERATOR_KINDS
-from plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
-from plans.vocabulary import (
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
+from penstock.plans.vocabulary import (
     ChainingStrategy,
     GlobalStreamExchangeMode,
     JobType,

@@ -9,17 +9,17 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.importing.given_graph import (
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.given_graph import (
     GivenEdge,
     GivenGraph,
     GivenNode,
     ImportOptions,
     topology_of_graph,
 )
-from plans.importing.imported import Imported, errors_of_known
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.rules import Rule, Rules, list_of, shorten, text, wrong_type
+from penstock.plans.importing.imported import Imported, errors_of_known
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.rules import Rule, Rules, list_of, shorten, text, wrong_type
 
 FORM = "wfformat"
 VERSIONS = ("1.3", "1.4", "1.5", "1.6")

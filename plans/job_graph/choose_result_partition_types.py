@@ -1,8 +1,8 @@
 """Partitioners that dynamic graphs settle on, and result partition types, for both planners."""
 
-from plans.vocabulary import GlobalStreamExchangeMode as Mode
-from plans.vocabulary import Partitioner, StreamExchangeMode
-from plans.vocabulary import ResultPartitionType as Type
+from penstock.plans.vocabulary import GlobalStreamExchangeMode as Mode
+from penstock.plans.vocabulary import Partitioner, StreamExchangeMode
+from penstock.plans.vocabulary import ResultPartitionType as Type
 
 SETTLED = (Partitioner.RESCALE, Partitioner.HASH)
 """What UNSPECIFIED_FORWARD and CONSECUTIVE_HASH become on edges that are not chained."""

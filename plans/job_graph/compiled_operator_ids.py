@@ -3,10 +3,10 @@
 import numpy as np
 from numba import uint64
 
-from plans.arrow_walks import Flags, Halves, Ints
-from plans.compiled import compiled
-from plans.job_graph.murmur3 import block, end_of_hash
-from plans.job_graph.stream_graph_arrays import StreamGraphArrays
+from penstock.plans.arrow_walks import Flags, Halves, Ints
+from penstock.plans.compiled import compiled
+from penstock.plans.job_graph.murmur3 import block, end_of_hash
+from penstock.plans.job_graph.stream_graph_arrays import StreamGraphArrays
 
 _EVEN_BYTES = np.uint64(0x00FF00FF00FF00FF)
 

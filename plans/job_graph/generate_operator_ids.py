@@ -8,10 +8,10 @@ from typing import NamedTuple
 import mmh3
 import numpy as np
 
-from plans.arrow_walks import Ints
-from plans.compiled import is_worth_compiling
-from plans.job_graph.stream_graph_arrays import StreamGraphArrays
-from plans.job_graph.uid_hashes import UidHashes
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.compiled import is_worth_compiling
+from penstock.plans.job_graph.stream_graph_arrays import StreamGraphArrays
+from penstock.plans.job_graph.uid_hashes import UidHashes
 
 _EVEN_BYTES = 0x00FF00FF00FF00FF00FF00FF00FF00FF
 
@@ -35,7 +35,7 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
     count = int(graph.bounds[-1])
     if is_worth_compiling(count):
         # numba takes long to import.
-        from plans.job_graph.compiled_operator_ids import operator_ids
+        from penstock.plans.job_graph.compiled_operator_ids import operator_ids
 
         return operator_ids(graph)
     lists = _Lists(

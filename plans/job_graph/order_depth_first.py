@@ -5,11 +5,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from plans.arrow_walks import Flags, Ints, topologies_of
-from plans.compiled import run_loop
-from plans.errors import LostTopologiesError
-from plans.job_graph.stream_graph_arrays import StreamGraphArrays
-from plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
+from penstock.plans.arrow_walks import Flags, Ints, topologies_of
+from penstock.plans.compiled import run_loop
+from penstock.plans.errors import LostTopologiesError
+from penstock.plans.job_graph.stream_graph_arrays import StreamGraphArrays
+from penstock.plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
 
 NO_BRANCH, ONLY_BRANCH, FIRST_BRANCH, LATER_BRANCH = range(4)
 _CHAINED, _OTHERS, _NEITHER = range(3)

@@ -1,6 +1,6 @@
 """What both planners say where Flink refuses to make the JobGraph, and in which order Flink finds it."""
 
-from plans.topology.setting_refusals import SettingStep
+from penstock.plans.topology.setting_refusals import SettingStep
 
 (
     LOCAL_RECOVERY,

@@ -1,5 +1,5 @@
 """Which result partition types may be shared by several consumers."""
 
-from plans.vocabulary import HYBRID_TYPES, ResultPartitionType
+from penstock.plans.vocabulary import HYBRID_TYPES, ResultPartitionType
 
 REUSABLE = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT, *HYBRID_TYPES)

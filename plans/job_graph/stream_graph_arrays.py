@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.arrow_walks import Flags, Ints, positions, topologies_of
-from plans.job_graph.uid_hashes import UidHashes
+from penstock.plans.arrow_walks import Flags, Ints, positions, topologies_of
+from penstock.plans.job_graph.uid_hashes import UidHashes
 
 Value = TypeVar("Value", bound=np.generic)
 

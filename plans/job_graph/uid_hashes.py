@@ -6,8 +6,8 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 
-from plans.arrow_walks import Flags, Halves
-from plans.compiled import is_worth_compiling
+from penstock.plans.arrow_walks import Flags, Halves
+from penstock.plans.compiled import is_worth_compiling
 
 
 class UidHashes(NamedTuple):
@@ -24,7 +24,7 @@ def uid_hashes(uids: pa.Array) -> UidHashes:
         return UidHashes(named, np.zeros((0, 2), np.uint64))
     if is_worth_compiling(len(uids)):
         # numba takes long to import.
-        from plans.job_graph.murmur3 import hash_texts
+        from penstock.plans.job_graph.murmur3 import hash_texts
 
         return UidHashes(named, hash_texts(uids, named))
     digests = (b"" if uid is None else mmh3.mmh3_x64_128_digest(uid.encode(), 0) for uid in uids.to_pylist())

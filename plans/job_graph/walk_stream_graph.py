@@ -1,7 +1,7 @@
 """What both planners know of the ids of data sets."""
 
-from plans.arrow_walks import Ints
-from plans.job_graph.java_hashes import Hashes
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.job_graph.java_hashes import Hashes
 
 
 def data_set_ids(lower: Ints, upper: Ints, hashes: Hashes) -> tuple[Ints, Ints]:

@@ -12,8 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from plans.joins.frames import no_rows
-from plans.joins.packed_blocks import (
+from penstock.plans.joins.frames import no_rows
+from penstock.plans.joins.packed_blocks import (
     BLOCK,
     PACKED,
     PART,
@@ -27,7 +27,7 @@ from plans.joins.packed_blocks import (
     unpacked,
     walked_alone,
 )
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Compact = Callable[[pa.Table], pa.Table]
 Walk = Callable[..., Iterable[pa.RecordBatch]]

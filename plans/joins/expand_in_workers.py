@@ -10,9 +10,9 @@ import polars as pl
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from plans.columnar.frames import from_arrow, to_arrow
-from plans.joins.packed_blocks import Batches, PackedTables
-from plans.joins.spark_schemas import conform, spark_schema
+from penstock.plans.columnar.frames import from_arrow, to_arrow
+from penstock.plans.joins.packed_blocks import Batches, PackedTables
+from penstock.plans.joins.spark_schemas import conform, spark_schema
 
 ROWS_AT_A_TIME = 262_144
 """About how many rows are made at a time: one row may stand for some 30,000."""

@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from plans.joins.packed_blocks import block, rows_per_block
-from plans.joins.spark_schemas import spark_type
-from plans.printable import MOST_CHARACTERS
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.joins.packed_blocks import block, rows_per_block
+from penstock.plans.joins.spark_schemas import spark_type
+from penstock.plans.printable import MOST_CHARACTERS
+from penstock.plans.tables.column_types import TOPOLOGY
 
 MOST_BROADCAST_GROUPS = 500_000
 """Groups that every executor can hold."""

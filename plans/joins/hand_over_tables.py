@@ -5,15 +5,15 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
-from plans.joins.expand_in_workers import Expansion, packed_expansions
-from plans.joins.frames import join_local
-from plans.joins.packed_blocks import PackedTables
-from plans.joins.passes import Expanded, HandOver, Step, View
-from plans.joins.run_steps import AnyStep, with_views
-from plans.layers import LAYER_TABLES, layers_until
-from plans.passes import GIVEN
-from plans.tables import TABLES
-from plans.vocabulary import Layer
+from penstock.plans.joins.expand_in_workers import Expansion, packed_expansions
+from penstock.plans.joins.frames import join_local
+from penstock.plans.joins.packed_blocks import PackedTables
+from penstock.plans.joins.passes import Expanded, HandOver, Step, View
+from penstock.plans.joins.run_steps import AnyStep, with_views
+from penstock.plans.layers import LAYER_TABLES, layers_until
+from penstock.plans.passes import GIVEN
+from penstock.plans.tables import TABLES
+from penstock.plans.vocabulary import Layer
 
 
 class Finished(Protocol):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.tables.column_types import INT, LONG, TOPOLOGY
+from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY
 
 PART, BLOCK, ROWS = "part", "block", "rows"
 PACKED = pa.schema(

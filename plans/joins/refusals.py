@@ -5,11 +5,11 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.errors import ALLOWED, HINT
-from plans.joins.frames import join_local, limited_column
-from plans.tables import REJECTED
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.error_kinds import ErrorKind
+from penstock.plans.errors import ALLOWED, HINT
+from penstock.plans.joins.frames import join_local, limited_column
+from penstock.plans.tables import REJECTED
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.error_kinds import ErrorKind
 
 
 def refusals(

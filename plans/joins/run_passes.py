@@ -13,17 +13,17 @@ from uuid import uuid4
 from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 
-from plans.joins.frames import join_local, no_rows
-from plans.joins.hand_over_tables import Finished, tables_of_plan, with_hand_overs
-from plans.joins.packed_blocks import PackedTables, partitioned
-from plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
-from plans.joins.refusals import reject_refused
-from plans.joins.run_steps import AnyStep, Done, run_steps
-from plans.joins.spark_schemas import compute, free, keep, spark_schema
-from plans.layers import LAYER_TABLES, Choices, layers_until
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.vocabulary import Layer
+from penstock.plans.joins.frames import join_local, no_rows
+from penstock.plans.joins.hand_over_tables import Finished, tables_of_plan, with_hand_overs
+from penstock.plans.joins.packed_blocks import PackedTables, partitioned
+from penstock.plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
+from penstock.plans.joins.refusals import reject_refused
+from penstock.plans.joins.run_steps import AnyStep, Done, run_steps
+from penstock.plans.joins.spark_schemas import compute, free, keep, spark_schema
+from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.vocabulary import Layer
 
 Report = Callable[[str], None]
 _LOG = logging.getLogger("penstock.passes")

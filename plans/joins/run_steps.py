@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Protocol
 
-from plans.joins.passes import FixedPoint, HandOver, Step, View, Walk
+from penstock.plans.joins.passes import FixedPoint, HandOver, Step, View, Walk
 
 AFTER_ALL_STEPS = "after all steps"
 """Who reads tables that are wanted when all steps are done."""

@@ -21,9 +21,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from plans.joins.packed_blocks import rows_per_block
-from plans.tables import TABLES, require_schema
-from plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP
+from penstock.plans.joins.packed_blocks import rows_per_block
+from penstock.plans.tables import TABLES, require_schema
+from penstock.plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP
 
 _SIMPLE: dict[pa.DataType, DataType] = {
     BOOL: BooleanType(),

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from plans.metrics.operator_costs import COSTS
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.metrics.operator_costs import COSTS
+from penstock.plans.tables.column_types import TOPOLOGY
 
 RUN_TABLES = ("executions", "runs", "stream_nodes", "stream_edges", "chained_operators")
 """Tables that costs are measured from."""

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.errors import InputError
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.errors import InputError
+from penstock.plans.tables.column_types import TOPOLOGY
 
 ASSUMED = {
     "selectivity": 1.0,

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from plans.columnar.frames import look_up
-from plans.columnar.plan_in_parts import side_by_side
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.metrics.operator_costs import ASSUMED
-from plans.metrics.rates_and_loads import (
+from penstock.plans.columnar.frames import look_up
+from penstock.plans.columnar.plan_in_parts import side_by_side
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.metrics.operator_costs import ASSUMED
+from penstock.plans.metrics.rates_and_loads import (
     NO_VERTEX,
     Edges,
     Operators,
@@ -19,9 +19,9 @@ from plans.metrics.rates_and_loads import (
     operators_of,
     rates_and_loads,
 )
-from plans.resources.network_options import NetworkOptions
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.resources.network_options import NetworkOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from plans.arrow_walks import Flags, Ints, positions
-from plans.compiled import run_loop
-from plans.counts import sums_before
-from plans.metrics.operator_costs import MOST
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.arrow_walks import Flags, Ints, positions
+from penstock.plans.compiled import run_loop
+from penstock.plans.counts import sums_before
+from penstock.plans.metrics.operator_costs import MOST
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Floats = npt.NDArray[np.float64]
 

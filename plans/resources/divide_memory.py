@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from decimal import Context, Decimal
 
-from plans.errors import ConfigurationError
-from plans.resources.memory_options import MemoryOptions, as_flink_float
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.resources.memory_options import MemoryOptions, as_flink_float
 
 _EXACT = Context(prec=60)
 _PROCESS = "taskmanager.memory.process.size"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from decimal import Decimal
 from struct import pack, unpack
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 _MEBIBYTE = 2**20
 _MAX_LONG = 2**63 - 1

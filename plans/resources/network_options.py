@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 _MOST_CHANNELS = 1 << 15
 _MAX_INT = 2**31 - 1

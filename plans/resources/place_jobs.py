@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 import polars as pl
 import pyarrow as pa
 
-from operators.common.without_pandas import without_pandas
-from plans.columnar.frames import from_arrow, join_topology
-from plans.errors import ConfigurationError
-from plans.tables.column_types import BOOL, INT, LONG, STR, TOPOLOGY
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.columnar.frames import from_arrow, join_topology
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.tables.column_types import BOOL, INT, LONG, STR, TOPOLOGY
 
 MODES = ("session", "job")
 """One cluster for all jobs; one cluster per job (per-job and application mode)."""

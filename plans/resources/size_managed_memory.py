@@ -3,8 +3,8 @@
 from decimal import Decimal
 from itertools import compress, product
 
-from plans.resources.task_manager import TaskManager
-from plans.vocabulary import ManagedMemoryUseCase
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.vocabulary import ManagedMemoryUseCase
 
 USE_CASES = tuple(ManagedMemoryUseCase)
 _FRACTION_SCALE = 16

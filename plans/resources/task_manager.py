@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from plans.errors import ConfigurationError
-from plans.resources.divide_memory import divide_memory
-from plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
-from plans.topology.flink_values import parse_memory_size
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.resources.divide_memory import divide_memory
+from penstock.plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
+from penstock.plans.topology.flink_values import parse_memory_size
 
 _MAX_INT = 2**31 - 1
 

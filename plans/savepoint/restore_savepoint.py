@@ -5,10 +5,10 @@ from typing import NamedTuple, TypeVar
 
 import polars as pl
 
-from plans.columnar.frames import join_topology
-from plans.errors import ILLEGAL_STATE
-from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.errors import ILLEGAL_STATE
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _T = TypeVar("_T")
 _LEAST_TABLE = 1

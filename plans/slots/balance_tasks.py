@@ -4,10 +4,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from plans.arrow_walks import Ints
-from plans.counts import counts_up, sums_before
-from plans.execution_graph.job_graph_arrays import JobGraphArrays
-from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.counts import counts_up, sums_before
+from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
+from penstock.plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
 
 
 def deal_in_turn(graph: JobGraphArrays) -> Ints:

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plans.arrow_walks import Flags, Ints
-from plans.compiled import run_loop
-from plans.counts import bounds_of, counts_from, counts_up, sums_before
-from plans.execution_graph.job_graph_arrays import JobGraphArrays
-from plans.execution_graph.pointwise_edges import partitions_of_subtask
-from plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
+from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.compiled import run_loop
+from penstock.plans.counts import bounds_of, counts_from, counts_up, sums_before
+from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
+from penstock.plans.execution_graph.pointwise_edges import partitions_of_subtask
+from penstock.plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
 
 _NONE = -1
 

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plans.arrow_walks import Ints
-from plans.counts import sums_before
-from plans.execution_graph.job_graph_arrays import JobGraphArrays
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.counts import sums_before
+from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
 
 Strategy = Callable[[JobGraphArrays], Ints]
 

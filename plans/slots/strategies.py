@@ -1,9 +1,9 @@
 """The slot sharing strategies by name; both planners run the same walks."""
 
-from plans.slots.balance_tasks import deal_in_turn
-from plans.slots.prefer_local_inputs import prefer_producers_slots
-from plans.slots.slots_of_groups import Strategy
-from plans.vocabulary import SlotSharingStrategy
+from penstock.plans.slots.balance_tasks import deal_in_turn
+from penstock.plans.slots.prefer_local_inputs import prefer_producers_slots
+from penstock.plans.slots.slots_of_groups import Strategy
+from penstock.plans.vocabulary import SlotSharingStrategy
 
 STRATEGIES: dict[SlotSharingStrategy, Strategy] = {
     SlotSharingStrategy.LOCAL_INPUT_PREFERRED: prefer_producers_slots,

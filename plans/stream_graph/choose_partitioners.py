@@ -1,7 +1,7 @@
 """Partitioners by class and attribute, for both planners."""
 
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Partitioner
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Partitioner
 
 CLASSES = {
     Partitioner.FORWARD: "ForwardPartitioner",

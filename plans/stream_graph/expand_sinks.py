@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from plans.tables import TRANSFORMATIONS
-from plans.tables.column_types import BOOL, INT
-from plans.vocabulary import (
+from penstock.plans.tables import TRANSFORMATIONS
+from penstock.plans.tables.column_types import BOOL, INT
+from penstock.plans.vocabulary import (
     SOURCE_KINDS,
     VIRTUAL_KINDS,
     ChainingStrategy,

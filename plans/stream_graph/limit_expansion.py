@@ -4,8 +4,8 @@ A union may name another one twice, and thus have twice as many ways up: a topol
 stand for 2^60 edges.
 """
 
-from plans.arrow_walks import Ints
-from plans.topology.error_kinds import ErrorKind
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.topology.error_kinds import ErrorKind
 
 MOST_EDGES = 1 << 22
 """Of a small topology. Flink keeps an object for each of them."""

@@ -1,7 +1,7 @@
 """At which point of translating the StreamGraph Flink reads each setting."""
 
-from plans.not_chainable_reasons import NotChainableReason
-from plans.topology.setting_refusals import SettingStep
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.topology.setting_refusals import SettingStep
 
 MAX_PARALLELISM, BEFORE_INPUTS, INPUT_COUNT, EDGES, TIMEOUT, UID, MEMORY = range(7)
 """The steps of the translation of one operator; its inputs are translated before the third."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from plans.errors import SchemaError
-from plans.tables.column_types import type_name
-from plans.tables.execution_graph import (
+from penstock.plans.errors import SchemaError
+from penstock.plans.tables.column_types import type_name
+from penstock.plans.tables.execution_graph import (
     EXECUTION_EDGES,
     EXECUTION_JOB_VERTICES,
     EXECUTION_VERTICES,
@@ -19,7 +19,7 @@ from plans.tables.execution_graph import (
     INTERMEDIATE_RESULTS,
     RUNS,
 )
-from plans.tables.job_graph import (
+from penstock.plans.tables.job_graph import (
     CHAINED_OPERATORS,
     CO_LOCATION_GROUPS,
     INTERMEDIATE_DATA_SETS,
@@ -27,9 +27,20 @@ from plans.tables.job_graph import (
     JOB_VERTICES,
     SLOT_SHARING_GROUPS,
 )
-from plans.tables.slots import EXECUTION_SLOT_SHARING_GROUPS, MANAGED_MEMORY, NETWORK_BUFFERS, REQUIRED_SLOTS
-from plans.tables.stream_graph import STREAM_EDGES, STREAM_NODES
-from plans.tables.topology import JOB_SETTINGS, REJECTED, SETTING_REFUSAL, TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.tables.slots import (
+    EXECUTION_SLOT_SHARING_GROUPS,
+    MANAGED_MEMORY,
+    NETWORK_BUFFERS,
+    REQUIRED_SLOTS,
+)
+from penstock.plans.tables.stream_graph import STREAM_EDGES, STREAM_NODES
+from penstock.plans.tables.topology import (
+    JOB_SETTINGS,
+    REJECTED,
+    SETTING_REFUSAL,
+    TOPOLOGIES,
+    TRANSFORMATIONS,
+)
 
 __all__ = [
     "CHAINED_OPERATORS",

@@ -3,7 +3,7 @@
 Tables with one row per subtask have few columns: a consumer's edges are two ranges, never one row per edge.
 """
 
-from plans.tables.column_types import INT, LONG, STR, TIMESTAMP, TOPOLOGY_ID, map_of, table
+from penstock.plans.tables.column_types import INT, LONG, STR, TIMESTAMP, TOPOLOGY_ID, map_of, table
 
 EXECUTION_JOB_VERTICES = table(
     TOPOLOGY_ID,

@@ -1,6 +1,6 @@
 """Tables of the JobGraph."""
 
-from plans.tables.column_types import BOOL, FRACTIONS, INT, RESOURCES, STR, TOPOLOGY_ID, table
+from penstock.plans.tables.column_types import BOOL, FRACTIONS, INT, RESOURCES, STR, TOPOLOGY_ID, table
 
 JOB_VERTICES = table(
     TOPOLOGY_ID,

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from plans.errors import SchemaError
-from plans.printable import first_and_count
+from penstock.plans.errors import SchemaError
+from penstock.plans.printable import first_and_count
 
 Column = pa.Array | pa.ChunkedArray
 

@@ -1,6 +1,6 @@
 """Tables of the slots layer: who shares a slot, and what a slot needs."""
 
-from plans.tables.column_types import DOUBLE, INT, LONG, STR, TOPOLOGY_ID, table
+from penstock.plans.tables.column_types import DOUBLE, INT, LONG, STR, TOPOLOGY_ID, table
 
 EXECUTION_SLOT_SHARING_GROUPS = table(
     TOPOLOGY_ID,

@@ -1,6 +1,6 @@
 """Tables of the StreamGraph."""
 
-from plans.tables.column_types import (
+from penstock.plans.tables.column_types import (
     BOOL,
     INT,
     LONG,

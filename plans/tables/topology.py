@@ -1,6 +1,6 @@
 """Tables of the topology layer, and what was rejected."""
 
-from plans.tables.column_types import (
+from penstock.plans.tables.column_types import (
     BOOL,
     CONFIG,
     INT,

@@ -1,6 +1,6 @@
 """Names of columns in SQL: a key is called the same in every view."""
 
-from plans.tables import TABLES
+from penstock.plans.tables import TABLES
 
 _RENAMED = {
     "topologies": {"name": "topology"},

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from plans.topology import flink_options as options
-from plans.topology.setting_refusals import SettingRefusal, read_setting, refused_setting
+from penstock.plans.topology import flink_options as options
+from penstock.plans.topology.setting_refusals import SettingRefusal, read_setting, refused_setting
 
 _MINIMAL_CHECKPOINT_TIME = 10
 _DISABLED_INTERVAL = 2**63 - 1

@@ -5,11 +5,11 @@ from typing import Any
 
 import orjson
 
-from plans.errors import TopologyError
-from plans.printable import limited
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.rules import shorten
-from plans.vocabulary import TopologyForm
+from penstock.plans.errors import TopologyError
+from penstock.plans.printable import limited
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.rules import shorten
+from penstock.plans.vocabulary import TopologyForm
 
 Path = tuple[str | int, ...]
 

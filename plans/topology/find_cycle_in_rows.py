@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from plans.compiled import run_loop
+from penstock.plans.compiled import run_loop
 
 
 def find_cycle_in_rows(starts: npt.NDArray[np.int64], inputs: npt.NDArray[np.int32], most: int) -> list[int]:

@@ -8,7 +8,7 @@ looked at.
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from plans.topology.flink_values import (
+from penstock.plans.topology.flink_values import (
     enum_parser,
     parse_boolean,
     parse_duration,
@@ -18,8 +18,8 @@ from plans.topology.flink_values import (
     parse_memory_size,
     parse_string,
 )
-from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.topology.parse_cached_files import parse_cached_files
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.parse_cached_files import parse_cached_files
 
 
 class FlinkOption(NamedTuple):

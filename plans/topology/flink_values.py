@@ -6,7 +6,7 @@ FlinkValueError is raised if Flink's message is not that it could not parse the 
 import re
 from collections.abc import Callable, Iterable
 
-from plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 
 _JAVA_WHITESPACE = "".join(map(chr, range(33)))
 _MAX_LONG = 2**63 - 1

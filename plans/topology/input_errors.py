@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from plans.errors import InputError
-from plans.printable import first_and_count
+from penstock.plans.errors import InputError
+from penstock.plans.printable import first_and_count
 
 
 def no_files_given() -> InputError:

@@ -8,24 +8,28 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology import flink_options as options
-from plans.topology.before_transformations import before_transformations, graph_options, read_restore_settings
-from plans.topology.checkpointing_settings import (
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology import flink_options as options
+from penstock.plans.topology.before_transformations import (
+    before_transformations,
+    graph_options,
+    read_restore_settings,
+)
+from penstock.plans.topology.checkpointing_settings import (
     Checkpointing,
     pausing_refusal,
     read_checkpointing,
 )
-from plans.topology.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
-from plans.topology.flink_options import FlinkOption, read_option
-from plans.topology.setting_refusals import (
+from penstock.plans.topology.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
+from penstock.plans.topology.flink_options import FlinkOption, read_option
+from penstock.plans.topology.setting_refusals import (
     JOB_GRAPH_STEPS,
     FlinkRefusal,
     SettingRefusal,
     SettingStep,
     read_setting,
 )
-from plans.vocabulary import JobType
+from penstock.plans.vocabulary import JobType
 
 
 def may_run_as_batch(config: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import orjson
 
-from plans.vocabulary import TopologyForm
+from penstock.plans.vocabulary import TopologyForm
 
 HEAD_BYTES = 2**20
 """What is looked at of a file to tell a document from JSON lines."""

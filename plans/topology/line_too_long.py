@@ -1,8 +1,8 @@
 """How long a line of a topology file may be."""
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.validate_topology import LINE
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.validate_topology import LINE
 
 MAX_LINE_BYTES = 256 * 2**20
 """Default. A topology of a million operators takes some 150 MB."""

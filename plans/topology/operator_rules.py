@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.rules import (
+from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.rules import (
     INT32_MAX,
     INT64_MAX,
     Rule,
@@ -21,7 +21,7 @@ from plans.topology.rules import (
     text,
     wrong_type,
 )
-from plans.vocabulary import (
+from penstock.plans.vocabulary import (
     VIRTUAL_KINDS,
     WRITTEN_KINDS,
     ChainingStrategy,

@@ -5,8 +5,8 @@ Source: ConfigurationUtils.convertToProperties.
 
 from collections.abc import Mapping
 
-from operators.common.flink_yaml import as_option_text, load_yaml
-from plans.topology.flink_values import split_escaped
+from penstock.operators.common.flink_yaml import as_option_text, load_yaml
+from penstock.plans.topology.flink_values import split_escaped
 
 _QUOTED = frozenset("'\",;: ")
 

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from operators.common.flink_yaml import as_option_text, load_yaml
-from plans.topology.flink_values import FlinkValueError, split_escaped
-from plans.topology.java_path import split_path, uri_error
+from penstock.operators.common.flink_yaml import as_option_text, load_yaml
+from penstock.plans.topology.flink_values import FlinkValueError, split_escaped
+from penstock.plans.topology.java_path import split_path, uri_error
 
 
 class _Entry(NamedTuple):

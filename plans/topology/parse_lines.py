@@ -19,22 +19,26 @@ from urllib.parse import unquote, urlparse
 import orjson
 import pyarrow as pa
 
-from plans.errors import TopologyError
-from plans.importing.known_forms import as_topology
-from plans.printable import MOST_ERRORS, limited
-from plans.topology.duplicate_keys import duplicate_keys
-from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
-from plans.topology.fingerprint import header, stream_graph_fingerprint
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.job_settings import may_run_as_batch, read_job_settings, read_stream_graph_settings
-from plans.topology.line_too_long import line_too_long
-from plans.topology.parsed_batches import ROWS_A_BATCH, Parsed, parsed_batches
-from plans.topology.reads_unbounded_source import reads_unbounded_source
-from plans.topology.refuse_uid_hashes import refuse_uid_hashes
-from plans.topology.setting_refusals import FlinkRefusal
-from plans.topology.stream_graph_columns import nodes_with_sources, placed_edges
-from plans.topology.validate_topology import LINE, parse_topology, validate_topology
-from plans.vocabulary import TopologyForm
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.known_forms import as_topology
+from penstock.plans.printable import MOST_ERRORS, limited
+from penstock.plans.topology.duplicate_keys import duplicate_keys
+from penstock.plans.topology.error_kinds import INPUT_STAGE, ErrorKind
+from penstock.plans.topology.fingerprint import header, stream_graph_fingerprint
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.job_settings import (
+    may_run_as_batch,
+    read_job_settings,
+    read_stream_graph_settings,
+)
+from penstock.plans.topology.line_too_long import line_too_long
+from penstock.plans.topology.parsed_batches import ROWS_A_BATCH, Parsed, parsed_batches
+from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
+from penstock.plans.topology.refuse_uid_hashes import refuse_uid_hashes
+from penstock.plans.topology.setting_refusals import FlinkRefusal
+from penstock.plans.topology.stream_graph_columns import nodes_with_sources, placed_edges
+from penstock.plans.topology.validate_topology import LINE, parse_topology, validate_topology
+from penstock.plans.vocabulary import TopologyForm
 
 LINES = (
     "value binary, source_file string, block_start long, ordinal long, problem string, line long, "

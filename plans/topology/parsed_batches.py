@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
-from plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
-from plans.topology.fingerprint import transformations_fingerprints
-from plans.topology.stream_graph_columns import stream_edge_columns, stream_node_columns
-from plans.topology.transformation_columns import canonical_rows, offsets, transformation_columns
+from penstock.plans.tables import JOB_SETTINGS, REJECTED, STREAM_EDGES, STREAM_NODES, TRANSFORMATIONS
+from penstock.plans.tables.column_types import BOOL, CONFIG, INT, LONG, STR
+from penstock.plans.topology.fingerprint import transformations_fingerprints
+from penstock.plans.topology.stream_graph_columns import stream_edge_columns, stream_node_columns
+from penstock.plans.topology.transformation_columns import canonical_rows, offsets, transformation_columns
 
 ROWS_A_BATCH = 16_384
 """Transformations, nodes and edges in one Arrow batch, and at most in one row."""

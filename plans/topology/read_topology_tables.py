@@ -1,6 +1,6 @@
 """What is allowed, and what to do, where a row of a given table is wrong."""
 
-from plans.topology.error_kinds import EACH_NAME_ONCE, RENAME_ONE, ErrorKind
+from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, RENAME_ONE, ErrorKind
 
 ALLOWED_AND_HINT = {
     ErrorKind.NO_TOPOLOGY: (

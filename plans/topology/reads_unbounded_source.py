@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 
 
 def reads_unbounded_source(transformations: Iterable[tuple[str, Sequence[int]]]) -> bool:

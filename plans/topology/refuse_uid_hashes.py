@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
-from plans.topology.operator_rules import UID_HASH
-from plans.topology.setting_refusals import ILLEGAL_ARGUMENT, FlinkRefusal
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
+from penstock.plans.topology.operator_rules import UID_HASH
+from penstock.plans.topology.setting_refusals import ILLEGAL_ARGUMENT, FlinkRefusal
 
 _MESSAGE = "Node hash must be a 32 character String that describes a hex code. Found: "
 

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Mapping
 
-from plans.errors import SchemaError
-from plans.printable import first_and_count
-from plans.tables import TABLES
-from plans.tables.column_types import type_name
+from penstock.plans.errors import SchemaError
+from penstock.plans.printable import first_and_count
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import type_name
 
 REQUIRED = {
     "topologies": ("name",),

@@ -5,8 +5,8 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Any, NamedTuple
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import ErrorKind
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

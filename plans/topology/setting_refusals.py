@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.flink_options import FlinkOption, key_set
-from plans.topology.flink_values import FlinkValueError
-from plans.topology.rules import shorten, suggestion
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.flink_options import FlinkOption, key_set
+from penstock.plans.topology.flink_values import FlinkValueError
+from penstock.plans.topology.rules import shorten, suggestion
 
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
 ILLEGAL_STATE = "IllegalStateException"

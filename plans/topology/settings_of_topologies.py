@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology.job_settings import read_job_settings
-from plans.topology.setting_refusals import FlinkRefusal
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.job_settings import read_job_settings
+from penstock.plans.topology.setting_refusals import FlinkRefusal
 
 
 def settings_or_errors(

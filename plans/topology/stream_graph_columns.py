@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.stream_graph.choose_partitioners import CLASSES, UNSPECIFIED_FORWARD
-from plans.tables import STREAM_NODES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.transformation_columns import cells, list_array, resources_array, weights_array
+from penstock.plans.stream_graph.choose_partitioners import CLASSES, UNSPECIFIED_FORWARD
+from penstock.plans.tables import STREAM_NODES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.transformation_columns import cells, list_array, resources_array, weights_array
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 

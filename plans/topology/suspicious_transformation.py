@@ -1,6 +1,6 @@
 """Which kinds are physical, and which columns only operators have."""
 
-from plans.vocabulary import VIRTUAL_KINDS, WRITTEN_KINDS
+from penstock.plans.vocabulary import VIRTUAL_KINDS, WRITTEN_KINDS
 
 PHYSICAL = [str(kind) for kind in WRITTEN_KINDS if kind not in VIRTUAL_KINDS]
 OPERATOR_COLUMNS = (

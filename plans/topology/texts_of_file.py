@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-from plans.errors import InputError
-from plans.topology.columnar.find_topology_files import STANDARD_INPUT, is_pipe
-from plans.topology.input_errors import incomplete_gzip, unreadable_file
-from plans.topology.unpacked_texts import CODECS, unpacked_texts
+from penstock.plans.errors import InputError
+from penstock.plans.topology.columnar.find_topology_files import STANDARD_INPUT, is_pipe
+from penstock.plans.topology.input_errors import incomplete_gzip, unreadable_file
+from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
 
 BLOCK_BYTES = 4 * 2**20
 """Read at once."""

@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.topology.operator_rules import SINK_TOPOLOGY
+from penstock.plans.topology.operator_rules import SINK_TOPOLOGY
 
 _STRING, _INT32, _INT64 = pa.string(), pa.int32(), pa.int64()
 RESOURCES_TYPE = pa.struct(

@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.find_cycle import find_cycle
-from plans.topology.operator_rules import (
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.find_cycle import find_cycle
+from penstock.plans.topology.operator_rules import (
     BUFFER_TIMEOUT,
     CHAINING,
     GROUP_RESOURCES,
@@ -17,7 +17,7 @@ from plans.topology.operator_rules import (
     SLOT_SCOPE_RULE,
     UID_HASH,
 )
-from plans.topology.rules import (
+from penstock.plans.topology.rules import (
     INT32_MAX,
     Rule,
     Rules,
@@ -33,7 +33,7 @@ from plans.topology.rules import (
     text,
     wrong_type,
 )
-from plans.vocabulary import GlobalStreamExchangeMode, JobType, StreamExchangeMode
+from penstock.plans.vocabulary import GlobalStreamExchangeMode, JobType, StreamExchangeMode
 
 _HEX_32 = re.compile(r"[0-9a-f]{32}").fullmatch
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import orjson
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.job_settings import check_stream_graph_checkpointing, setting_errors
-from plans.topology.operator_rules import MAX_PARALLELISM_RULE, PARALLELISM
-from plans.topology.rules import (
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.job_settings import check_stream_graph_checkpointing, setting_errors
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM_RULE, PARALLELISM
+from penstock.plans.topology.rules import (
     Rule,
     Rules,
     boolean,
@@ -20,9 +20,9 @@ from plans.topology.rules import (
     text,
     wrong_type,
 )
-from plans.topology.validate_stream_graph import validate_stream_graph
-from plans.topology.validate_transformations import validate_transformations
-from plans.vocabulary import TopologyForm
+from penstock.plans.topology.validate_stream_graph import validate_stream_graph
+from penstock.plans.topology.validate_transformations import validate_transformations
+from penstock.plans.vocabulary import TopologyForm
 
 LINE = "line"
 """Location of an error of a whole line; the rejected table puts its number and file there."""

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from plans.errors import TopologyError
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.find_cycle import find_cycle
-from plans.topology.operator_rules import (
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.find_cycle import find_cycle
+from penstock.plans.topology.operator_rules import (
     INPUT_COUNTS,
     KIND_RULES,
     REQUIRED_KEYS,
@@ -15,7 +15,7 @@ from plans.topology.operator_rules import (
     input_count_text,
     sink_errors,
 )
-from plans.topology.rules import explain_keys, json_type, shorten, wrong_type
+from penstock.plans.topology.rules import explain_keys, json_type, shorten, wrong_type
 
 PositionOf = Callable[[int], int | None]
 

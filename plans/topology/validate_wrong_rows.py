@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from plans.errors import TopologyError
-from plans.topology.duplicate_keys import duplicate_keys, duplicate_keys_of_transformation
-from plans.topology.operator_rules import UID_HASH
-from plans.topology.parse_lines import shown_errors, with_stage
-from plans.topology.validate_topology import validate_topology
-from plans.topology.validate_transformations import KEPT, PositionOf, cycle_errors, errors_of_entries
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.duplicate_keys import duplicate_keys, duplicate_keys_of_transformation
+from penstock.plans.topology.operator_rules import UID_HASH
+from penstock.plans.topology.parse_lines import shown_errors, with_stage
+from penstock.plans.topology.validate_topology import validate_topology
+from penstock.plans.topology.validate_transformations import KEPT, PositionOf, cycle_errors, errors_of_entries
 
 Refusal = tuple[str, list[dict[str, str]]]
 """Stage and errors, as the `rejected` table has them."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from engine.bench.how_sure import answers
+from penstock.engine.bench.how_sure import answers
 from tests.project.hostile_text import HOSTILE
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from engine.bench.bench_configuration import OPTIONS, hand_on
-from engine.bench.run_child import python_environment
-from engine.bench.write_results import ROWS
-from engine.commands import main as module
+from penstock.engine.bench.bench_configuration import OPTIONS, hand_on
+from penstock.engine.bench.run_child import python_environment
+from penstock.engine.bench.write_results import ROWS
+from penstock.engine.commands import main as module
 
 PAGE = Path(__file__).parents[2] / "docs" / "benchmarks.md"
 
@@ -133,7 +133,7 @@ def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
 def test_measured_planners_plan_for_the_cluster_that_options_describe(monkeypatch):
     monkeypatch.setenv(OPTIONS, "{}")
     hand_on(None, {"taskmanager.numberOfTaskSlots": "7"})
-    code = "from engine.bench.bench_configuration import bench_choices\nprint(bench_choices().task_manager)"
+    code = "from penstock.engine.bench.bench_configuration import bench_choices\nprint(bench_choices().task_manager)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, check=True
     )

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.cost_of_layers import Cost, costs_of_layers, layers_of_steps
 from benchmarks.event_log import events, stages_of
-from plans.joins.passes import produced
+from penstock.plans.joins.passes import produced
 from tests.bench.made_up_events import job, stage
 
 

@@ -5,9 +5,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from engine.bench.how_sure import answers, doubts
-from engine.bench.interval_of_median import interval_of_median
-from engine.bench.summarise import summarise
+from penstock.engine.bench.how_sure import answers, doubts
+from penstock.engine.bench.interval_of_median import interval_of_median
+from penstock.engine.bench.summarise import summarise
 from tests.bench.made_up import record, results
 
 

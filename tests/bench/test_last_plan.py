@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from engine.bench import run_spark
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.joins.run_passes import Planned
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.vocabulary import Layer
+from penstock.engine.bench import run_spark
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.joins.run_passes import Planned
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.vocabulary import Layer
 
 
 @pytest.fixture

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from engine.bench import measure_planner
-from engine.bench.planner_processes import planner_processes
-from engine.bench.planners import PLANNERS, Planner, why_missing
-from engine.bench.prepare_inputs import Input, count_operators, prepare_inputs, repeat_topologies
-from engine.bench.run_benchmarks import measure_with, run_benchmarks, turns
-from engine.bench.run_child import measure_planner_command, run_child
-from engine.bench.suites import NEXMARK, SUITES, Case, cases_of, find_suite, spec_of
-from engine.bench.times import ENOUGH_SECONDS, Times, is_enough
-from plans.errors import ConfigurationError
-from plans.vocabulary import Layer
+from penstock.engine.bench import measure_planner
+from penstock.engine.bench.planner_processes import planner_processes
+from penstock.engine.bench.planners import PLANNERS, Planner, why_missing
+from penstock.engine.bench.prepare_inputs import Input, count_operators, prepare_inputs, repeat_topologies
+from penstock.engine.bench.run_benchmarks import measure_with, run_benchmarks, turns
+from penstock.engine.bench.run_child import measure_planner_command, run_child
+from penstock.engine.bench.suites import NEXMARK, SUITES, Case, cases_of, find_suite, spec_of
+from penstock.engine.bench.times import ENOUGH_SECONDS, Times, is_enough
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.vocabulary import Layer
 from tests.bench.made_up import times
 
 FLEET, CHAIN = SUITES["fleet"], SUITES["chain"]
@@ -212,7 +212,7 @@ def test_processes_that_are_begun_run_side_by_side_and_end_with_the_block(tmp_pa
     meet += "while not os.path.exists(sys.argv[1] + sys.argv[3]): time.sleep(0.01)\n"
     meet += 'print(\'{"done": true, "failure": null}\')'
     monkeypatch.setattr(
-        "engine.bench.planner_processes.measure_planner_command",
+        "penstock.engine.bench.planner_processes.measure_planner_command",
         lambda planner, *options: [*python(meet), str(file), *options],
     )
     with planner_processes(60) as (_, begin):
@@ -230,7 +230,7 @@ def test_processes_that_are_kept_are_at_work_side_by_side_too(tmp_path, monkeypa
     meet += "    open(mine, 'w')\n    while not os.path.exists(other): time.sleep(0.01)\n"
     meet += '    print(\'{"done": true, "failure": null}\', flush=True)'
     monkeypatch.setattr(
-        "engine.bench.planner_processes.measure_planner_command",
+        "penstock.engine.bench.planner_processes.measure_planner_command",
         lambda planner, *options: [*python(meet), str(file)],
     )
     with planner_processes(60) as (ask, begin):
@@ -268,7 +268,9 @@ def test_the_first_repetition_of_a_kept_process_is_cold_and_the_others_are_warm(
 
 def test_a_kept_process_that_takes_too_long_is_ended(monkeypatch):
     code = "import time; time.sleep(100)"
-    monkeypatch.setattr("engine.bench.planner_processes.measure_planner_command", lambda *_: python(code))
+    monkeypatch.setattr(
+        "penstock.engine.bench.planner_processes.measure_planner_command", lambda *_: python(code)
+    )
     with planner_processes(0.3) as (ask, _):
         found = ask("joins", ())
     assert found["failure"]["error"] == "Timeout"

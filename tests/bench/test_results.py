@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 import pytest
 from deltalake import DeltaTable
 
-from engine.bench.plot_svg import Line, label, plot_svg, strip_svg, ticks
-from engine.bench.print_results import equality_lines
-from engine.bench.summarise import best_planning, compare_results, summarise
-from engine.bench.write_page import render_page
-from engine.bench.write_results import append_rows, read_results
-from engine.planning.digest_plans import digest_plans, find_differences
-from plans.errors import InputError
+from penstock.engine.bench.plot_svg import Line, label, plot_svg, strip_svg, ticks
+from penstock.engine.bench.print_results import equality_lines
+from penstock.engine.bench.summarise import best_planning, compare_results, summarise
+from penstock.engine.bench.write_page import render_page
+from penstock.engine.bench.write_results import append_rows, read_results
+from penstock.engine.planning.digest_plans import digest_plans, find_differences
+from penstock.plans.errors import InputError
 from tests.bench.made_up import hostile_results, record, results, times
 from tests.project.hostile_text import OBEYED
 

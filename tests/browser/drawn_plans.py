@@ -9,9 +9,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 import penstock
-from engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
-from engine.draw.to_html import to_html
-from plans.printable import printable
+from penstock.engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
+from penstock.engine.draw.to_html import to_html
+from penstock.plans.printable import printable
 from tests.browser.browser import browser, complaints
 from tests.draw.pictures import ATTACKS, hostile_topology, planned
 

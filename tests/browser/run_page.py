@@ -7,9 +7,9 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from engine.jobs.job_folder import write_state
-from engine.machine.state_folder import STATE_DIR
-from engine.ui.serve import RunPageServer, serve_run_page
+from penstock.engine.jobs.job_folder import write_state
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.ui.serve import RunPageServer, serve_run_page
 from tests.browser.browser import browser, complaints
 from tests.draw.pictures import hostile_topology
 from tests.ui.made_up_runs import example, state_of, submit

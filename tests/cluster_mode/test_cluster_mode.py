@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from engine.cluster_mode import submit_to_cluster
-from engine.cluster_mode.cluster_submission import ClusterScript, write_submission
-from engine.commands.main import main
-from engine.configuration.effective_configuration import NOTHING_CONFIGURED
-from engine.output import redaction
-from engine.runtime import run_environment
-from engine.spark.penstock_wheel import write_wheel
-from engine.spark.start_settings import start_settings
-from engine.spark.submit_settings import submit_arguments
+from penstock.engine.cluster_mode import submit_to_cluster
+from penstock.engine.cluster_mode.cluster_submission import ClusterScript, write_submission
+from penstock.engine.commands.main import main
+from penstock.engine.configuration.effective_configuration import NOTHING_CONFIGURED
+from penstock.engine.output import redaction
+from penstock.engine.runtime import run_environment
+from penstock.engine.spark.penstock_wheel import write_wheel
+from penstock.engine.spark.start_settings import start_settings
+from penstock.engine.spark.submit_settings import submit_arguments
 from tests.as_command import as_command
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -39,8 +39,8 @@ exit ${SPARK_SUBMIT_EXIT:-0}
 """
 SCRIPT = """
 from penstock import engine
-from engine.common import Types
-from engine.datastream import StreamExecutionEnvironment
+from penstock.engine.common import Types
+from penstock.engine.datastream import StreamExecutionEnvironment
 print(engine.__file__)
 env = StreamExecutionEnvironment.get_execution_environment()
 env.from_collection([1], Types.LONG()).print()

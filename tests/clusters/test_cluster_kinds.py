@@ -6,9 +6,9 @@ import stat
 
 import pytest
 
-from engine.cluster_mode.require_cluster_mode import require_cluster_mode
-from engine.clusters.cluster_kinds import CLUSTER_KINDS, Asked, choose_cluster, describe_choice
-from engine.clusters.session_folder import (
+from penstock.engine.cluster_mode.require_cluster_mode import require_cluster_mode
+from penstock.engine.clusters.cluster_kinds import CLUSTER_KINDS, Asked, choose_cluster, describe_choice
+from penstock.engine.clusters.session_folder import (
     Session,
     find_session,
     folder_of_session,
@@ -21,16 +21,16 @@ from engine.clusters.session_folder import (
     write_session,
     write_token,
 )
-from engine.clusters.session_request import session_request
-from engine.clusters.stop_session import stop_session
-from engine.commands.chosen_cluster import chosen_cluster, default_parallelism
-from engine.commits.run_owner import this_process
-from engine.configuration.load_configuration import load_configuration
-from engine.machine.home_folder import home_folder
-from engine.machine.state_folder import STATE_DIR
-from engine.spark.start_jvm import _explain
-from engine.spark.start_settings import start_settings
-from plans.errors import ConfigurationError, MachineError
+from penstock.engine.clusters.session_request import session_request
+from penstock.engine.clusters.stop_session import stop_session
+from penstock.engine.commands.chosen_cluster import chosen_cluster, default_parallelism
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.configuration.load_configuration import load_configuration
+from penstock.engine.machine.home_folder import home_folder
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.spark.start_jvm import _explain
+from penstock.engine.spark.start_settings import start_settings
+from penstock.plans.errors import ConfigurationError, MachineError
 
 HOSTILE = ["<script>alert(1)</script>", '"; rm -rf ~', "..", ".", "a/../../b", "état %2F", "-m"]
 

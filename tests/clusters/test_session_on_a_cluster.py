@@ -5,8 +5,8 @@ import subprocess
 import sys
 import time
 
-from engine.clusters.session_folder import live_session
-from engine.machine.state_folder import STATE_DIR
+from penstock.engine.clusters.session_folder import live_session
+from penstock.engine.machine.state_folder import STATE_DIR
 from tests.runtime.spark_cluster import spark_cluster
 
 SCRIPT = """
@@ -37,7 +37,7 @@ def test_a_cluster_that_grows_and_loses_a_worker(tmp_path, monkeypatch):
     (tmp_path / "script.py").write_text(SCRIPT)
 
     def begin(*arguments):
-        command = [sys.executable, "-m", "engine.commands.main", *arguments]
+        command = [sys.executable, "-m", "penstock.engine.commands.main", *arguments]
         return subprocess.Popen(
             command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

@@ -13,14 +13,14 @@ from functools import partial
 import pytest
 from typer.testing import CliRunner
 
-from engine.clusters import session_plans, session_server
-from engine.clusters.session_folder import Session, folder_of_session, write_session
-from engine.clusters.session_plans import PlansOfSession, SessionPlanError, ask_for_plan
-from engine.commands.main import app
-from engine.commits.run_owner import this_process
-from engine.machine.state_folder import STATE_DIR
-from engine.output.progress import Report
-from plans.errors import InputError
+from penstock.engine.clusters import session_plans, session_server
+from penstock.engine.clusters.session_folder import Session, folder_of_session, write_session
+from penstock.engine.clusters.session_plans import PlansOfSession, SessionPlanError, ask_for_plan
+from penstock.engine.commands.main import app
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.output.progress import Report
+from penstock.plans.errors import InputError
 from tests.topology.builders import simple
 
 
@@ -95,9 +95,9 @@ def test_a_plan_whose_client_is_killed_is_cancelled(session):
 
     client = f"""
 from pathlib import Path
-from engine.clusters.session_folder import Session
-from engine.clusters.session_plans import ask_for_plan
-from engine.output.progress import Report
+from penstock.engine.clusters.session_folder import Session
+from penstock.engine.clusters.session_plans import ask_for_plan
+from penstock.engine.output.progress import Report
 folder = Path({str(session.folder)!r})
 session = Session("mine", "local[2]", 2, 2, "", 1, "", {session.owner!r}, 0, "", "", folder)
 ask_for_plan(session, None, Report())

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.clusters.connect_to_session import connected_to
-from engine.clusters.session_folder import live_session, write_session
-from engine.clusters.slot_queue import ticket
-from engine.commits.run_owner import liveness
-from engine.machine.end_processes import is_running, processes_of_session
-from engine.machine.state_folder import STATE_DIR
+from penstock.engine.clusters.connect_to_session import connected_to
+from penstock.engine.clusters.session_folder import live_session, write_session
+from penstock.engine.clusters.slot_queue import ticket
+from penstock.engine.commits.run_owner import liveness
+from penstock.engine.machine.end_processes import is_running, processes_of_session
+from penstock.engine.machine.state_folder import STATE_DIR
 from tests.runtime.python_workers import kill, python_workers
 
 NAME = '"; rm -rf <b>'
@@ -91,7 +91,7 @@ for what in sys.argv[1:]:
 
 
 def command(*arguments):
-    return [sys.executable, "-m", "engine.commands.main", *arguments]
+    return [sys.executable, "-m", "penstock.engine.commands.main", *arguments]
 
 
 def penstock(environment, *arguments, cwd=None):

@@ -9,11 +9,11 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from plans.topology.columnar import canonical_texts, lines_as_arrow, parse_block
-from plans.topology.columnar.find_plain_lines import find_plain_lines
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.parse_block import Block
-from plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.columnar import canonical_texts, lines_as_arrow, parse_block
+from penstock.plans.topology.columnar.find_plain_lines import find_plain_lines
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.parse_lines import parse_lines
 from tests.reference.random_topologies import MODES, random_topology
 
 FILE, FIRST = "/a/file.jsonl", 7

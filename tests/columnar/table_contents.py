@@ -5,8 +5,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from plans.columnar.frames import empty, to_arrow
-from plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.columnar.frames import empty, to_arrow
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
 
 def with_dicts(value: Any, data_type: pa.DataType) -> Any:

@@ -4,10 +4,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from plans.columnar import frames
-from plans.columnar.frames import join_topology, look_up
-from plans.counts import runs
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar import frames
+from penstock.plans.columnar.frames import join_topology, look_up
+from penstock.plans.counts import runs
+from penstock.plans.tables.column_types import TOPOLOGY
 
 KEYS = {TOPOLOGY: pl.Int64, "id": pl.Int32}
 NEAR, FAR, NEGATIVE, NULL = [0, 1, 2, 3], [0, 5, 2**31 - 1, 70_000], [-3, 0, 1, -1], [1, None, 2, 0]

@@ -3,12 +3,12 @@
 import orjson
 import pytest
 
-from plans.topology.columnar import lines_as_arrow, parse_block
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.parse_block import Block
-from plans.topology.fingerprint import BLOCK
-from plans.topology.parse_lines import parse_lines
-from plans.topology.parsed_batches import ROWS_A_BATCH
+from penstock.plans.topology.columnar import lines_as_arrow, parse_block
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.fingerprint import BLOCK
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.parsed_batches import ROWS_A_BATCH
 from tests.columnar.lines_both_ways import FILE, expected, few_are_many, found, plain, random_lines, written
 from tests.topology.builders import simple, transformation
 from tests.topology.test_read_topology_tables import every_setting

@@ -9,20 +9,20 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_in_process import plan_in_process
-from engine.planning.plan_topologies import plan as plan_on_spark
-from plans.columnar.frames import from_arrow
-from plans.joins import run_passes
-from plans.joins.passes import Walk, steps
-from plans.joins.spark_schemas import keep
-from plans.layers import LAYER_TABLES, Choices
-from plans.metrics.operator_costs import drawn_costs, operator_costs
-from plans.metrics.plan_metrics import plan_metrics
-from plans.passes import GIVEN
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.tables import TABLES
-from plans.vocabulary import Layer
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_topologies import plan as plan_on_spark
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.joins import run_passes
+from penstock.plans.joins.passes import Walk, steps
+from penstock.plans.joins.spark_schemas import keep
+from penstock.plans.layers import LAYER_TABLES, Choices
+from penstock.plans.metrics.operator_costs import drawn_costs, operator_costs
+from penstock.plans.metrics.plan_metrics import plan_metrics
+from penstock.plans.passes import GIVEN
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.tables import TABLES
+from penstock.plans.vocabulary import Layer
 from tests.planned_lines import LAYERS, differs
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from engine.planning.plan_in_process import plan_in_process
-from plans import compiled
-from plans.columnar import frames, plan_in_parts
-from plans.columnar.plan_as_read import read_topologies
-from plans.columnar.plan_columnar import plan_columnar, stages
-from plans.layers import Choices
-from plans.vocabulary import Layer
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans import compiled
+from penstock.plans.columnar import frames, plan_in_parts
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.columnar.plan_columnar import plan_columnar, stages
+from penstock.plans.layers import Choices
+from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology
 

@@ -7,24 +7,24 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from engine.planning.choose_planner import (
+from penstock.engine.planning.choose_planner import (
     Planner,
     choose_on_spark,
     choose_planner,
 )
-from engine.planning.chosen_costs import DRAWN
-from engine.planning.custom_planners import named_custom_planners
-from engine.planning.plan_by_custom_planners import plan_by_custom_planners
-from engine.planning.plan_in_process import plan_in_process, read_in_process
-from engine.planning.plan_in_workers import plan_in_workers
-from engine.planning.plan_topologies import plan, read_topologies
-from engine.planning.planning_settings import planning_settings
-from plans.columnar import plan_packed_tables as packing
-from plans.columnar.plan_packed_tables import divide, packed_rows, unpack
-from plans.errors import ConfigurationError
-from plans.joins.spark_schemas import spark_schema
-from plans.tables import require_schema
-from plans.vocabulary import Layer
+from penstock.engine.planning.chosen_costs import DRAWN
+from penstock.engine.planning.custom_planners import named_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+from penstock.engine.planning.plan_in_process import plan_in_process, read_in_process
+from penstock.engine.planning.plan_in_workers import plan_in_workers
+from penstock.engine.planning.plan_topologies import plan, read_topologies
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.columnar import plan_packed_tables as packing
+from penstock.plans.columnar.plan_packed_tables import divide, packed_rows, unpack
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.tables import require_schema
+from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.columnar.test_plan_columnar import GOLDEN, golden_lines
 from tests.reference.random_topologies import MODES, random_topology
@@ -62,7 +62,7 @@ def test_rows_are_those_of_one_process(spark, in_one_process, partitions):
     planned.release()
 
 
-@pytest.mark.parametrize("planner", ["engine.examples.chain_equal_costs:chain", "no_planner:raises"])
+@pytest.mark.parametrize("planner", ["penstock.engine.examples.chain_equal_costs:chain", "no_planner:raises"])
 def test_planners_of_others_decide_in_workers_as_in_one_process(spark, planner, tmp_path, monkeypatch):
     source = "import penstock\n@penstock.decides('chaining')\ndef raises(stream_edges): raise ValueError(3)\n"
     (tmp_path / "no_planner.py").write_text(source)

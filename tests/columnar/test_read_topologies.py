@@ -8,12 +8,12 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.planning.plan_topologies import read_topologies as read_with_spark
-from engine.planning.plan_topologies import validated
-from plans.columnar.frames import to_arrow
-from plans.columnar.plan_as_read import read_topologies
-from plans.topology import texts_of_file
-from plans.topology.columnar.topology_id import topology_id
+from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
+from penstock.engine.planning.plan_topologies import validated
+from penstock.plans.columnar.frames import to_arrow
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.topology import texts_of_file
+from penstock.plans.topology.columnar.topology_id import topology_id
 from tests.columnar.table_contents import frame_contents
 from tests.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
 from tests.topology.test_read_topology_files import contents, fleet, reading

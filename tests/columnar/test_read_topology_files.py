@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.planning.plan_topologies import read_topologies as read_with_spark
-from plans.columnar.plan_as_read import read_topologies
-from plans.errors import InputError
-from plans.topology.columnar.find_topology_files import find_topology_files
-from plans.topology.columnar.read_topology_files import read_topology_files
+from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.errors import InputError
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files
+from penstock.plans.topology.columnar.read_topology_files import read_topology_files
 from tests.columnar.test_read_topologies import assert_same
 from tests.topology.builders import simple
 from tests.topology.packed_blocks import packed_blocks
@@ -178,5 +178,5 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     def refuse(file: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), file)
 
-    monkeypatch.setattr("plans.topology.columnar.read_topology_files.pa.OSFile", refuse)
+    monkeypatch.setattr("penstock.plans.topology.columnar.read_topology_files.pa.OSFile", refuse)
     assert f"cannot read {path}: Permission denied" in _error(lambda: read_topologies(path))

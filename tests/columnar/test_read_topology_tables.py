@@ -10,17 +10,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.planning.plan_topologies import read_topologies as read_with_spark
-from engine.planning.plan_topologies import validated
-from plans.columnar.frames import to_arrow
-from plans.columnar.plan_as_read import read_topologies
-from plans.errors import InputError, SchemaError
-from plans.topology.columnar.read_topology_tables import read_topology_tables
-from plans.topology.columnar.topology_id import topology_id
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.job_defaults import JobDefaults
-from plans.topology.joins.read_topology_objects import read_topology_objects
-from plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark
+from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
+from penstock.engine.planning.plan_topologies import validated
+from penstock.plans.columnar.frames import to_arrow
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.errors import InputError, SchemaError
+from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
+from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
+from penstock.plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark
 from tests.columnar.table_contents import frame_contents
 from tests.columnar.test_read_topologies import COLLIDING
 from tests.topology.builders import golden_lines, simple

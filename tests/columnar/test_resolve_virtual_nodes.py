@@ -3,9 +3,9 @@
 import polars as pl
 import pytest
 
-from plans import compiled
-from plans.columnar.plan_as_read import read_topologies
-from plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans import compiled
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from tests.reference.random_topologies import MODES, random_topology
 
 VIRTUAL = ("union", "partition", "side_output", "select")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-from plans.columnar.plan_in_parts import side_by_side
+from penstock.plans.columnar.plan_in_parts import side_by_side
 
 
 def _double(part: int) -> int:

@@ -7,13 +7,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from plans.columnar.frames import to_arrow
-from plans.columnar.plan_as_read import read_topologies
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar import read_topology_tables as reading
-from plans.topology.columnar.normalized_tables import to_nullable_arrow
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.fingerprint import BLOCK
+from penstock.plans.columnar.frames import to_arrow
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar import read_topology_tables as reading
+from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.fingerprint import BLOCK
 from tests.columnar.table_contents import frame_contents
 from tests.reference.random_topologies import MODES, random_topology
 from tests.topology.builders import simple, transformation

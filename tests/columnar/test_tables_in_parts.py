@@ -9,22 +9,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.output.progress import Report
-from engine.planning import plan_in_process as in_process
-from engine.planning.choose_planner import Choice, Planner
-from engine.planning.plan_in_process import parts_in_process, plan_in_process, read_in_process
-from engine.planning.plan_into_store import plan_into_store_by_columns
-from engine.planning.plan_options import plan_options
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.read_plan import read_plan
-from plans.columnar.plan_as_read import read_topologies
-from plans.errors import InputError, NotEnoughMemoryError
-from plans.topology.columnar import rows_in_parts as parts
-from plans.topology.columnar.read_topology_tables import read_topology_folder_in_parts
-from plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.job_defaults import NO_DEFAULTS
-from plans.vocabulary import Layer
+from penstock.engine.output.progress import Report
+from penstock.engine.planning import plan_in_process as in_process
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_process, read_in_process
+from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.read_plan import read_plan
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.errors import InputError, NotEnoughMemoryError
+from penstock.plans.topology.columnar import rows_in_parts as parts
+from penstock.plans.topology.columnar.read_topology_tables import read_topology_folder_in_parts
+from penstock.plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import frame_contents, rows_of
 from tests.reference.random_topologies import MODES, random_topology
 from tests.topology.builders import simple
@@ -137,7 +137,7 @@ def test_rows_in_order_are_read_as_they_come_and_others_in_the_order_of_topologi
 
 
 def test_more_rows_without_a_topology_than_one_part_holds(tmp_path, monkeypatch):
-    monkeypatch.setattr("plans.topology.columnar.read_topology_tables._MOST_REFUSED_OF_A_PART", 10)
+    monkeypatch.setattr("penstock.plans.topology.columnar.read_topology_tables._MOST_REFUSED_OF_A_PART", 10)
     folder = write_folder(tmp_path, "as given")
     for file in (folder / "topologies").iterdir():
         pq.write_table(pq.read_table(file).slice(0, 0), file)

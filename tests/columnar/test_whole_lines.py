@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plans.columnar.plan_as_read import read_topologies
-from plans.topology.columnar.whole_lines import LongLine, whole_lines
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.topology.columnar.whole_lines import LongLine, whole_lines
 from tests.columnar.test_read_topologies import assert_same
 from tests.topology.builders import simple
 

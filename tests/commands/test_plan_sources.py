@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from engine.commands.main import main
+from penstock.engine.commands.main import main
 from tests.as_command import as_command
 
 JOB = {

@@ -11,14 +11,14 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
-from engine.commits import find_journals, settle_run
-from engine.commits.commit_run import commit_run, undo_run
-from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
-from engine.commits.errors import CommitError
-from engine.machine.state_folder import STATE_DIR
-from operators.connectors.delta import commit_delta
-from operators.connectors.file_sinks.plain_sinks import TextSink
-from operators.connectors.sink import Committable, Sink, SinkWriter
+from penstock.engine.commits import find_journals, settle_run
+from penstock.engine.commits.commit_run import commit_run, undo_run
+from penstock.engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
+from penstock.engine.commits.errors import CommitError
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.operators.connectors.delta import commit_delta
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.sink import Committable, Sink, SinkWriter
 from tests.commits.test_killed_drivers import recover
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, begin, hidden, run, sinks_of, stage, visible
 

@@ -4,12 +4,12 @@ import shutil
 
 import pytest
 
-from engine.commits import commit_run as commits
-from engine.commits import find_journals, journal, run_owner, settle_run
-from engine.commits.acknowledge_runs import runs_acknowledged_at_end
-from engine.commits.commit_run import commit_run, undo_run
-from engine.commits.earlier_runs import NextRun, settle_earlier_runs
-from engine.commits.errors import CommitError
+from penstock.engine.commits import commit_run as commits
+from penstock.engine.commits import find_journals, journal, run_owner, settle_run
+from penstock.engine.commits.acknowledge_runs import runs_acknowledged_at_end
+from penstock.engine.commits.commit_run import commit_run, undo_run
+from penstock.engine.commits.earlier_runs import NextRun, settle_earlier_runs
+from penstock.engine.commits.errors import CommitError
 from tests.commits.test_killed_drivers import recover
 from tests.commits.two_sinks import ALL, BOTH, DEAD, NOTHING, begin, hidden, run, sinks_of, stage, visible
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from engine.commits import journal
-from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
-from engine.commits.errors import CommitError
-from engine.commits.find_journals import parts_in, runs_in
-from operators.common.typeinfo import Types
-from operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.engine.commits import journal
+from penstock.engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
+from penstock.engine.commits.errors import CommitError
+from penstock.engine.commits.find_journals import parts_in, runs_in
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 from tests.commits.test_killed_drivers import killed_run, recover
 from tests.commits.two_sinks import BOTH, NOTHING, begin, run, sinks_of, stage, visible
 

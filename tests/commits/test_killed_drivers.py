@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from engine.commands import main
-from engine.commits import find_journals
+from penstock.engine.commands import main
+from penstock.engine.commits import find_journals
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, count_steps, hidden, run, sinks_of, visible
 
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from engine.commits import find_journals, find_leftovers, journal, temporary_folders
-from engine.commits.commit_run import commit_run
-from engine.commits.earlier_runs import JobSink
-from engine.commits.errors import CommitError
-from operators.common.typeinfo import Types
-from operators.connectors.delta.delta_sink import DeltaSink
-from operators.connectors.file_sinks import staged_files
-from operators.connectors.file_sinks.plain_sinks import TextSink
-from operators.files import durable_files
+from penstock.engine.commits import find_journals, find_leftovers, journal, temporary_folders
+from penstock.engine.commits.commit_run import commit_run
+from penstock.engine.commits.earlier_runs import JobSink
+from penstock.engine.commits.errors import CommitError
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.file_sinks import staged_files
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.files import durable_files
 from tests.commits.test_killed_drivers import recover
 from tests.commits.two_sinks import ALL, BOTH, DEAD, ROWS, begin, hidden, run, sinks_of, stage, visible
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from engine.commits import find_journals
+from penstock.engine.commits import find_journals
 from tests.commits.test_killed_drivers import killed_run, recover, steps_of_a_run
 from tests.commits.two_sinks import BOTH, NOTHING, hidden, run, sinks_of, visible
 

@@ -5,17 +5,17 @@ import os
 
 import pytest
 
-from engine.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
-from engine.commits.errors import CommitError
-from engine.commits.find_journals import runs_in
-from engine.common import Encoder
-from operators.chain.operator import OperatorContext
-from operators.common.typeinfo import Types
-from operators.connectors.delta.delta_sink import DeltaSink
-from operators.connectors.file_sinks import staged_files
-from operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
-from operators.connectors.file_sinks.file_sink_settings import BucketAssigner, OutputFileConfig
-from operators.files import durable_files
+from penstock.engine.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
+from penstock.engine.commits.errors import CommitError
+from penstock.engine.commits.find_journals import runs_in
+from penstock.engine.common import Encoder
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.file_sinks import staged_files
+from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
+from penstock.operators.connectors.file_sinks.file_sink_settings import BucketAssigner, OutputFileConfig
+from penstock.operators.files import durable_files
 from tests.commits.test_killed_drivers import recover
 from tests.commits.two_sinks import ROWS
 
@@ -145,7 +145,7 @@ def test_a_published_file_is_known_again(tmp_path):
 
 
 def test_a_log_that_takes_no_files(tmp_path):
-    from operators.common.row import Row
+    from penstock.operators.common.row import Row
 
     sink = DeltaSink(str(tmp_path / "table"), ROWS).start(type_info=ROWS)
     opened = begin_run(os.urandom(16).hex(), "job", "same", [NamedSink("sink", sink)])

@@ -7,9 +7,9 @@ import threading
 import pyarrow.fs as fs
 import pytest
 
-from engine.jobs import job_folder
-from engine.store import version_notes
-from operators.files.durable_files import read_once_written, remove_once_written, write_once
+from penstock.engine.jobs import job_folder
+from penstock.engine.store import version_notes
+from penstock.operators.files.durable_files import read_once_written, remove_once_written, write_once
 from tests.commits.test_killed_drivers import killed_run, recover, steps_of_a_run
 from tests.commits.two_sinks import BOTH, NOTHING, run, sinks_of, visible
 

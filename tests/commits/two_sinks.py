@@ -13,17 +13,17 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
-from engine.commits import journal, run_owner
-from engine.commits.acknowledge_runs import run_is_published
-from engine.commits.commit_run import NamedSink, begin_run, commit_run
-from engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
-from operators.chain.operator import OperatorContext
-from operators.common.row import Row
-from operators.common.typeinfo import Types
-from operators.connectors.delta import commit_delta
-from operators.connectors.delta.delta_sink import DeltaSink
-from operators.connectors.file_sinks import staged_files
-from operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.engine.commits import journal, run_owner
+from penstock.engine.commits.acknowledge_runs import run_is_published
+from penstock.engine.commits.commit_run import NamedSink, begin_run, commit_run
+from penstock.engine.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.delta import commit_delta
+from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.file_sinks import staged_files
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])
 ALL = list(range(100))

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from operators.common.arrow_columns import arrow_type, coerce, from_arrow, to_arrow
-from operators.common.arrow_types import ROW_KIND_FIELD
-from operators.common.row import Row, RowKind
-from operators.common.time import Instant
-from operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.common.arrow_columns import arrow_type, coerce, from_arrow, to_arrow
+from penstock.operators.common.arrow_types import ROW_KIND_FIELD
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import TypeInformation, Types
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 DAY, UTC = datetime.datetime(2020, 1, 1), datetime.UTC

@@ -7,10 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.common.arrow_columns import arrow_type, coerce, from_arrow, to_arrow, type_info_of_arrow
-from operators.common.row import Row, RowKind
-from operators.common.time import Instant
-from operators.common.typeinfo import ExternalTypeInfo, LocalTimeTypeInfo, Types
+from penstock.operators.common.arrow_columns import (
+    arrow_type,
+    coerce,
+    from_arrow,
+    to_arrow,
+    type_info_of_arrow,
+)
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import ExternalTypeInfo, LocalTimeTypeInfo, Types
 
 STEADY = settings(derandomize=True, deadline=None)
 LOCAL = {one.name: LocalTimeTypeInfo(one) for one in LocalTimeTypeInfo.TimeType}

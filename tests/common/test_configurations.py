@@ -3,9 +3,9 @@ from typing import Any
 
 import pytest
 
-from engine.common.option_values import get_duration, get_map, set_duration, set_map
-from operators.common.config_options import ConfigOptions
-from operators.common.configuration import Configuration, java_text
+from penstock.engine.common.option_values import get_duration, get_map, set_duration, set_map
+from penstock.operators.common.config_options import ConfigOptions
+from penstock.operators.common.configuration import Configuration, java_text
 
 NO_TEXT: Any = 5
 NO_MILLISECONDS: Any = 1.5

@@ -2,16 +2,16 @@
 
 import pytest
 
-from engine.datastream.collected_values import collected_values
-from operators.chain.copies import copies, is_plain, never_change, own
-from operators.chain.errors import UserFunctionError
-from operators.common.row import Row
-from operators.common.typeinfo import Types
-from operators.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from operators.connectors.collection import CollectionSource
-from operators.functions.functions import MapFunction
-from operators.records.map_records import FlatMapOperator, MapOperator
-from operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from penstock.engine.datastream.collected_values import collected_values
+from penstock.operators.chain.copies import copies, is_plain, never_change, own
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.operators.connectors.collection import CollectionSource
+from penstock.operators.functions.functions import MapFunction
+from penstock.operators.records.map_records import FlatMapOperator, MapOperator
+from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 from tests.operator_harness import run
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())

@@ -6,10 +6,10 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from operators.common.arrow_columns import from_arrow, type_info_of_arrow
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.common.typeinfo import LocalTimeTypeInfo, Types
+from penstock.operators.common.arrow_columns import from_arrow, type_info_of_arrow
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import LocalTimeTypeInfo, Types
 
 LOCAL = {one.name: LocalTimeTypeInfo(one) for one in LocalTimeTypeInfo.TimeType}
 ROW = Types.ROW_NAMED(["word", "count"], [Types.STRING(), Types.INT()])

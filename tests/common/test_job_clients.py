@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from engine.common.completable_future import CompletableFuture
-from engine.common.job_client import JobClient
-from engine.common.job_execution_result import JobExecutionResult
-from engine.common.job_id import JobID
-from engine.common.job_status import JobStatus
+from penstock.engine.common.completable_future import CompletableFuture
+from penstock.engine.common.job_client import JobClient
+from penstock.engine.common.job_execution_result import JobExecutionResult
+from penstock.engine.common.job_id import JobID
+from penstock.engine.common.job_status import JobStatus
 
 ID = "00112233445566778899aabbccddeeff"
 

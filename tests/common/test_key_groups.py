@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.common.key_groups import (
+from penstock.operators.common.key_groups import (
     default_max_parallelism,
     key_group_range,
     key_groups,
@@ -19,11 +19,11 @@ from operators.common.key_groups import (
     murmur_hash,
     operator_index,
 )
-from operators.common.pickled_keys import pickled_key_hashes
-from operators.common.polynomial_hashes import polynomial_hashes, string_hashes
-from operators.common.row import Row
-from operators.common.serialized_keys import dictionary_key, serialized_key
-from operators.common.typeinfo import Types
+from penstock.operators.common.pickled_keys import pickled_key_hashes
+from penstock.operators.common.polynomial_hashes import polynomial_hashes, string_hashes
+from penstock.operators.common.row import Row
+from penstock.operators.common.serialized_keys import dictionary_key, serialized_key
+from penstock.operators.common.typeinfo import Types
 
 STEADY = settings(derandomize=True, deadline=None)
 CASE = json.loads(Path(__file__).with_name("hash_partition_by_type.json").read_text(encoding="utf-8"))

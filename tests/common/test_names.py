@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engine import common
-from engine.common.types import RowKind
-from engine.datastream.output_tag import OutputTag
-from engine.pyflink_names.unsupported_names import UnsupportedNameError
-from operators.common.no_java import NoJavaError
-from operators.common.typeinfo import RowTypeInfo, Types
+from penstock.engine import common
+from penstock.engine.common.types import RowKind
+from penstock.engine.datastream.output_tag import OutputTag
+from penstock.engine.pyflink_names.unsupported_names import UnsupportedNameError
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.typeinfo import RowTypeInfo, Types
 
 HERE = Path(__file__).parent
 SIGNATURES = json.loads((HERE / "pyflink_signatures.json").read_text(encoding="utf-8"))
@@ -76,24 +76,24 @@ def test_everything_that_is_named_is_there():
 
 def test_names_that_are_refused():
     with pytest.raises(UnsupportedNameError, match=r"pyflink\.common\.AvroRowSerializationSchema") as caught:
-        from engine.common import AvroRowSerializationSchema  # noqa: F401
+        from penstock.engine.common import AvroRowSerializationSchema  # noqa: F401
     assert str(caught.value).startswith("PyFlink's pyflink.common.AvroRowSerializationSchema is not")
     assert "penstock info --api" in str(caught.value)
     assert "README" in str(caught.value)
     with pytest.raises(ImportError, match="cannot import name"):
-        from engine.common import Nonsense  # noqa: F401
+        from penstock.engine.common import Nonsense  # noqa: F401
 
 
 def test_schemas_of_formats_at_their_old_place():
-    from engine.common import CsvRowDeserializationSchema, JsonRowSerializationSchema
-    from engine.datastream.formats import csv, json
+    from penstock.engine.common import CsvRowDeserializationSchema, JsonRowSerializationSchema
+    from penstock.engine.datastream.formats import csv, json
 
     assert CsvRowDeserializationSchema is csv.CsvRowDeserializationSchema
     assert JsonRowSerializationSchema is json.JsonRowSerializationSchema
 
 
 def test_classes_are_those_of_the_workers():
-    from operators.common.row import RowKind as workers
+    from penstock.operators.common.row import RowKind as workers
 
     assert RowKind is workers
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from operators.common.arrow_columns import coerce, from_arrow, to_arrow
-from operators.common.basic_types import PickledBytesTypeInfo
-from operators.common.java_hash import key_hashes
-from operators.common.key_groups import key_groups, key_groups_of_column
-from operators.common.pickled_keys import pickled_key_hashes
+from penstock.operators.common.arrow_columns import coerce, from_arrow, to_arrow
+from penstock.operators.common.basic_types import PickledBytesTypeInfo
+from penstock.operators.common.java_hash import key_hashes
+from penstock.operators.common.key_groups import key_groups, key_groups_of_column
+from penstock.operators.common.pickled_keys import pickled_key_hashes
 from tests.common.trips import kind_of, read_trips
 
 TRIPS = read_trips()

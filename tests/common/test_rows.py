@@ -3,8 +3,8 @@ import pickle
 
 import pytest
 
-from operators.common.no_java import NoJavaError
-from operators.common.row import Row, RowKind, rows_of_columns
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.row import Row, RowKind, rows_of_columns
 
 
 def test_by_name():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from plans.counts import rows_in_order
+from penstock.plans.counts import rows_in_order
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.common.row import Row, RowKind
-from operators.common.serialized_keys import dictionary_key, serialized_key
-from operators.common.time import Instant
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.serialized_keys import dictionary_key, serialized_key
+from penstock.operators.common.time import Instant
 
 STEADY = settings(derandomize=True, deadline=None)
 Pair = namedtuple("Pair", "a b")
@@ -78,7 +78,7 @@ DIFFERENT: list[Any] = [
     Row.of_kind(RowKind.DELETE, 1, 2), Row(1, True), array("i", [1]), array("q", [1]), np.array([1]),
     np.array([1.0]), np.array([[1]]), np.array([1], dtype=object), datetime.date(2020, 1, 1),
     datetime.datetime(2020, 1, 1), Instant(1, 0), WithState(1), WithState(True), WithHash(1), WithSlots(1),
-    int, len, ("operators.common.row.Row", 0, None, 1, 2), (..., "builtins.set", b"1"), {2: 1, 1: 2},
+    int, len, ("penstock.operators.common.row.Row", 0, None, 1, 2), (..., "builtins.set", b"1"), {2: 1, 1: 2},
     {1: 2, 2: 1},
     datetime.datetime(2020, 1, 1, fold=1), datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC),
     datetime.datetime(2020, 1, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from engine.common.configuration import Configuration
-from engine.common.execution_config import ExecutionConfig
-from engine.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
-from engine.common.time import Duration
-from engine.datastream.checkpoint_config import CheckpointConfig
-from engine.datastream.checkpointing_mode import CheckpointingMode
-from engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.common.execution_config import ExecutionConfig
+from penstock.engine.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from penstock.engine.common.time import Duration
+from penstock.engine.datastream.checkpoint_config import CheckpointConfig
+from penstock.engine.datastream.checkpointing_mode import CheckpointingMode
+from penstock.engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
 
 
 def test_execution_defaults():

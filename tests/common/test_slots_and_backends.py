@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from engine.datastream.checkpoint_storage import (
+from penstock.engine.datastream.checkpoint_storage import (
     CustomCheckpointStorage,
     FileSystemCheckpointStorage,
     JobManagerCheckpointStorage,
 )
-from engine.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from engine.datastream.state_backend import (
+from penstock.engine.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from penstock.engine.datastream.state_backend import (
     CustomStateBackend,
     EmbeddedRocksDBStateBackend,
     HashMapStateBackend,
     PredefinedOptions,
     StateBackend,
 )
-from operators.common.no_java import NoJavaError
+from penstock.operators.common.no_java import NoJavaError
 
 NOTHING: Any = "neither size nor option"
 

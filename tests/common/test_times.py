@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from operators.common.no_java import NoJavaError
-from operators.common.time import Duration, Instant, Time
-from operators.common.watermark_strategy import (
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.time import Duration, Instant, Time
+from penstock.operators.common.watermark_strategy import (
     AssignerWithPeriodicWatermarksWrapper,
     TimestampAssigner,
     WatermarkAlignment,

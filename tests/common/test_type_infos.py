@@ -3,11 +3,17 @@ import pickle
 
 import pytest
 
-from operators.common.arrow_columns import to_arrow
-from operators.common.no_java import NoJavaError
-from operators.common.row import Row, RowKind
-from operators.common.time import Instant
-from operators.common.typeinfo import ExternalTypeInfo, LocalTimeTypeInfo, RowTypeInfo, TypeInformation, Types
+from penstock.operators.common.arrow_columns import to_arrow
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import (
+    ExternalTypeInfo,
+    LocalTimeTypeInfo,
+    RowTypeInfo,
+    TypeInformation,
+    Types,
+)
 
 LOCAL = LocalTimeTypeInfo.TimeType
 TYPES = {

@@ -6,9 +6,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from operators.common.row import Row, RowKind
-from operators.common.time import Instant
-from operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import TypeInformation, Types
 
 NAMES = {
     "datetime": datetime,

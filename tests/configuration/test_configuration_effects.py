@@ -12,16 +12,16 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from engine.commands.main import app
-from engine.configuration.find_configuration import find_configuration
-from engine.output import redaction
-from engine.runtime import run_environment
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.plan_versions import list_versions
-from plans.columnar.plan_as_read import read_topologies
-from plans.topology.columnar import parse_block
-from plans.topology.flink_values import parse_memory_size
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.engine.commands.main import app
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.output import redaction
+from penstock.engine.runtime import run_environment
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.plan_versions import list_versions
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.topology.columnar import parse_block
+from penstock.plans.topology.flink_values import parse_memory_size
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from tests.topology.builders import golden_lines, simple
 
 DEFAULTS = JobDefaults(
@@ -169,7 +169,7 @@ def test_run_takes_the_configuration(tmp_path, conf, monkeypatch):
     def run_script(path, arguments, settings, **others):
         ran.append((settings, run_environment._settings))
 
-    monkeypatch.setattr("engine.library.run_script.run_script", run_script)
+    monkeypatch.setattr("penstock.engine.library.run_script.run_script", run_script)
     options = ("--py-files", "b.py", "--conf", "spark.my.password=hunter-other", "-D", "python.files=a.py")
     code, said = run("run", "--config-dir", conf, *options, script)
     assert code == 0, said
@@ -256,7 +256,7 @@ def test_scripts_and_spark_get_what_they_read(conf):
 
 
 def test_where_nothing_is_configured_no_model_is_imported(monkeypatch):
-    monkeypatch.setitem(sys.modules, "engine.configuration.load_configuration", None)
+    monkeypatch.setitem(sys.modules, "penstock.engine.configuration.load_configuration", None)
     assert find_configuration().settings == {}
 
 
@@ -296,7 +296,7 @@ def test_sizes_that_contradict_each_other_are_named(tmp_path, lines):
 
 
 PLAIN_SCRIPT = """
-from engine.datastream import StreamExecutionEnvironment
+from penstock.engine.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
 print(env.get_parallelism(), env.from_collection([1]).print() and len(env.get_job_graph()["vertices"]))
 """

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from engine.configuration.find_configuration import find_configuration
-from engine.configuration.model import OPTIONS
-from engine.configuration.read_yaml_settings import LARGEST_BYTES, read_yaml_settings
-from plans.errors import ConfigurationError
-from plans.topology.flink_options import OPTIONS as OF_PLANNING
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.configuration.model import OPTIONS
+from penstock.engine.configuration.read_yaml_settings import LARGEST_BYTES, read_yaml_settings
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.flink_options import OPTIONS as OF_PLANNING
 
 # Keys and texts as Flink's GlobalConfiguration.loadConfiguration gave them for this file.
 AS_FLINK_READS = {

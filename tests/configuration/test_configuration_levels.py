@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from engine.configuration.describe_settings import describe_settings
-from engine.configuration.find_configuration import find_configuration
-from engine.configuration.merge_settings import merge_settings
-from engine.configuration.setting import Level, Setting
-from engine.configuration.spark_properties import properties_in_use, properties_of_environment
-from engine.datastream import StreamExecutionEnvironment
-from engine.datastream.environment_settings import EnvironmentSettings, use_settings
-from engine.planning.plan_in_process import plan_in_process
-from engine.planning.plan_options import plan_options
+from penstock.engine.configuration.describe_settings import describe_settings
+from penstock.engine.configuration.find_configuration import find_configuration
+from penstock.engine.configuration.merge_settings import merge_settings
+from penstock.engine.configuration.setting import Level, Setting
+from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.datastream.environment_settings import EnvironmentSettings, use_settings
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_options import plan_options
 from tests.topology.builders import simple
 
 PAIRS = list(combinations(Level, 2))

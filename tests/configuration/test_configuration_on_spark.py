@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.planning.plan_topologies import read_topologies, validated
-from plans.columnar.plan_as_read import read_topologies as read_in_process
-from plans.topology.job_defaults import JobDefaults
+from penstock.engine.planning.plan_topologies import read_topologies, validated
+from penstock.plans.columnar.plan_as_read import read_topologies as read_in_process
+from penstock.plans.topology.job_defaults import JobDefaults
 from tests.topology.builders import simple
 
 DEFAULTS = JobDefaults(3, {"pipeline.max-parallelism": "64", "pipeline.operator-chaining.enabled": "false"})

@@ -2,7 +2,7 @@
 
 from pyspark import cloudpickle
 
-from operators.chain.operator import OperatorContext
+from penstock.operators.chain.operator import OperatorContext
 
 
 def context(subtask=0, parallelism=1, attempt=0, now=1_700_000_000_000):

@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.common.no_java import NoJavaError
-from operators.common.row import Row
-from operators.common.typeinfo import Types
-from operators.connectors.collection import CollectionSource
-from operators.connectors.number_sequence import NumberSequenceSource
-from operators.connectors.source import Source
-from operators.formats.chunks import CHUNK_VALUES, Chunk, chunks_of
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.collection import CollectionSource
+from penstock.operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.source import Source
+from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, chunks_of
 from tests.connectors.run_connectors import context, read_batches, read_subtasks, read_values
 
 

@@ -4,14 +4,14 @@ from decimal import Decimal
 
 import pytest
 
-from operators.common.no_java import NoJavaError
-from operators.common.row import Row
-from operators.common.typeinfo import Types
-from operators.connectors.file_sinks.file_sink import FileSink
-from operators.connectors.file_sinks.file_sink_settings import BucketAssigner
-from operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
-from operators.formats.csv_schema import CsvSchema
-from operators.formats.data_types import DataTypes
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.file_sinks.file_sink import FileSink
+from penstock.operators.connectors.file_sinks.file_sink_settings import BucketAssigner
+from penstock.operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
+from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.data_types import DataTypes
 from tests.connectors.run_connectors import travel, write
 from tests.connectors.small_csv_schemas import TWO_STRINGS, two
 

@@ -6,17 +6,17 @@ from decimal import Decimal
 
 import pytest
 
-from operators.common.no_java import NoJavaError
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.common.typeinfo import Types
-from operators.formats.csv_schemas import CsvRowDeserializationSchema, CsvRowSerializationSchema
-from operators.formats.json_schemas import (
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.formats.csv_schemas import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from penstock.operators.formats.json_schemas import (
     JsonRowDeserializationSchema,
     JsonRowSerializationSchema,
     type_of_json_schema,
 )
-from operators.formats.serialization import (
+from penstock.operators.formats.serialization import (
     ByteArraySchema,
     Encoder,
     RowFieldExtractorSchema,

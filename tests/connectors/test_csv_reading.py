@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.common.typeinfo import Types
-from operators.connectors.file_source import FileSource
-from operators.formats import csv_blocks, csv_files
-from operators.formats.csv_files import CsvReaderFormat
-from operators.formats.csv_schema import CsvSchema
-from operators.formats.data_types import DataTypes
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.file_source import FileSource
+from penstock.operators.formats import csv_blocks, csv_files
+from penstock.operators.formats.csv_files import CsvReaderFormat
+from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.data_types import DataTypes
 from tests.connectors.run_connectors import read_values
 from tests.connectors.small_csv_schemas import numbers, two
 

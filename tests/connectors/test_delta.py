@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.common.typeinfo import Types
-from operators.connectors.delta.delta_sink import DeltaSink
-from operators.connectors.delta.delta_source import DeltaSource
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.delta.delta_source import DeltaSource
 from tests.connectors.run_connectors import (
     context,
     files_in,
@@ -244,7 +244,9 @@ def test_deletion_vectors_take_rows_out(tmp_path):
 
 def test_tables_with_unknown_features_are_refused(tmp_path, monkeypatch):
     write_deltalake(str(tmp_path), pa.table({"n": [1]}))
-    monkeypatch.setattr("operators.connectors.delta.delta_source._features", lambda table: {"catalogManaged"})
+    monkeypatch.setattr(
+        "penstock.operators.connectors.delta.delta_source._features", lambda table: {"catalogManaged"}
+    )
     with pytest.raises(ValueError, match="uses catalogManaged"):
         DeltaSource(str(tmp_path))
 

@@ -3,24 +3,24 @@ import warnings
 
 import pytest
 
-from operators.common.no_java import NoJavaError
-from operators.common.row import Row
-from operators.common.typeinfo import Types
-from operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy
-from operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
-from operators.connectors.file_sinks.file_sink_settings import (
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy
+from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
+from penstock.operators.connectors.file_sinks.file_sink_settings import (
     BucketAssigner,
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
-from operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink, TextSink
-from operators.connectors.sink import CollectSink, DiscardSink, Sink
-from operators.formats.csv_files import CsvBulkWriters
-from operators.formats.csv_schema import CsvSchema
-from operators.formats.parquet_files import ParquetBulkWriters
-from operators.formats.serialization import Encoder
+from penstock.operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink, TextSink
+from penstock.operators.connectors.sink import CollectSink, DiscardSink, Sink
+from penstock.operators.formats.csv_files import CsvBulkWriters
+from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.parquet_files import ParquetBulkWriters
+from penstock.operators.formats.serialization import Encoder
 from tests.connectors.run_connectors import context, files_in, stage, travel, write
 
 TRIPLE = Types.TUPLE([Types.STRING(), Types.INT(), Types.DOUBLE()])

@@ -1,6 +1,6 @@
 import pytest
 
-from operators.connectors.file_sinks.java_dates import JavaDateFormat
+from penstock.operators.connectors.file_sinks.java_dates import JavaDateFormat
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from decimal import Decimal
 
 import pytest
 
-from operators.chain.operator import OperatorContext
-from operators.common.row import Row, RowKind
-from operators.common.time import Instant
-from operators.common.typeinfo import Types
-from operators.connectors.sink import PrintSink
-from operators.formats.java_text import java_text, java_text_of_any, printed_text
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.sink import PrintSink
+from penstock.operators.formats.java_text import java_text, java_text_of_any, printed_text
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from operators.common.no_java import NoJavaError
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.common.typeinfo import Types
-from operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink
-from operators.connectors.file_source import FileSource
-from operators.connectors.file_sources import csv_source, json_lines_source, parquet_source
-from operators.files import splits
-from operators.formats.data_types import DataTypes
-from operators.formats.parquet_files import (
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink
+from penstock.operators.connectors.file_source import FileSource
+from penstock.operators.connectors.file_sources import csv_source, json_lines_source, parquet_source
+from penstock.operators.files import splits
+from penstock.operators.formats.data_types import DataTypes
+from penstock.operators.formats.parquet_files import (
     AvroParquetReaders,
     AvroParquetWriters,
     ParquetColumnarRowInputFormat,

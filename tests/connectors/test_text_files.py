@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.common.no_java import NoJavaError
-from operators.connectors.file_source import (
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.connectors.file_source import (
     FileEnumeratorProvider,
     FileSource,
     FileSplitAssignerProvider,
 )
-from operators.connectors.file_sources import text_source
-from operators.files import lines, splits
-from operators.files.filesystem import find_files
-from operators.files.lines import read_lines
-from operators.files.splits import FileSplit
-from operators.formats.file_format import BulkFormat, StreamFormat
+from penstock.operators.connectors.file_sources import text_source
+from penstock.operators.files import lines, splits
+from penstock.operators.files.filesystem import find_files
+from penstock.operators.files.lines import read_lines
+from penstock.operators.files.splits import FileSplit
+from penstock.operators.formats.file_format import BulkFormat, StreamFormat
 from tests.connectors.run_connectors import read_batches, read_subtasks, read_values
 
 PIECES = st.sampled_from(["a", "bc", "é", "\n", "\r", "\r\n", "\x0b", "\u2028", "\U0001f600"])

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 import penstock
-from engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
-from engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
-from engine.planning.plan_in_process import PlannedTables, read_in_process
+from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
+from penstock.engine.planning.plan_in_process import PlannedTables, read_in_process
 
 KEYS = ["topology_id", "target", "in_index"]
 

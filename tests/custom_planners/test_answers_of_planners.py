@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from engine.planning.ask_custom_planner import FailedPolicyError, call_custom_planner
-from engine.planning.find_custom_planners import find_custom_planners
-from plans.custom_planners.find_omissions import Rule
-from plans.errors import ConfigurationError
+from penstock.engine.planning.ask_custom_planner import FailedPolicyError, call_custom_planner
+from penstock.engine.planning.find_custom_planners import find_custom_planners
+from penstock.plans.custom_planners.find_omissions import Rule
+from penstock.plans.errors import ConfigurationError
 from tests.custom_planners.asked_planners import BAD, GOOD, KEYS, custom_planner, job, planned, rejected
 
 

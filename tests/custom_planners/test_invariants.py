@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import penstock
-from plans.custom_planners.find_omissions import Rule
+from penstock.plans.custom_planners.find_omissions import Rule
 from tests.custom_planners.asked_planners import BAD, GOOD, custom_planner, job, of_bad, planned, rejected
 
 

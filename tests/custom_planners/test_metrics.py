@@ -6,14 +6,14 @@ import time
 import polars as pl
 import pytest
 
-from engine.bench.compare_quality import bootstrap_interval, compare_quality
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.errors import InputError
-from plans.layers import Choices
-from plans.metrics.operator_costs import ASSUMED, MOST, drawn_costs, operator_costs, read_costs
-from plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
-from plans.metrics.rates_and_loads import MOST_NEEDED
+from penstock.engine.bench.compare_quality import bootstrap_interval, compare_quality
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import InputError
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.operator_costs import ASSUMED, MOST, drawn_costs, operator_costs, read_costs
+from penstock.plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
+from penstock.plans.metrics.rates_and_loads import MOST_NEEDED
 
 TOPOLOGY = {
     "name": "diamond",

@@ -4,14 +4,14 @@ import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.planning import metrics_on_spark as module
-from engine.planning.chosen_costs import chosen_costs
-from engine.planning.metrics_on_spark import metrics_on_spark
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.joins.spark_schemas import free
-from plans.layers import Choices
-from plans.metrics.plan_metrics import NEEDED, plan_metrics
+from penstock.engine.planning import metrics_on_spark as module
+from penstock.engine.planning.chosen_costs import chosen_costs
+from penstock.engine.planning.metrics_on_spark import metrics_on_spark
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.joins.spark_schemas import free
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.plan_metrics import NEEDED, plan_metrics
 from tests.columnar.test_plan_columnar import GOLDEN, golden_lines
 from tests.reference.random_topologies import MODES, random_topology
 

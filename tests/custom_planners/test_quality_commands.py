@@ -8,12 +8,12 @@ import pytest
 from deltalake import DeltaTable
 
 import penstock as penstock_names
-from engine.bench import measure_quality
-from engine.commands import main as module
-from engine.machine.available_memory import Available
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.read_plan import read_plan
-from plans.columnar import plan_in_parts
+from penstock.engine.bench import measure_quality
+from penstock.engine.commands import main as module
+from penstock.engine.machine.available_memory import Available
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.read_plan import read_plan
+from penstock.plans.columnar import plan_in_parts
 from tests.reference.random_topologies import random_topology
 
 EXAMPLES = Path(__file__).parents[2] / "engine" / "examples" / "examples.jsonl"
@@ -27,7 +27,7 @@ def penstock(*args: str) -> int:
 
 
 def test_examples_are_planned_and_compared(tmp_path, capsys):
-    names = [f"engine.examples.{name}" for name in PLANNERS]
+    names = [f"penstock.engine.examples.{name}" for name in PLANNERS]
     store = str(tmp_path / "store")
     for name in names:
         args = ("plan", str(EXAMPLES), "--out", store, "--planner", name, "--costs", "drawn", "--strict")
@@ -91,7 +91,7 @@ def test_metrics_of_a_store_on_spark(spark, tmp_path, capsys, monkeypatch):
         found = read_plan(DeltaRsTables(delta.store), version, tables)
         return {name: delta.spark.createDataFrame(rows) for name, rows in found.items()}
 
-    monkeypatch.setattr("engine.store.read_plan.read_plan", read)
+    monkeypatch.setattr("penstock.engine.store.read_plan.read_plan", read)
     assert penstock("plan", str(EXAMPLES), "--out", store) == 0
     shown = []
     for where in ((), ("--master", spark.sparkContext.master)):
@@ -136,7 +136,9 @@ def test_what_does_not_fit_in_workers_is_refused_before(spark, tmp_path, capsys,
     given = tmp_path / "given.jsonl"
     given.write_text(json.dumps(random_topology(1, 20)) + "\n")
     little = Available(10_000, "the test")
-    monkeypatch.setattr("engine.bench.measure_quality_on_spark.memory_of_workers", lambda spark: little)
+    monkeypatch.setattr(
+        "penstock.engine.bench.measure_quality_on_spark.memory_of_workers", lambda spark: little
+    )
     args = ("--planner", "flink", "--suite", str(given), "--master", spark.sparkContext.master)
     assert penstock("bench", "--quality", *args, "--out", str(tmp_path / "out")) == 9
     assert "transformations at a time in workers of a local Spark" in capsys.readouterr().err
@@ -148,7 +150,7 @@ def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
     wrong = {"name": "wrong", "transformations": [{"id": 1, "kind": "none"}]}
     given = tmp_path / "given.jsonl"
     given.write_text("".join(json.dumps(topology) + "\n" for topology in [*topologies, wrong]))
-    planners = f"flink,engine.examples.{PLANNERS[0]}"
+    planners = f"flink,penstock.engine.examples.{PLANNERS[0]}"
     sizes: list[list[int]] = []
     divide = plan_in_parts.split_into
 
@@ -157,7 +159,7 @@ def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
         sizes.append([len(part["topologies"]) + len(part["rejected"]) for part in divided])
         return divided
 
-    monkeypatch.setattr("engine.bench.measure_quality.split_into", noted)
+    monkeypatch.setattr("penstock.engine.bench.measure_quality.split_into", noted)
     found = []
     for rows in (measure_quality.ROWS_OF_A_PART, 40):
         monkeypatch.setattr(measure_quality, "ROWS_OF_A_PART", rows)

@@ -9,17 +9,17 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.bench.suites import WORKLOADS
-from engine.commands import main as module
-from engine.commands.metrics import number
-from engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.errors import ConfigurationError, InputError
-from plans.layers import Choices
-from plans.metrics.operator_costs import ASSUMED, PREFIX
-from plans.metrics.plan_metrics import plan_metrics
-from plans.vocabulary import VIRTUAL_KINDS
+from penstock.engine.bench.suites import WORKLOADS
+from penstock.engine.commands import main as module
+from penstock.engine.commands.metrics import number
+from penstock.engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.operator_costs import ASSUMED, PREFIX
+from penstock.plans.metrics.plan_metrics import plan_metrics
+from penstock.plans.vocabulary import VIRTUAL_KINDS
 
 ROOT = Path(__file__).parents[2]
 ABOUT = [f"penstock.workload.{name}" for name in ("source", "known", "assumed")]

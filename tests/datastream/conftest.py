@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.pyflink_names import install, uninstall
+from penstock.engine.pyflink_names import install, uninstall
 
 
 @pytest.fixture

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from engine.common.configuration import Configuration
-from engine.common.typeinfo import Types
-from engine.datastream import (
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import (
     DataStream,
     ProcessFunction,
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from engine.planning.plan_in_process import plan_in_process
-from engine.runtime.job import topology_of
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.runtime.job import topology_of
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from engine.common.time import Time
-from engine.common.typeinfo import Types
-from engine.datastream import (
+from penstock.engine.common.time import Time
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import (
     AsyncDataStream,
     AsyncFunction,
     BroadcastProcessFunction,
@@ -16,8 +16,8 @@ from engine.datastream import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
-from engine.datastream.async_retry_strategies import FixedDelayRetryStrategy
-from engine.datastream.state import MapStateDescriptor
+from penstock.engine.datastream.async_retry_strategies import FixedDelayRetryStrategy
+from penstock.engine.datastream.state import MapStateDescriptor
 from tests.datastream.helpers import environment, first, pairs, transformations
 
 

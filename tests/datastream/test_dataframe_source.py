@@ -8,12 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.connectors.dataframe_source import DataFrameSource
-from operators.exchange.rows_and_batches import values_of_batch
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.connectors.dataframe_source import DataFrameSource
+from penstock.operators.exchange.rows_and_batches import values_of_batch
 
 UTC = datetime.UTC
 

@@ -4,24 +4,24 @@ from pathlib import Path
 
 import pytest
 
-from engine.common.configuration import Configuration
-from engine.common.typeinfo import Types
-from engine.datastream import (
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import (
     CheckpointingMode,
     MemorySize,
     RuntimeExecutionMode,
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
-from engine.datastream.environment_settings import (
+from penstock.engine.datastream.environment_settings import (
     EnvironmentSettings,
     JobCaptured,
     use_settings,
 )
-from engine.machine.machine import cores
-from engine.runtime import no_effect
-from engine.runtime.job import CachedFile, Job, topology_of
-from operators.formats.data_types import DataTypes, as_row_type, as_type
+from penstock.engine.machine.machine import cores
+from penstock.engine.runtime import no_effect
+from penstock.engine.runtime.job import CachedFile, Job, topology_of
+from penstock.operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.datastream.helpers import environment, pairs
 
 

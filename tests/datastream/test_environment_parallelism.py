@@ -2,17 +2,17 @@
 
 import pytest
 
-from engine.common.configuration import Configuration
-from engine.datastream import (
+from penstock.engine.common.configuration import Configuration
+from penstock.engine.datastream import (
     StreamExecutionEnvironment,
 )
-from engine.datastream.environment_settings import (
+from penstock.engine.datastream.environment_settings import (
     EnvironmentSettings,
     default_local_parallelism,
     set_default_local_parallelism,
     use_settings,
 )
-from engine.machine.machine import cores
+from penstock.engine.machine.machine import cores
 from tests.datastream.helpers import environment
 
 

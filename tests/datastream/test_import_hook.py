@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.pyflink_names import install, installed, uninstall
-from engine.pyflink_names.modules import MODULES, REFUSED_MODULES
-from engine.pyflink_names.other_names import pyflink_names
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.pyflink_names import install, installed, uninstall
+from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES
+from penstock.engine.pyflink_names.other_names import pyflink_names
 
 
 @pytest.mark.usefixtures("hook")
@@ -35,7 +35,10 @@ def test_submodules_are_attributes_of_packages() -> None:
     found: dict[str, Any] = {}
     exec("import pyflink.datastream.connectors.file_system", found)
     pyflink = found["pyflink"]
-    assert pyflink.datastream.connectors.file_system.__name__ == "engine.datastream.connectors.file_system"
+    assert (
+        pyflink.datastream.connectors.file_system.__name__
+        == "penstock.engine.datastream.connectors.file_system"
+    )
     assert pyflink.__version__ == "2.3.0"
     assert importlib.import_module("pyflink.version").__version__ == "2.3.0"
 
@@ -103,14 +106,14 @@ def refusal_of(module: str, name: str) -> str | None:
 @pytest.mark.parametrize(
     ("module", "name", "where"),
     [
-        ("pyflink.common.watermark_strategy", "Duration", "engine.common.time"),
-        ("pyflink.datastream.window", "Time", "engine.common.time"),
-        ("pyflink.datastream.functions", "ValueState", "engine.datastream.state"),
-        ("pyflink.datastream.data_stream", "WindowFunction", "engine.datastream.functions"),
-        ("pyflink.common.constants", "MAX_LONG_VALUE", "engine.common.constants"),
-        ("pyflink.datastream.utils", "RowTypeInfo", "engine.common.typeinfo"),
-        ("pyflink.metrics.metricbase", "MetricGroup", "engine.metrics"),
-        ("pyflink.table.types", "DataTypes", "engine.table"),
+        ("pyflink.common.watermark_strategy", "Duration", "penstock.engine.common.time"),
+        ("pyflink.datastream.window", "Time", "penstock.engine.common.time"),
+        ("pyflink.datastream.functions", "ValueState", "penstock.engine.datastream.state"),
+        ("pyflink.datastream.data_stream", "WindowFunction", "penstock.engine.datastream.functions"),
+        ("pyflink.common.constants", "MAX_LONG_VALUE", "penstock.engine.common.constants"),
+        ("pyflink.datastream.utils", "RowTypeInfo", "penstock.engine.common.typeinfo"),
+        ("pyflink.metrics.metricbase", "MetricGroup", "penstock.engine.metrics"),
+        ("pyflink.table.types", "DataTypes", "penstock.engine.table"),
         ("pyflink.common.typeinfo", "Enum", "enum"),
         ("pyflink.datastream.functions", "List", "typing"),
     ],
@@ -141,7 +144,7 @@ def test_install_twice_and_uninstall() -> None:
     install()
     install()
     assert installed()
-    assert importlib.import_module("pyflink.common") is sys.modules["engine.common"]
+    assert importlib.import_module("pyflink.common") is sys.modules["penstock.engine.common"]
     uninstall()
     assert sys.meta_path == before
     assert not [name for name in sys.modules if name.split(".")[0] == "pyflink"]
@@ -159,9 +162,9 @@ def test_modules_of_a_real_pyflink_are_replaced(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_fresh_process_needs_only_install() -> None:
     script = (
-        "from engine.pyflink_names import install; install()\n"
+        "from penstock.engine.pyflink_names import install; install()\n"
         "from pyflink.datastream.functions import MapFunction\n"
-        "import engine.datastream.functions as ours\n"
+        "import penstock.engine.datastream.functions as ours\n"
         "assert MapFunction is ours.MapFunction\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from engine.common.time import Time
-from engine.common.typeinfo import Types
-from engine.common.watermark_strategy import WatermarkStrategy
-from engine.datastream import CoMapFunction, OutputTag, ProcessFunction, StreamExecutionEnvironment
-from engine.datastream.state import MapStateDescriptor
-from engine.datastream.window import TumblingEventTimeWindows
-from engine.runtime.errors import JobCompileError
-from operators.connectors.number_sequence import NumberSequenceSource
-from operators.connectors.sink import DiscardSink
+from penstock.engine.common.time import Time
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.datastream import CoMapFunction, OutputTag, ProcessFunction, StreamExecutionEnvironment
+from penstock.engine.datastream.state import MapStateDescriptor
+from penstock.engine.datastream.window import TumblingEventTimeWindows
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.sink import DiscardSink
 from tests.datastream.helpers import Plan, environment, first, pairs
 from tests.datastream.test_connected_streams import Both, KeyedJoined, Rules
 

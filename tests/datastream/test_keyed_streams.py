@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.datastream import (
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import (
     KeyedProcessFunction,
     ProcessFunction,
 )

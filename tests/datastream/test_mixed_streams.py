@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.common.watermark_strategy import WatermarkStrategy
-from engine.datastream import (
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.datastream import (
     CoMapFunction,
     OutputTag,
     ProcessFunction,
     ProcessWindowFunction,
     StreamExecutionEnvironment,
 )
-from engine.datastream.window import CountTumblingWindowAssigner
+from penstock.engine.datastream.window import CountTumblingWindowAssigner
 from tests.datastream.helpers import environment
 from tests.runtime.run_in_process import collected
 

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.datastream.stream_execution_environment import StreamExecutionEnvironment
-from engine.runtime.errors import JobCompileError
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+from penstock.engine.runtime.errors import JobCompileError
 
 
 def sent(stream):

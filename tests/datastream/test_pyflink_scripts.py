@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
-from engine.planning.plan_in_process import plan_in_process
-from engine.runtime.job import Job, topology_of
+from penstock.engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.runtime.job import Job, topology_of
 
 SHARED = Path(__file__).parent.parent / "pyflink"
 PROLOGUE, EPILOGUE, CASES = (

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
-from engine.datastream import (
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from penstock.engine.datastream import (
     KeySelector,
     MapFunction,
     Partitioner,

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.runtime import collect_records
-from engine.runtime import dataframe_of_job as lazily
-from engine.runtime import run_job as runtime
-from engine.runtime.job import Job
-from engine.runtime.transformations import Transformation
-from operators.chain.operator import OperatorContext
-from operators.connectors.sink import CollectSink
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.runtime import collect_records
+from penstock.engine.runtime import dataframe_of_job as lazily
+from penstock.engine.runtime import run_job as runtime
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.connectors.sink import CollectSink
 from tests.datastream.helpers import environment, pairs
 
 

@@ -3,16 +3,16 @@
 import pytest
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from engine.common.typeinfo import Types
-from engine.common.watermark_strategy import WatermarkStrategy
-from engine.datastream import (
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.datastream import (
     DataStream,
     OutputTag,
     StreamExecutionEnvironment,
 )
-from operators.common.spark_types import SparkTypeInfo
-from operators.connectors.number_sequence import NumberSequenceSource
-from operators.connectors.sink import DiscardSink
+from penstock.operators.common.spark_types import SparkTypeInfo
+from penstock.operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.sink import DiscardSink
 from tests.datastream.helpers import Nothing, environment, pairs, shape, transformations
 
 

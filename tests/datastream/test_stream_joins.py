@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from engine.common.time import Duration, Time
-from engine.common.typeinfo import Types
-from engine.datastream import OutputTag
-from engine.datastream.window import (
+from penstock.engine.common.time import Duration, Time
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import OutputTag
+from penstock.engine.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     TumblingEventTimeWindows,
 )
-from operators.windows.interval_join import IntervalJoinOperator
-from operators.windows.window_join import CoGroupOperator, WindowJoinOperator
+from penstock.operators.windows.interval_join import IntervalJoinOperator
+from penstock.operators.windows.window_join import CoGroupOperator, WindowJoinOperator
 from tests.datastream.helpers import PAIR, Plan, environment, first, pairs
 from tests.datastream.test_windowed_streams import CannotMerge
 

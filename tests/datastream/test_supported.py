@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.pyflink_names import supported
-from engine.pyflink_names.supported import missing_names, support_table
+from penstock.engine.pyflink_names import supported
+from penstock.engine.pyflink_names.supported import missing_names, support_table
 
 API = (Path(__file__).parent.parent / "pyflink" / "api.txt").read_text(encoding="utf-8").splitlines()
 

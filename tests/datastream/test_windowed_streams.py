@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from engine.common.time import Time
-from engine.common.typeinfo import Types
-from engine.datastream import (
+from penstock.engine.common.time import Time
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import (
     AggregateFunction,
     OutputTag,
     ProcessWindowFunction,
     WindowFunction,
 )
-from engine.datastream.functions import AllWindowFunction, ProcessAllWindowFunction
-from engine.datastream.window import (
+from penstock.engine.datastream.functions import AllWindowFunction, ProcessAllWindowFunction
+from penstock.engine.datastream.window import (
     CountTrigger,
     EventTimeSessionWindows,
     NeverTrigger,

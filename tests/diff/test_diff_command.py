@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from engine.commands.main import app
-from engine.diff import pair_topologies
+from penstock.engine.commands.main import app
+from penstock.engine.diff import pair_topologies
 from tests.draw.pictures import hostile_topology
 
 PAGE = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")

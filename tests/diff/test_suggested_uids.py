@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from engine.diff.diff_sides import diff_sides
-from engine.diff.read_pairs import Pair
-from engine.diff.savepoint_verdicts import Verdict, savepoint_verdicts
-from engine.diff.side import Side
-from engine.diff.side_of_topologies import side_of_topologies
-from engine.diff.topology_diff import Change, Counts, TopologyDiff
-from engine.planning.plan_in_process import read_in_process
-from engine.planning.plan_options import plan_options
-from plans.topology.columnar.topology_tables import TopologyTables
+from penstock.engine.diff.diff_sides import diff_sides
+from penstock.engine.diff.read_pairs import Pair
+from penstock.engine.diff.savepoint_verdicts import Verdict, savepoint_verdicts
+from penstock.engine.diff.side import Side
+from penstock.engine.diff.side_of_topologies import side_of_topologies
+from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
+from penstock.engine.planning.plan_in_process import read_in_process
+from penstock.engine.planning.plan_options import plan_options
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
 PAIRS = Path(__file__).parents[1] / "savepoint" / "pairs.jsonl.gz"
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from engine.draw.drawn_plan import DrawnPlan, plan_of_tables
-from engine.planning.plan_in_process import plan_in_process
+from penstock.engine.draw.drawn_plan import DrawnPlan, plan_of_tables
+from penstock.engine.planning.plan_in_process import plan_in_process
 from tests.project.hostile_text import HOSTILE
 
 SVG = "{http://www.w3.org/2000/svg}"

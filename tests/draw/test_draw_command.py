@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 import penstock
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 from tests.draw.pictures import hostile_topology
 
 EXAMPLES = "engine/examples/examples.jsonl"

@@ -6,7 +6,7 @@ from shutil import copytree
 
 from typer.testing import CliRunner
 
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 from tests.project.test_doc_examples import ROOT, examples
 
 PAGE = (ROOT / "docs" / "drawing.md").read_text(encoding="utf-8")

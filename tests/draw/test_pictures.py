@@ -11,17 +11,17 @@ import networkx
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.draw.drawn_plan import plan_of_tables
-from engine.draw.fold import fold
-from engine.draw.formats import FORMATS, rendered
-from engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
-from engine.draw.text_width import cut, text_width
-from engine.draw.to_html import hash_of, to_html
-from engine.draw.to_svg import to_svg
-from engine.planning.plan_in_process import plan_in_process
-from plans.errors import ConfigurationError
-from plans.printable import printable
+from penstock.engine.commands.main import app
+from penstock.engine.draw.drawn_plan import plan_of_tables
+from penstock.engine.draw.fold import fold
+from penstock.engine.draw.formats import FORMATS, rendered
+from penstock.engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
+from penstock.engine.draw.text_width import cut, text_width
+from penstock.engine.draw.to_html import hash_of, to_html
+from penstock.engine.draw.to_svg import to_svg
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.printable import printable
 from tests.draw.pictures import ATTACKS, SVG, hostile_topology, planned, rectangles
 from tests.project.hostile_text import OBEYED
 

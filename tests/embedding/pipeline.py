@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import penstock
-from engine.common import Row, Types
-from engine.datastream import (
+from penstock.engine.common import Row, Types
+from penstock.engine.datastream import (
     KeyedProcessFunction,
     MapFunction,
     OutputTag,
@@ -23,7 +23,7 @@ from engine.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from engine.datastream.state import ValueStateDescriptor
+from penstock.engine.datastream.state import ValueStateDescriptor
 from tests.embedding.spark_samples import PASSED_ONLY, SAMPLES
 from tests.topology.builders import simple
 

@@ -24,15 +24,15 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from engine.common import Duration, Row, Time, Types, WatermarkStrategy
-from engine.common.watermark_strategy import TimestampAssigner
-from engine.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
-from engine.datastream.dataframe_streams import _lag_milliseconds
-from engine.datastream.state import ValueStateDescriptor
-from engine.datastream.window import TumblingEventTimeWindows
-from operators.common.arrow_columns import codec_of
-from operators.common.java_hash import key_hashes
-from operators.common.spark_schemas import (
+from penstock.engine.common import Duration, Row, Time, Types, WatermarkStrategy
+from penstock.engine.common.watermark_strategy import TimestampAssigner
+from penstock.engine.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.engine.datastream.dataframe_streams import _lag_milliseconds
+from penstock.engine.datastream.state import ValueStateDescriptor
+from penstock.engine.datastream.window import TumblingEventTimeWindows
+from penstock.operators.common.arrow_columns import codec_of
+from penstock.operators.common.java_hash import key_hashes
+from penstock.operators.common.spark_schemas import (
     given_schema,
     schema_of_stream,
     spark_type,
@@ -40,8 +40,8 @@ from operators.common.spark_schemas import (
     unique_names,
     with_any_nulls,
 )
-from operators.common.spark_types import SparkTypeInfo
-from operators.task.dataframe_operators import as_declared
+from penstock.operators.common.spark_types import SparkTypeInfo
+from penstock.operators.task.dataframe_operators import as_declared
 from tests.embedding.spark_samples import SAMPLES
 from tests.runtime.run_in_process import collected
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from engine.planning.planning_settings import planning_settings
-from plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
 from tests.passes.frames import OF_DATA_SETS, derive_in_process, derive_on_spark, make_frame, make_polars
 from tests.reference.execution_graph import consumed_partitions, consumed_subpartitions
 

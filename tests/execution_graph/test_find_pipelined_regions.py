@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 
-from plans.execution_graph.joins.find_pipelined_regions import region_numbers
+from penstock.plans.execution_graph.joins.find_pipelined_regions import region_numbers
 from tests.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_tables,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import penstock
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 from tests.draw.pictures import hostile_topology
 
 EXAMPLES = "engine/examples/examples.jsonl"

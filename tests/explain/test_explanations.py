@@ -10,14 +10,14 @@ from typing import Any
 import mmh3
 import pytest
 
-from engine.draw.drawn_plan import DrawnPlan
-from engine.explain.explain_edge import explain_edge
-from engine.explain.explain_operator import explain_operator, explain_slots
-from engine.explain.explained_plan import ExplainedPlan
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.not_chainable_reasons import NotChainableReason
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.draw.drawn_plan import DrawnPlan
+from penstock.engine.explain.explain_edge import explain_edge
+from penstock.engine.explain.explain_operator import explain_operator, explain_slots
+from penstock.engine.explain.explained_plan import ExplainedPlan
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.tables.column_types import TOPOLOGY
 
 GOLDEN = sorted(
     path for path in (Path(__file__).parents[1] / "golden").glob("*.jsonl.gz") if "large" not in path.name

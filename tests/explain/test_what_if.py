@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import penstock
-from engine.commands import what_if as subject
-from engine.commands.main import app
+from penstock.engine.commands import what_if as subject
+from penstock.engine.commands.main import app
 
 
 def chain(name: str, *changes: dict[str, Any], **job: Any) -> dict[str, Any]:

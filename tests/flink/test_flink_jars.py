@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.flink import flink_jars
-from engine.spark.find_java import Java
-from plans.errors import ConfigurationError
+from penstock.engine.flink import flink_jars
+from penstock.engine.spark.find_java import Java
+from penstock.plans.errors import ConfigurationError
 from tests.flink.programs import script
 
 

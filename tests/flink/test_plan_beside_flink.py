@@ -7,18 +7,18 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from engine.bench.suites import NEXMARK
-from engine.commands.main import app
-from engine.flink import flink_jars
-from engine.flink.plan_with_flink import FlinkPlanned
-from engine.planning import plan_beside_flink as module
-from engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_beside_flink
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.errors import ConfigurationError
-from plans.layers import Choices
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.engine.bench.suites import NEXMARK
+from penstock.engine.commands.main import app
+from penstock.engine.flink import flink_jars
+from penstock.engine.flink.plan_with_flink import FlinkPlanned
+from penstock.engine.planning import plan_beside_flink as module
+from penstock.engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_beside_flink
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.layers import Choices
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 SOURCE = {"id": 1, "kind": "source", "name": "a", "parallelism": 2}
 GOOD = {"name": "good", "transformations": [SOURCE, {"id": 2, "kind": "sink", "name": "b", "inputs": [1]}]}

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
-from engine.flink import plan_with_flink as planner_module
-from engine.flink.plan_with_flink import FlinkPlannerError, PlannerFiles, plan_with_flink, planner_command
-from engine.spark.find_java import Java
-from plans.errors import ConfigurationError, LostTopologiesError
-from plans.vocabulary import Layer
+from penstock.engine.flink import plan_with_flink as planner_module
+from penstock.engine.flink.plan_with_flink import (
+    FlinkPlannerError,
+    PlannerFiles,
+    plan_with_flink,
+    planner_command,
+)
+from penstock.engine.spark.find_java import Java
+from penstock.plans.errors import ConfigurationError, LostTopologiesError
+from penstock.plans.vocabulary import Layer
 from tests.flink.programs import script
 from tests.planned_lines import LAYERS, PlanJson, differs
 

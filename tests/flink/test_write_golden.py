@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.flink.plan_with_flink import FlinkPlanned
+from penstock.engine.flink.plan_with_flink import FlinkPlanned
 from tests.write_golden import write_golden
 
 SHAPES = Path(__file__).parents[1] / "golden" / "shapes.jsonl.gz"

@@ -10,20 +10,20 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.planning.plan_in_process import plan_in_process
-from plans.errors import ConfigurationError
-from plans.generate import fleet as fleets
-from plans.generate.fleet import Fleet, Spec
-from plans.generate.giant import giant
-from plans.generate.joins.generate_on_spark import generate_on_spark
-from plans.generate.layered import SHAPES, Shape, diamond, layered
-from plans.generate.random import random
-from plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
-from plans.tables import TABLES
-from plans.topology.columnar.topology_id import topology_id
-from plans.topology.validate_topology import validate_topology
-from plans.vocabulary import VIRTUAL_KINDS, Kind
+from penstock.engine.commands.main import app
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate import fleet as fleets
+from penstock.plans.generate.fleet import Fleet, Spec
+from penstock.plans.generate.giant import giant
+from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
+from penstock.plans.generate.layered import SHAPES, Shape, diamond, layered
+from penstock.plans.generate.random import random
+from penstock.plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
+from penstock.plans.tables import TABLES
+from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.validate_topology import validate_topology
+from penstock.plans.vocabulary import VIRTUAL_KINDS, Kind
 
 SPEC = Spec(operators=40, topologies=12, seed=3, share_of_uids=0.5)
 VIRTUAL = sorted(map(str, VIRTUAL_KINDS))

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.planning.plan_in_process import plan_in_process
-from plans.errors import InputError
-from plans.generate.by_spec.draw_by_spec import distances_of_draws, divided, draw_by_spec, no_counts
-from plans.generate.by_spec.fleet_spec import FleetSpec, read_fleet_spec
-from plans.topology.validate_topology import validate_topology
-from plans.vocabulary import Layer
+from penstock.engine.commands.main import app
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.errors import InputError
+from penstock.plans.generate.by_spec.draw_by_spec import distances_of_draws, divided, draw_by_spec, no_counts
+from penstock.plans.generate.by_spec.fleet_spec import FleetSpec, read_fleet_spec
+from penstock.plans.topology.validate_topology import validate_topology
+from penstock.plans.vocabulary import Layer
 
 EVERYTHING = {
     "name": "all",

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.planning.plan_in_process import plan_in_process
-from plans.generate.draw_by_trace import TRACES, _connected, draw_by_trace
+from penstock.engine.commands.main import app
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.generate.draw_by_trace import TRACES, _connected, draw_by_trace
 
 TASKS = ("source", "one_input", "two_input")
 

@@ -9,18 +9,18 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.generate.fleet import Spec
-from plans.generate.like.draw_like import draw_like
-from plans.generate.like.fidelity import fidelity
-from plans.generate.like.find_segments import GivenFleet, find_segments, given_fleet
-from plans.generate.random import random
-from plans.generate.topology_lines import topology_lines
-from plans.plan_json.columnar.to_topology_lines import to_topology_lines
-from plans.topology.validate_topology import validate_topology
-from plans.vocabulary import Layer
+from penstock.engine.commands.main import app
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.generate.fleet import Spec
+from penstock.plans.generate.like.draw_like import draw_like
+from penstock.plans.generate.like.fidelity import fidelity
+from penstock.plans.generate.like.find_segments import GivenFleet, find_segments, given_fleet
+from penstock.plans.generate.random import random
+from penstock.plans.generate.topology_lines import topology_lines
+from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+from penstock.plans.topology.validate_topology import validate_topology
+from penstock.plans.vocabulary import Layer
 
 Topology = dict[str, Any]
 Frames = dict[str, pl.DataFrame]

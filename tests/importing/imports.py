@@ -4,9 +4,9 @@ import json
 
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.planning.plan_in_process import plan_in_process
-from plans.vocabulary import Layer
+from penstock.engine.commands.main import app
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.vocabulary import Layer
 
 
 def run(*arguments):

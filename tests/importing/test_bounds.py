@@ -11,13 +11,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.configuration.read_yaml_settings import read_yaml_settings
-from plans import bounds
-from plans.bounds import BoundError, bounded_seconds, bounded_text, require_bounded_yaml
-from plans.errors import InputError
-from plans.generate.by_spec.fleet_spec import read_fleet_spec
-from plans.importing.read_graphs import form_of_graph, read_graphs
+from penstock.engine.commands.main import app
+from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
+from penstock.plans import bounds
+from penstock.plans.bounds import BoundError, bounded_seconds, bounded_text, require_bounded_yaml
+from penstock.plans.errors import InputError
+from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
+from penstock.plans.importing.read_graphs import form_of_graph, read_graphs
 
 GRAPHML = '<graphml>{}<graph edgedefault="directed">{}</graph></graphml>'
 
@@ -107,7 +107,7 @@ def test_attributes_of_all_nodes(tmp_path):
 )
 def test_nodes_and_edges(name, text, bound, said, tmp_path, monkeypatch):
     for module in ("graphml_structure", "read_edge_list"):
-        monkeypatch.setattr(f"plans.importing.{module}.{bound}", 1)
+        monkeypatch.setattr(f"penstock.plans.importing.{module}.{bound}", 1)
     assert f"found more than {said}" in refused(tmp_path / name, text)
 
 

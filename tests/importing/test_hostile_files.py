@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from engine.commands.main import app
-from plans.errors import InputError
-from plans.importing.read_graphs import form_of_graph, read_graphs
+from penstock.engine.commands.main import app
+from penstock.plans.errors import InputError
+from penstock.plans.importing.read_graphs import form_of_graph, read_graphs
 
 GRAPHML = '<graphml><graph edgedefault="directed">{}</graph></graphml>'
 NODES = '<node id="a"/><node id="b"/>'

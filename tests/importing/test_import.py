@@ -7,8 +7,8 @@ import networkx
 import pytest
 
 import penstock
-from engine.planning.plan_in_process import plan_in_process
-from plans.importing.given_graph import (
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.importing.given_graph import (
     AS_GIVEN,
     GivenEdge,
     GivenGraph,
@@ -17,8 +17,8 @@ from plans.importing.given_graph import (
     SeveralInputs,
     topology_of_graph,
 )
-from plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
-from plans.vocabulary import Layer
+from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
+from penstock.plans.vocabulary import Layer
 from tests.importing.imports import DIAMOND, imported, operators, run
 
 DOT = """

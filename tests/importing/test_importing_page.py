@@ -7,7 +7,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 from tests.project.test_doc_examples import ROOT, examples, words
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.planning.plan_in_process import plan_in_process
-from plans.vocabulary import Layer
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.vocabulary import Layer
 from tests.importing.imports import DIAMOND, imported, operators
 
 TASKS = {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.main import main
-from engine.jobs.job_records import find_job, list_jobs
-from engine.machine.state_folder import STATE_DIR
+from penstock.engine.commands.main import main
+from penstock.engine.jobs.job_records import find_job, list_jobs
+from penstock.engine.machine.state_folder import STATE_DIR
 from tests.as_command import as_command
 
 ROOT = Path(__file__).parents[2]
@@ -31,8 +31,8 @@ from pyflink.common import Types
 from pyflink.datastream import StreamExecutionEnvironment
 
 def wait(value):
-    from engine.machine.stop_on_signals import stopped_by
-    from engine.runtime import run_job
+    from penstock.engine.machine.stop_on_signals import stopped_by
+    from penstock.engine.runtime import run_job
     while not Path(sys.argv[1], "go").exists():
         time.sleep(0.01)
         if run_job.stop.is_set() or stopped_by():
@@ -41,8 +41,8 @@ def wait(value):
         raise ValueError("no such value")
     return value
 
-from engine.runtime import run_job
-from engine.runtime.run_control import submit_listeners
+from penstock.engine.runtime import run_job
+from penstock.engine.runtime.run_control import submit_listeners
 submit_listeners.append(lambda result, control: setattr(run_job, "stop", control.cancel_requested))
 print("script says", *sys.argv[2:], flush=True)
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -77,7 +77,7 @@ def here(monkeypatch, capsys):
 
 
 def command(*arguments):
-    return [sys.executable, "-P", "-m", "engine.commands.main", *map(str, arguments)]
+    return [sys.executable, "-P", "-m", "penstock.engine.commands.main", *map(str, arguments)]
 
 
 def penstock(*arguments):
@@ -184,8 +184,8 @@ def test_a_list_that_cannot_be_written_stops_no_job(folder, monkeypatch, here):
 def test_commands_that_read_jobs_import_no_pyspark():
     code = (
         "import sys\n"
-        "from engine.commands import cancel, clean, list, logs, status, wait\n"
-        "from engine.jobs.job_records import list_jobs\n"
+        "from penstock.engine.commands import cancel, clean, list, logs, status, wait\n"
+        "from penstock.engine.jobs.job_records import list_jobs\n"
         "list_jobs()\n"
         "print({name.split('.')[0] for name in sys.modules} & {'pyspark', 'py4j', 'delta', 'pandas'})"
     )

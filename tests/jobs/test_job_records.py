@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from engine.commits.run_owner import this_process
-from engine.jobs.job_folder import SubmittedJob, jobs_folder, make_job_folder, write_state
-from engine.jobs.job_records import find_job, list_jobs, read_again
-from engine.jobs.remove_old_jobs import remove_old_jobs
-from engine.machine.state_folder import STATE_DIR
-from plans.errors import InputError
-from plans.tables import TABLES
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.jobs.job_folder import SubmittedJob, jobs_folder, make_job_folder, write_state
+from penstock.engine.jobs.job_records import find_job, list_jobs, read_again
+from penstock.engine.jobs.remove_old_jobs import remove_old_jobs
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.plans.errors import InputError
+from penstock.plans.tables import TABLES
 
 STATES = ("FINISHED", "RUNNING", "SCHEDULED")
 

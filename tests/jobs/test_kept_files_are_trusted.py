@@ -9,13 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.machine.state_folder import STATE_DIR, state_folder
-from engine.recovery.kept_script import KeptScript, new_script, scripts_in
-from engine.recovery.state_key import state_key
-from operators.common.typeinfo import Types
-from operators.exchange.blocks import decode, encode_values
-from operators.task.keep_rows import KeptFile, keep_rows, read_rows
-from plans.errors import InputError
+from penstock.engine.machine.state_folder import STATE_DIR, state_folder
+from penstock.engine.recovery.kept_script import KeptScript, new_script, scripts_in
+from penstock.engine.recovery.state_key import state_key
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.exchange.blocks import decode, encode_values
+from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
+from penstock.plans.errors import InputError
 
 JOB = "a" * 32
 ONE = [pa.RecordBatch.from_pydict({"id": [0]})]

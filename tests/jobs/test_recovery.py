@@ -9,23 +9,23 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from engine.commands import clean
-from engine.commits.run_owner import this_process
-from engine.common import Encoder, Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.datastream.connectors.file_system import FileSink
-from engine.machine.state_folder import STATE_DIR
-from engine.planning.plan_in_process import plan_in_process
-from engine.recovery.find_kept import find_kept
-from engine.recovery.identify_plan import differences, identify_plan
-from engine.recovery.kept_script import KeptScript, new_script, scripts_in
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.job_result import JobResult
-from engine.runtime.recover_jobs import ScriptRecovery, use_recovery
-from engine.runtime.run_control import run_listeners
-from engine.spark.describe_disk_error import disk_error_of_spark
-from operators.task.keep_rows import KeptFile, keep_rows, read_rows
-from plans.errors import ConfigurationError, InputError
+from penstock.engine.commands import clean
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.common import Encoder, Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.datastream.connectors.file_system import FileSink
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.recovery.find_kept import find_kept
+from penstock.engine.recovery.identify_plan import differences, identify_plan
+from penstock.engine.recovery.kept_script import KeptScript, new_script, scripts_in
+from penstock.engine.runtime.errors import JobExecutionError
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.recover_jobs import ScriptRecovery, use_recovery
+from penstock.engine.runtime.run_control import run_listeners
+from penstock.engine.spark.describe_disk_error import disk_error_of_spark
+from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
+from penstock.plans.errors import ConfigurationError, InputError
 
 JOB = "a" * 32
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from engine.commands.main import main
-from engine.jobs.job_records import list_jobs
-from engine.machine.state_folder import STATE_DIR
+from penstock.engine.commands.main import main
+from penstock.engine.jobs.job_records import list_jobs
+from penstock.engine.machine.state_folder import STATE_DIR
 from tests.as_command import as_command
 from tests.runtime.run_in_process import run_jobs_in_process
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 import penstock
-import plans.errors
-from plans.tables import TABLES
+import penstock.plans.errors
+from penstock.plans.tables import TABLES
 from tests.topology.builders import simple
 
 EVERY_KEY = simple("every", parallelism=3, max_parallelism=64, chaining=False, config={"a.b": "c"})

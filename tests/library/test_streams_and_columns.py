@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from plans.errors import InputError, SchemaError
+from penstock.plans.errors import InputError, SchemaError
 
 TRANSFORMATIONS = [
     {"id": 1, "kind": "source", "name": "s"},

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from plans.columnar import passes as columnar
-from plans.columnar.plan_as_read import read_topologies
-from plans.joins import passes as joins
-from plans.joins.run_passes import _Run
-from plans.joins.run_steps import run_steps
-from plans.layers import Choices
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.joins.read_topology_objects import read_topology_objects
-from plans.vocabulary import Layer
+from penstock.plans.columnar import passes as columnar
+from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.joins import passes as joins
+from penstock.plans.joins.run_passes import _Run
+from penstock.plans.joins.run_steps import run_steps
+from penstock.plans.layers import Choices
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
+from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import with_dicts
 
 Derived = Callable[[str, Choices, str], list[dict[str, Any]]]

@@ -10,13 +10,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from plans.columnar import passes as columnar
-from plans.columnar.frames import from_arrow
-from plans.joins import passes as joins
-from plans.joins.spark_schemas import spark_type
-from plans.layers import Choices
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar import passes as columnar
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.joins import passes as joins
+from penstock.plans.joins.spark_schemas import spark_type
+from penstock.plans.layers import Choices
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = list[dict[str, Any]]
 OfChoices = Mapping[Choices, Sequence[int] | None] | None

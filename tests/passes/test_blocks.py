@@ -7,18 +7,26 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from engine.planning.checkpoints_in import checkpoints_in
-from engine.planning.plan_topologies import read_topologies
-from engine.planning.planning_settings import planning_settings
-from engine.planning.split_by_size import split_by_size
-from plans.errors import ConfigurationError
-from plans.joins import run_passes
-from plans.joins.frames import number_in_order
-from plans.joins.packed_blocks import BLOCK, ROWS, blocks_of, pack_blocks, together, unpack_blocks, unpacked
-from plans.joins.spark_schemas import compute, cut_lineage, free, keep
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.vocabulary import Layer
+from penstock.engine.planning.checkpoints_in import checkpoints_in
+from penstock.engine.planning.plan_topologies import read_topologies
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.engine.planning.split_by_size import split_by_size
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.joins import run_passes
+from penstock.plans.joins.frames import number_in_order
+from penstock.plans.joins.packed_blocks import (
+    BLOCK,
+    ROWS,
+    blocks_of,
+    pack_blocks,
+    together,
+    unpack_blocks,
+    unpacked,
+)
+from penstock.plans.joins.spark_schemas import compute, cut_lineage, free, keep
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.vocabulary import Layer
 from tests.columnar.test_plan_columnar import exchanges_of
 
 SCHEMA = pa.schema([(TOPOLOGY, pa.int64()), ("id", pa.int32()), ("name", pa.string()), ("tag", pa.string())])

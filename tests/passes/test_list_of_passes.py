@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from plans.columnar import passes as columnar
-from plans.joins import passes as joins
-from plans.layers import LAYER_TABLES, Choices
-from plans.order_passes import produced_by_layer
-from plans.passes import GIVEN, PASSES
-from plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.plans.columnar import passes as columnar
+from penstock.plans.joins import passes as joins
+from penstock.plans.layers import LAYER_TABLES, Choices
+from penstock.plans.order_passes import produced_by_layer
+from penstock.plans.passes import GIVEN, PASSES
+from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 from tests.passes.fixtures import read_cases
 from tests.passes.topologies import choices_of
 

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.planning.planning_settings import planning_settings
-from plans.layers import Choices
-from plans.not_chainable_reasons import NotChainableReason
-from plans.passes import PASSES
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.layers import Choices
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.passes import PASSES
 from tests.passes.derived_tables import Derived, derived_in_process, derived_on_spark
 from tests.passes.fixtures import FOLDER, GIVEN, Case, Shown, read_cases, shown
 from tests.passes.topologies import choices_of, for_flink, topology_of

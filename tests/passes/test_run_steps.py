@@ -5,14 +5,14 @@ import random
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan
-from plans.joins import run_passes
-from plans.joins.hand_over_tables import with_hand_overs
-from plans.joins.passes import Checkpointed, FixedPoint, HandOver, Step, View, Walk, steps
-from plans.joins.run_steps import AnyStep, Done, readers, run_steps
-from plans.layers import LAYER_TABLES, Choices
-from plans.vocabulary import Layer
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_topologies import plan
+from penstock.plans.joins import run_passes
+from penstock.plans.joins.hand_over_tables import with_hand_overs
+from penstock.plans.joins.passes import Checkpointed, FixedPoint, HandOver, Step, View, Walk, steps
+from penstock.plans.joins.run_steps import AnyStep, Done, readers, run_steps
+from penstock.plans.layers import LAYER_TABLES, Choices
+from penstock.plans.vocabulary import Layer
 
 GIVEN = {"topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges"}
 
@@ -87,7 +87,7 @@ def test_steps_run_when_their_tables_are_there_and_free_them_after_the_last(
     stored = {source for layer in Layer for source in LAYER_TABLES[layer].values()}
     recorded = Recorded(chosen, seed)
     recorded.plans_ahead = plans_ahead
-    monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.joins.run_steps.Done", lambda: Ending(recorded))
     run_steps(chosen, stored, recorded)
     assert not recorded.running
     assert (stored & {name for name, _ in chosen}) - recorded.views <= recorded.computed
@@ -131,7 +131,7 @@ class Ending:
 def test_the_error_of_a_walk_is_raised_and_the_others_are_cancelled(monkeypatch):
     chosen = steps(Choices(), Layer.SLOTS)
     recorded = Recorded(chosen, 1, failing="task_regions")
-    monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.joins.run_steps.Done", lambda: Ending(recorded))
     with pytest.raises(ValueError, match="task_regions"):
         run_steps(chosen, (), recorded)
     assert recorded.cancelled
@@ -146,7 +146,7 @@ def test_what_a_view_reads_is_kept_for_its_readers():
 def test_the_next_step_is_planned_while_one_is_computed(monkeypatch):
     recorded = Recorded(chosen := steps(Choices(), Layer.SLOTS), 3)
     monkeypatch.setattr(recorded.random, "random", lambda: 1.0)
-    monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.joins.run_steps.Done", lambda: Ending(recorded))
     run_steps(chosen, (), recorded)
     assert {("stream_nodes", "marked_edges"), ("connected_edges", "sorted_vertices")} <= recorded.ahead
 
@@ -154,7 +154,7 @@ def test_the_next_step_is_planned_while_one_is_computed(monkeypatch):
 def test_walks_begin_as_early_as_they_can_and_other_steps_run_beside_them(monkeypatch):
     recorded = Recorded(chosen := steps(Choices(), Layer.SLOTS), 3)
     monkeypatch.setattr(recorded.random, "random", lambda: 1.0)
-    monkeypatch.setattr("plans.joins.run_steps.Done", lambda: Ending(recorded))
+    monkeypatch.setattr("penstock.plans.joins.run_steps.Done", lambda: Ending(recorded))
     run_steps(chosen, (), recorded)
     assert {
         ("walked", "stream_graph_refusals"),

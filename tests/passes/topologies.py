@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from plans.layers import Choices
-from plans.passes import PASSES
-from plans.resources.network_options import PROFILES
-from plans.resources.task_manager import TaskManager
-from plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
-from plans.vocabulary import Kind, SlotSharingStrategy
+from penstock.plans.layers import Choices
+from penstock.plans.passes import PASSES
+from penstock.plans.resources.network_options import PROFILES
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.vocabulary import Kind, SlotSharingStrategy
 from tests.passes.fixtures import Case, Shown, read_cases
 from tests.topology.builders import stream_edge, stream_graph, stream_node
 

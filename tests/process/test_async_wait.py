@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.async_io.async_wait_operator import AsyncWaitOperator
-from operators.async_io.waiting_records import RecordsAsTheyCome, RecordsInOrder, WaitingRecord
-from operators.chain.errors import UserFunctionError
-from operators.chain.operator import MAX_WATERMARK
-from operators.functions.async_functions import AsyncFunction
-from operators.functions.async_retry_predicates import (
+from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
+from penstock.operators.async_io.waiting_records import RecordsAsTheyCome, RecordsInOrder, WaitingRecord
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.operator import MAX_WATERMARK
+from penstock.operators.functions.async_functions import AsyncFunction
+from penstock.operators.functions.async_retry_predicates import (
     empty_result_predicate,
     exception_type_predicate,
     has_exception_predicate,
 )
-from operators.functions.async_retry_strategies import (
+from penstock.operators.functions.async_retry_strategies import (
     NO_RETRY_STRATEGY,
     AsyncRetryStrategy,
     ExponentialBackoffDelayRetryStrategy,

@@ -2,12 +2,18 @@
 
 import pytest
 
-from operators.chain.errors import UserFunctionError
-from operators.chain.operator import MIN_WATERMARK
-from operators.common.typeinfo import Types
-from operators.functions.broadcast_functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from operators.process.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
-from operators.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.operator import MIN_WATERMARK
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.broadcast_functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from penstock.operators.process.broadcast_operators import (
+    BroadcastProcessOperator,
+    KeyedBroadcastProcessOperator,
+)
+from penstock.operators.state.descriptors import MapStateDescriptor, ValueStateDescriptor
 from tests.operator_harness import Clock, Record, Tick, Watermark, run
 
 

@@ -2,22 +2,22 @@
 
 import pytest
 
-from operators.chain.errors import UserFunctionError
-from operators.common.row import Row
-from operators.common.time import Instant, Time
-from operators.common.typeinfo import Types
-from operators.functions.functions import AggregateFunction, ReduceFunction
-from operators.functions.process_functions import KeyedProcessFunction
-from operators.process.keyed_process_operators import KeyedProcessOperator
-from operators.process.reduce_operator import ReduceOperator
-from operators.state.descriptors import (
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant, Time
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.functions import AggregateFunction, ReduceFunction
+from penstock.operators.functions.process_functions import KeyedProcessFunction
+from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
+from penstock.operators.process.reduce_operator import ReduceOperator
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from operators.state.ttl_config import StateTtlConfig
+from penstock.operators.state.ttl_config import StateTtlConfig
 from tests.operator_harness import run
 
 #: In a chain each of them becomes a UserFunctionError that names the operator.

@@ -2,12 +2,12 @@
 
 import pytest
 
-from operators.chain.errors import UserFunctionError
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from operators.common.output_tag import OutputTag
-from operators.common.typeinfo import Types
-from operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
-from operators.process.keyed_process_operators import KeyedCoProcessOperator, KeyedProcessOperator
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
+from penstock.operators.process.keyed_process_operators import KeyedCoProcessOperator, KeyedProcessOperator
 from tests.operator_harness import Record, run
 
 

@@ -4,9 +4,9 @@ from typing import Any, NoReturn
 
 import pytest
 
-from operators.common.row import Row
-from operators.common.typeinfo import TypeInformation, Types
-from operators.records.key_selection import keys_of_records, typed_keys
+from penstock.operators.common.row import Row
+from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.records.key_selection import keys_of_records, typed_keys
 
 
 class Failed(Exception):

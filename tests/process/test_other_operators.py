@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.chain.errors import UserFunctionError
-from operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from operators.common.typeinfo import Types
-from operators.functions.functions import (
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.functions import (
     CoFlatMapFunction,
     CoMapFunction,
     FilterFunction,
@@ -17,17 +17,17 @@ from operators.functions.functions import (
     MapFunction,
     ReduceFunction,
 )
-from operators.functions.process_functions import CoProcessFunction, ProcessFunction
-from operators.process.keyed_function_operators import (
+from penstock.operators.functions.process_functions import CoProcessFunction, ProcessFunction
+from penstock.operators.process.keyed_function_operators import (
     KeyedCoFlatMapOperator,
     KeyedCoMapOperator,
     KeyedFilterOperator,
     KeyedFlatMapOperator,
     KeyedMapOperator,
 )
-from operators.process.process_operators import CoProcessOperator, ProcessOperator
-from operators.process.reduce_operator import ReduceOperator
-from operators.state.descriptors import ValueStateDescriptor
+from penstock.operators.process.process_operators import CoProcessOperator, ProcessOperator
+from penstock.operators.process.reduce_operator import ReduceOperator
+from penstock.operators.state.descriptors import ValueStateDescriptor
 from tests.operator_harness import Clock, Record, Watermark, run
 
 

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from operators.async_io.async_wait_operator import AsyncWaitOperator
-from operators.common.output_tag import OutputTag
-from operators.common.typeinfo import Types
-from operators.functions.async_functions import AsyncFunction
-from operators.functions.async_retry_strategies import NO_RETRY_STRATEGY
-from operators.functions.broadcast_functions import BroadcastProcessFunction
-from operators.functions.process_functions import (
+from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.async_functions import AsyncFunction
+from penstock.operators.functions.async_retry_strategies import NO_RETRY_STRATEGY
+from penstock.operators.functions.broadcast_functions import BroadcastProcessFunction
+from penstock.operators.functions.process_functions import (
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
 )
-from operators.process.broadcast_operators import BroadcastProcessOperator
-from operators.process.keyed_process_operators import KeyedCoProcessOperator, KeyedProcessOperator
-from operators.process.process_operators import ProcessOperator
-from operators.process.reduce_operator import ReduceOperator
-from operators.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.operators.process.broadcast_operators import BroadcastProcessOperator
+from penstock.operators.process.keyed_process_operators import KeyedCoProcessOperator, KeyedProcessOperator
+from penstock.operators.process.process_operators import ProcessOperator
+from penstock.operators.process.reduce_operator import ReduceOperator
+from penstock.operators.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tests.operator_harness import Record, run
 from tests.windows.clicks import CLICKS, TIMED
 

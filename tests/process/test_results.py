@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.chain.results import Results, frozen
-from operators.common.output_tag import OutputTag
-from operators.common.row import Row, RowKind
-from operators.common.typeinfo import Types
-from operators.functions.process_functions import KeyedProcessFunction, ProcessFunction
-from operators.process.keyed_function_operators import KeyedMapOperator
-from operators.process.keyed_process_operators import KeyedProcessOperator
-from operators.process.process_operators import ProcessOperator
-from operators.process.reduce_operator import ReduceOperator
-from operators.records.map_records import FlatMapOperator, MapOperator
-from operators.state.descriptors import ListStateDescriptor
+from penstock.operators.chain.results import Results, frozen
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.process_functions import KeyedProcessFunction, ProcessFunction
+from penstock.operators.process.keyed_function_operators import KeyedMapOperator
+from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
+from penstock.operators.process.process_operators import ProcessOperator
+from penstock.operators.process.reduce_operator import ReduceOperator
+from penstock.operators.records.map_records import FlatMapOperator, MapOperator
+from penstock.operators.state.descriptors import ListStateDescriptor
 from tests.operator_harness import Recorded, run
 
 

@@ -2,15 +2,18 @@
 
 import pytest
 
-from operators.chain.operator import OperatorContext
-from operators.common.no_java import NoJavaError
-from operators.functions.functions import MapFunction, NullByteKeySelector
-from operators.functions.java_functions import SinkFunction, SourceFunction
-from operators.functions.metrics import metric_values
-from operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
-from operators.functions.runtime_context import RuntimeContext
-from operators.functions.window_functions import PassThroughAllWindowFunction, PassThroughWindowFunction
-from operators.state.reducer_and_aggregator import ReduceFunctionWrapper
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.functions.functions import MapFunction, NullByteKeySelector
+from penstock.operators.functions.java_functions import SinkFunction, SourceFunction
+from penstock.operators.functions.metrics import metric_values
+from penstock.operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.functions.window_functions import (
+    PassThroughAllWindowFunction,
+    PassThroughWindowFunction,
+)
+from penstock.operators.state.reducer_and_aggregator import ReduceFunctionWrapper
 
 
 def test_where_a_function_runs():

@@ -4,8 +4,8 @@ import struct
 
 import pytest
 
-from operators.common.typeinfo import Types
-from operators.records.key_selection import typed_keys
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.records.key_selection import typed_keys
 
 
 @pytest.mark.parametrize(

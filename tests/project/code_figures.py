@@ -15,7 +15,12 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("plans", "operators", "engine", "penstock")
 SMALL, FORWARDING = 60, 15  # lines
-IS_LOOKED_UP = ("engine.pyflink_names", "engine.commands", "engine.examples", "engine.table")
+IS_LOOKED_UP = (
+    "penstock.engine.pyflink_names",
+    "penstock.engine.commands",
+    "penstock.engine.examples",
+    "penstock.engine.table",
+)
 """Packages whose names are looked up by name, not imported."""
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from engine.machine.cache_folder import CACHE_DIR
-from engine.spark import class_archive, session, start_jvm
-from engine.spark.class_archive import archived_start, keep_archive, remember_written
-from engine.spark.find_java import Java
-from engine.spark.remembered_jars import remember_jars, remembered_jars, resolves_what_it_says
-from engine.spark.spark_conf import spark_conf_dir, spark_settings
-from plans.errors import ConfigurationError
+from penstock.engine.machine.cache_folder import CACHE_DIR
+from penstock.engine.spark import class_archive, session, start_jvm
+from penstock.engine.spark.class_archive import archived_start, keep_archive, remember_written
+from penstock.engine.spark.find_java import Java
+from penstock.engine.spark.remembered_jars import remember_jars, remembered_jars, resolves_what_it_says
+from penstock.engine.spark.spark_conf import spark_conf_dir, spark_settings
+from penstock.plans.errors import ConfigurationError
 
 JAVA = Java("/usr/bin/java", "17.0.15", 17)
 LOCAL = {"spark.master": "local[2]", "spark.jars.ivy": "/ivy"}

@@ -29,7 +29,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 )
 def test_bash_completes(tmp_path, words, expected):
     script = tmp_path / "penstock"
-    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m engine.commands.main "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {sys.executable} -m penstock.engine.commands.main "$@"\n')
     script.chmod(0o755)
     root = Path(__file__).parents[2]
     found = subprocess.run(

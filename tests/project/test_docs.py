@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
-from engine.commands.main import COMMANDS, EXIT_CODES, app
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.flink_options import OPTIONS, FlinkOption
-from plans.topology.operator_rules import KIND_RULES, RESOURCE_RULES, TRANSFORMATION_RULES
-from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
-from plans.vocabulary import Layer
+from penstock.engine.commands.main import COMMANDS, EXIT_CODES, app
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
+from penstock.plans.topology.operator_rules import KIND_RULES, RESOURCE_RULES, TRANSFORMATION_RULES
+from penstock.plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
+from penstock.plans.vocabulary import Layer
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOPOLOGY_FILES = (DOCS / "topology-files.md").read_text(encoding="utf-8")

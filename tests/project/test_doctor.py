@@ -4,11 +4,11 @@ from importlib.metadata import version
 
 import pytest
 
-from engine.commands import check_installation as doctor
-from engine.commands.check_installation import Finding, diagnose, probe
-from engine.commands.main import app
-from engine.spark.spark_conf import DeltaCoordinates
-from plans.errors import ConfigurationError
+from penstock.engine.commands import check_installation as doctor
+from penstock.engine.commands.check_installation import Finding, diagnose, probe
+from penstock.engine.commands.main import app
+from penstock.engine.spark.spark_conf import DeltaCoordinates
+from penstock.plans.errors import ConfigurationError
 
 
 def problems() -> dict[str, str]:
@@ -46,7 +46,8 @@ def test_a_jar_that_fits_nothing(monkeypatch, jar, problem):
 def test_a_package_that_penstock_does_not_allow(monkeypatch):
     real = version
     monkeypatch.setattr(
-        "engine.commands.check_installation.version", lambda name: "3.0.1" if name == "pandas" else real(name)
+        "penstock.engine.commands.check_installation.version",
+        lambda name: "3.0.1" if name == "pandas" else real(name),
     )
     assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}
 
@@ -85,7 +86,9 @@ def test_probe_asks_a_worker_and_delta(spark):
 
 
 def test_a_wrong_pair_ends_with_exit_code_2_and_is_marked(monkeypatch, capsys):
-    monkeypatch.setattr("engine.commands.doctor.diagnose", lambda: [Finding("Java", "11", "too old\n[x]")])
+    monkeypatch.setattr(
+        "penstock.engine.commands.doctor.diagnose", lambda: [Finding("Java", "11", "too old\n[x]")]
+    )
     with pytest.raises(SystemExit) as stopped:
         app(["doctor"])
     said = capsys.readouterr()

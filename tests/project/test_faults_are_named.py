@@ -11,13 +11,13 @@ import pytest
 from typer.testing import CliRunner
 
 import penstock
-from engine.commands.main import app
-from engine.machine.hold_folder import hold_folder
-from engine.planning.ask_custom_planner import FailedPolicyError, call_custom_planner
-from operators.chain.errors import UserFunctionError
-from operators.windows.other_triggers import PurgingTrigger
-from operators.windows.trigger import Trigger, TriggerResult
-from plans.errors import ConfigurationError
+from penstock.engine.commands.main import app
+from penstock.engine.machine.hold_folder import hold_folder
+from penstock.engine.planning.ask_custom_planner import FailedPolicyError, call_custom_planner
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.windows.other_triggers import PurgingTrigger
+from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.plans.errors import ConfigurationError
 from tests.custom_planners.asked_planners import custom_planner
 from tests.operator_harness import run
 from tests.windows.windows_of_ten import TEN, at, processing
@@ -71,7 +71,7 @@ def test_a_folder_is_let_go(tmp_path):
 def test_a_working_directory_that_is_gone_is_told(arguments, tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    script = "import os, sys; os.rmdir(os.getcwd()); from engine.commands.main import main; main()"
+    script = "import os, sys; os.rmdir(os.getcwd()); from penstock.engine.commands.main import main; main()"
     environment = {**os.environ, "PYTHONPATH": str(Path(penstock.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", script, *arguments.split()],

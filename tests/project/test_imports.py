@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 #: DataStream and StreamExecutionEnvironment are what the methods of their own parts give back, so that a type
 #: checker has to know both ends. When the program runs, only the import downwards is there.
 NAMED_BY_THEIR_PARTS = {
-    "engine.datastream.data_stream",
-    "engine.datastream.stream_execution_environment",
+    "penstock.engine.datastream.data_stream",
+    "penstock.engine.datastream.stream_execution_environment",
 }
 
 
@@ -116,7 +116,8 @@ def test_only_commands_import_commands():
         (module, target)
         for module, targets in imports().items()
         for target in targets
-        if target.startswith("engine.commands.") and not module.startswith("engine.commands.")
+        if target.startswith("penstock.engine.commands.")
+        and not module.startswith("penstock.engine.commands.")
     ]
     assert not from_below
 
@@ -135,7 +136,11 @@ def test_no_module_imports_itself_by_way_of_others():
         module: {
             target
             for target, for_types in targets.items()
-            if not (for_types and target in NAMED_BY_THEIR_PARTS and module.startswith("engine.datastream."))
+            if not (
+                for_types
+                and target in NAMED_BY_THEIR_PARTS
+                and module.startswith("penstock.engine.datastream.")
+            )
         }
         for module, targets in imports().items()
     }

@@ -31,7 +31,7 @@ def test_planning_in_process(work):
     assert (
         run(
             "import sys\n"
-            "from engine.planning.plan_in_process import plan_in_process\n"
+            "from penstock.engine.planning.plan_in_process import plan_in_process\n"
             f"{work}\n"
             f"print({{name.split('.')[0] for name in sys.modules}} & set({LEFT_OUT}))"
         )
@@ -42,7 +42,7 @@ def test_planning_in_process(work):
 def test_pandas_is_used_as_ever_once_somebody_has_imported_it():
     assert (
         run(
-            "from engine.planning.plan_in_process import plan_in_process\n"
+            "from penstock.engine.planning.plan_in_process import plan_in_process\n"
             "plan_in_process('engine/examples/examples.jsonl')\n"
             "import pandas, pyarrow\n"
             "print(pyarrow.array(pandas.Series([1.0, float('nan')])).to_pylist(),"
@@ -56,7 +56,7 @@ def test_pandas_that_is_there_already_is_used_while_planning():
     assert (
         run(
             "import pandas\n"
-            "from operators.common.without_pandas import without_pandas\n"
+            "from penstock.operators.common.without_pandas import without_pandas\n"
             "with without_pandas():\n"
             "    import pyarrow\n"
             "    print(pyarrow.array(pandas.Series([1.0, float('nan')])).to_pylist())"
@@ -69,7 +69,7 @@ def test_another_thread_may_import_pandas_meanwhile():
     assert (
         run(
             "import threading\n"
-            "from operators.common.without_pandas import without_pandas\n"
+            "from penstock.operators.common.without_pandas import without_pandas\n"
             "found = []\n"
             "def other():\n"
             "    import pandas\n"
@@ -92,11 +92,11 @@ def test_workers_turn_values_into_columns_without_pandas():
     assert (
         run(
             "import sys\n"
-            "import operators.task.worker_daemon\n"
-            "from operators.common.arrow_columns import to_arrow\n"
-            "from operators.common.typeinfo import Types\n"
-            "from operators.common.key_groups import key_groups\n"
-            "from operators.exchange.blocks import encode_values\n"
+            "import penstock.operators.task.worker_daemon\n"
+            "from penstock.operators.common.arrow_columns import to_arrow\n"
+            "from penstock.operators.common.typeinfo import Types\n"
+            "from penstock.operators.common.key_groups import key_groups\n"
+            "from penstock.operators.exchange.blocks import encode_values\n"
             "encode_values([1, 2], [3, 4], Types.LONG(), 5), key_groups(['a'], Types.STRING(), 128)\n"
             "print('pandas' in sys.modules)"
         )
@@ -108,8 +108,8 @@ def test_workers_write_files_of_a_store_with_little_besides_arrow():
     assert (
         run(
             "import sys\n"
-            "import engine.store.write_rows_in_workers\n"
-            "import plans.topology.joins.local_transformations\n"
+            "import penstock.engine.store.write_rows_in_workers\n"
+            "import penstock.plans.topology.joins.local_transformations\n"
             "print({'deltalake', 'polars', 'pandas', 'pydantic'} & set(sys.modules))"
         )
         == "set()"
@@ -191,7 +191,7 @@ def test_only_what_needs_spark_imports_it(package):
 
 MODULES = """
 import sys
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 try:
     app(sys.argv[1:])
 except SystemExit as end:

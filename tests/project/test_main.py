@@ -9,10 +9,10 @@ from itertools import chain
 import pytest
 import typer
 
-from engine.commands import main as module
-from engine.commands.main import COMMANDS, EXIT_CODES
-from engine.spark.describe_spark_error import describe_spark_error
-from plans.errors import ConfigurationError, InputError, StoreError
+from penstock.engine.commands import main as module
+from penstock.engine.commands.main import COMMANDS, EXIT_CODES
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.plans.errors import ConfigurationError, InputError, StoreError
 
 
 class PanicException(BaseException):
@@ -37,7 +37,7 @@ def failing(monkeypatch):
         def command() -> None:
             raise error
 
-        monkeypatch.setattr(import_module("engine.commands.doctor"), "command", command)
+        monkeypatch.setattr(import_module("penstock.engine.commands.doctor"), "command", command)
 
     return make
 
@@ -58,7 +58,7 @@ def test_help_names_commands_and_exit_codes(capsys):
 
 def test_help_does_not_import_spark():
     code = (
-        "import sys\nfrom engine.commands.main import app\n"
+        "import sys\nfrom penstock.engine.commands.main import app\n"
         "try:\n    app(['--help'])\nexcept SystemExit:\n"
         "    print([m for m in ('pyspark', 'py4j', 'pyarrow', 'pandas', 'numpy') if m in sys.modules])"
     )
@@ -73,7 +73,7 @@ def test_what_is_there_at_the_end_is_not_searched_for_cycles(tmp_path):
     at_exit = "import atexit, gc\natexit.register(lambda: print(len(gc.get_objects())))"
     (tmp_path / "sitecustomize.py").write_text(at_exit)
     done = subprocess.run(
-        [sys.executable, "-m", "engine.commands.main", "config", "--help"],
+        [sys.executable, "-m", "penstock.engine.commands.main", "config", "--help"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
         capture_output=True,
         text=True,

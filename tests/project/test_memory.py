@@ -7,22 +7,22 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.machine import available_memory as available
-from engine.machine import memory_cgroups
-from engine.machine.available_memory import Available, available_memory
-from engine.machine.machine import memory_bytes
-from engine.planning import choose_planner as choosing
-from engine.planning import foresee_memory as foresee
-from engine.planning.choose_planner import Planner, choose_planner
-from engine.planning.estimate_size import estimate_size
-from engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
-from engine.planning.plan_in_process import plan_in_process
-from engine.planning.plan_into_store import Stored, WorkOnSpark
-from plans.errors import NotEnoughMemoryError
-from plans.execution_graph.columnar import job_graph_arrays as counting
-from plans.execution_graph.columnar.job_graph_arrays import TaskRows
-from plans.vocabulary import Layer
+from penstock.engine.commands.main import app
+from penstock.engine.machine import available_memory as available
+from penstock.engine.machine import memory_cgroups
+from penstock.engine.machine.available_memory import Available, available_memory
+from penstock.engine.machine.machine import memory_bytes
+from penstock.engine.planning import choose_planner as choosing
+from penstock.engine.planning import foresee_memory as foresee
+from penstock.engine.planning.choose_planner import Planner, choose_planner
+from penstock.engine.planning.estimate_size import estimate_size
+from penstock.engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark
+from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.execution_graph.columnar import job_graph_arrays as counting
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.vocabulary import Layer
 from tests.topology.builders import simple, transformation
 
 MEBIBYTE = 2**20
@@ -186,8 +186,10 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
         planned.append(work.choice)
         return Stored(1, 1, 1, 0, "joins", work.choice.why)
 
-    monkeypatch.setattr("engine.commands.plan_on_cluster_or_session.plan_into_store_on_spark", on_spark)
-    monkeypatch.setattr("engine.commands.plan.say_imports", lambda *_: None)
+    monkeypatch.setattr(
+        "penstock.engine.commands.plan_on_cluster_or_session.plan_into_store_on_spark", on_spark
+    )
+    monkeypatch.setattr("penstock.engine.commands.plan.say_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark:
         assert (ran.exit_code, ran.stderr) == (0, "")

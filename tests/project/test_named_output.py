@@ -18,7 +18,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def penstock(*arguments: str, stdout: int, stderr: int = subprocess.PIPE) -> tuple[int, str]:
-    command = [sys.executable, "-m", "engine.commands.main", *arguments]
+    command = [sys.executable, "-m", "penstock.engine.commands.main", *arguments]
     done = subprocess.run(command, stdout=stdout, stderr=stderr, text=True, check=False)
     return done.returncode, done.stderr
 

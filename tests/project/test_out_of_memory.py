@@ -14,10 +14,10 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 from pyspark import SparkContext
 
-from engine.commands.main import COMMANDS
-from engine.machine.require_address_space import require_address_space
-from engine.spark.describe_memory_error import describe_memory_error, is_out_of_memory
-from plans.errors import InputError, NotEnoughMemoryError
+from penstock.engine.commands.main import COMMANDS
+from penstock.engine.machine.require_address_space import require_address_space
+from penstock.engine.spark.describe_memory_error import describe_memory_error, is_out_of_memory
+from penstock.plans.errors import InputError, NotEnoughMemoryError
 
 ROOT = Path(__file__).parents[2]
 
@@ -38,7 +38,7 @@ def raised_by(module: str, text: str, kind: type[BaseException] = Exception) -> 
         raised_by("pyo3_runtime", "capacity overflow", BaseException),
         raised_by("py4j.protocol", "java.lang.OutOfMemoryError: Java heap space\n\tat a.b"),
         raised_by("pyspark.errors", "Job aborted: org.apache.spark.memory.SparkOutOfMemoryError: no"),
-        raised_by("pyspark.errors", "plans.errors.NotEnoughMemoryError: planning 5 tasks"),
+        raised_by("pyspark.errors", "penstock.plans.errors.NotEnoughMemoryError: planning 5 tasks"),
     ],
 )
 def test_whoever_runs_out_of_memory_it_is_told_apart(error):
@@ -72,7 +72,7 @@ def test_other_errors_are_not(error):
 def penstock_within(limit_bytes, *arguments):
     """`penstock` as a process whose address space is limited."""
     return subprocess.run(
-        [sys.executable, "-m", "engine.commands.main", *map(str, arguments)],
+        [sys.executable, "-m", "penstock.engine.commands.main", *map(str, arguments)],
         cwd=ROOT,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes)),
         capture_output=True,
@@ -109,8 +109,6 @@ def test_every_command_but_doctor_needs_address_space(monkeypatch, command, kind
 
 
 def test_the_check_of_workers_imports_no_polars_before_it_is_called():
-    code = (
-        "import sys, engine.planning.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
-    )
+    code = "import sys, penstock.engine.planning.require_memory_in_worker\nprint({'polars', 'numpy'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

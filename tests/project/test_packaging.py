@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.spark.penstock_wheel import write_wheel
-from engine.spark.spark_conf import spark_conf_dir
+from penstock.engine.spark.penstock_wheel import write_wheel
+from penstock.engine.spark.spark_conf import spark_conf_dir
 
 ROOT = spark_conf_dir().parent
 PACKAGES = ("engine", "operators", "plans")
@@ -85,7 +85,7 @@ def test_settings_and_console_command_work_from_an_unpacked_wheel(wheel, tmp_pat
         archive.extractall(tmp_path / "site")
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
-        "from engine.spark.spark_conf import delta_coordinates, spark_conf_dir\n"
+        "from penstock.engine.spark.spark_conf import delta_coordinates, spark_conf_dir\n"
         "print(spark_conf_dir(), delta_coordinates().version)\n"
     )
     done = subprocess.run(
@@ -93,4 +93,4 @@ def test_settings_and_console_command_work_from_an_unpacked_wheel(wheel, tmp_pat
     )
     assert done.stdout == f"{tmp_path}/site/penstock/engine/spark-conf 4.4.0\n"
     entry_points = (tmp_path / "site" / "penstock-0.1.0.dist-info" / "entry_points.txt").read_text()
-    assert "penstock = engine.commands.main:main" in entry_points
+    assert "penstock = penstock.engine.commands.main:main" in entry_points

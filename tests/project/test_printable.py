@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from rich.table import Column
 
-import engine
-from engine.output import people
-from engine.output.progress import progress
-from engine.output.say import say
-from plans.printable import printable, printable_json, printable_lines
+from penstock import engine
+from penstock.engine.output import people
+from penstock.engine.output.progress import progress
+from penstock.engine.output.say import say
+from penstock.plans.printable import printable, printable_json, printable_lines
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED
 from tests.project.on_terminal import on_terminal
 
@@ -103,7 +103,7 @@ def test_progress_shows_names_as_they_are(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "3000")
     clock = itertools.count(0, 2.0)
-    monkeypatch.setattr("engine.output.progress.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("penstock.engine.output.progress.time.monotonic", lambda: next(clock))
 
     def show() -> None:
         with progress(2) as report:

@@ -13,14 +13,14 @@ import pytest
 from rich.cells import cell_len
 from rich.table import Column
 
-from engine.commands import bench, doctor
-from engine.commands.check_installation import Finding
-from engine.commands.main import app
-from engine.output import people
-from engine.planning.plan_in_process import plan_in_process
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.write_plan import write_plan, write_version
-from plans.tables import TABLES
+from penstock.engine.commands import bench, doctor
+from penstock.engine.commands.check_installation import Finding
+from penstock.engine.commands.main import app
+from penstock.engine.output import people
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.write_plan import write_plan, write_version
+from penstock.plans.tables import TABLES
 from tests.as_command import as_command
 from tests.bench.made_up import hostile_results
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED, SHOWN
@@ -244,7 +244,7 @@ def test_arguments_in_errors_are_shown_and_not_obeyed(run, store, tmp_path, comm
 
 def _main(arguments: list[str]) -> None:
     """The entry point with sys.argv."""
-    from engine.commands.main import main
+    from penstock.engine.commands.main import main
 
     before, sys.argv = sys.argv, ["penstock", *arguments]
     try:

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from engine.output.progress import progress
+from penstock.engine.output.progress import progress
 
 
 def test_silent_when_piped(capfd):
@@ -16,7 +16,7 @@ def test_silent_when_piped(capfd):
 
 def test_terminal_shows_stages_and_the_seconds_of_long_ones(monkeypatch):
     now = iter([10.0, 12.5, 12.5, 12.6])
-    monkeypatch.setattr("engine.output.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("penstock.engine.output.progress.time.monotonic", lambda: next(now))
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, color_system=None, get_time=lambda: 0.0)
     with progress(2, console=console) as report:
@@ -30,7 +30,7 @@ def test_terminal_shows_stages_and_the_seconds_of_long_ones(monkeypatch):
 
 def test_what_is_counted_has_a_bar_and_a_remaining_time(monkeypatch):
     now = [10.0]
-    monkeypatch.setattr("engine.output.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("penstock.engine.output.progress.time.monotonic", lambda: now[0])
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=80, color_system=None)
     with progress(40, console=console) as report:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from plans.tables import TABLES
-from plans.tables.column_types import COMMENT
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import COMMENT
 from tests.configuration_page import configuration_page
 from tests.reference_pages import reference_pages
 

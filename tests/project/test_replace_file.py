@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.machine.make_output_folder import make_output_folder
-from engine.machine.replace_file import _open_anonymous, replace_file
-from engine.output.write_lines import write_texts
-from plans.errors import ConfigurationError, MachineError
+from penstock.engine.machine.make_output_folder import make_output_folder
+from penstock.engine.machine.replace_file import _open_anonymous, replace_file
+from penstock.engine.output.write_lines import write_texts
+from penstock.plans.errors import ConfigurationError, MachineError
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Empty, on a file system with files without a name, and on one without."""
     if request.param == "named":
-        monkeypatch.setattr("engine.machine.replace_file._open_anonymous", lambda _: None)
+        monkeypatch.setattr("penstock.engine.machine.replace_file._open_anonymous", lambda _: None)
     return tmp_path
 
 
@@ -81,7 +81,7 @@ def test_what_is_killed_leaves_the_old_file_and_nothing_else(tmp_path: Path):
     (tmp_path / "file").write_text("old")
     code = (
         "import os, sys, time\nfrom pathlib import Path\n"
-        "from engine.machine.replace_file import replace_file\n"
+        "from penstock.engine.machine.replace_file import replace_file\n"
         "with replace_file(Path(sys.argv[1])) as file:\n"
         "    file.write(b'x' * 100_000)\n    print('written', flush=True)\n    sys.stdin.read()"
     )
@@ -125,7 +125,7 @@ def test_fifos_and_sockets_are_written_to(tmp_path: Path):
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "/dev/fd/1"])
 def test_standard_output_is_written_to_where_it_stands(tmp_path: Path, name: str):
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine.output.write_lines import write_texts\n"
+        "import sys\nfrom pathlib import Path\nfrom penstock.engine.output.write_lines import write_texts\n"
         "print('before')\nwrite_texts(['between'], Path(sys.argv[1]))\nprint('after')"
     )
     with (tmp_path / "out").open("wb") as out:

@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from engine.commands.key_values import given_settings
-from engine.commands.main import app
-from engine.output import redaction
-from engine.output.redaction import (
+from penstock.engine.commands.key_values import given_settings
+from penstock.engine.commands.main import app
+from penstock.engine.output import redaction
+from penstock.engine.output.redaction import (
     REDACTED,
     redact,
     redact_value,
     remember_secret_arguments,
     remember_secrets,
 )
-from engine.spark.forward_jvm_output import JvmOutput
-from engine.spark.session import get_session
-from engine.spark.spark_conf import spark_conf_dir
-from engine.spark.submit_settings import submit_arguments
-from plans.errors import ConfigurationError
+from penstock.engine.spark.forward_jvm_output import JvmOutput
+from penstock.engine.spark.session import get_session
+from penstock.engine.spark.spark_conf import spark_conf_dir
+from penstock.engine.spark.submit_settings import submit_arguments
+from penstock.plans.errors import ConfigurationError
 from tests.project.test_session import ROOT, run_python
 
 _SESSION = """
 import json, os, sys
 from pathlib import Path
-from engine.bench.peak_memory import process_tree
-from engine.spark.session import get_session
+from penstock.engine.bench.peak_memory import process_tree
+from penstock.engine.spark.session import get_session
 
 secrets = ["hunter-conf", "hunter-file", "hunter-java", "hunter back\\\\slash=x"]
 spark = get_session(conf={
@@ -209,7 +209,7 @@ def test_a_setting_that_is_none_is_not_repeated_if_it_looks_secret(capsys, comma
 
 def test_the_command_line_shows_no_secrets():
     code = (
-        "import sys\nfrom pathlib import Path\nfrom engine.output.mask_arguments import mask_arguments\n"
+        "import sys\nfrom pathlib import Path\nfrom penstock.engine.output.mask_arguments import mask_arguments\n"
         "mask_arguments()\nprint(Path('/proc/self/cmdline').read_text().split(chr(0))[3:-1])\n"
         "print(sys.argv[1:])"
     )

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-import engine
-from engine.spark import session
-from engine.spark.find_java import find_java
-from engine.spark.session import get_session, require_delta
-from engine.spark.spark_conf import delta_coordinates
-from engine.spark.start_jvm import _explain
-from engine.spark.start_settings import ivy_dir
-from plans.errors import ConfigurationError
+from penstock import engine
+from penstock.engine.spark import session
+from penstock.engine.spark.find_java import find_java
+from penstock.engine.spark.session import get_session, require_delta
+from penstock.engine.spark.spark_conf import delta_coordinates
+from penstock.engine.spark.start_jvm import _explain
+from penstock.engine.spark.start_settings import ivy_dir
+from penstock.plans.errors import ConfigurationError
 
 ROOT = Path(engine.__file__).resolve().parents[1]
 
@@ -85,7 +85,7 @@ def test_jars_are_delta_only(spark):
 
 SHADOWED = """
 import os
-from engine.spark.session import get_session
+from penstock.engine.spark.session import get_session
 conf = {"spark.jars.ivy": os.getcwd() + "/ivy", "spark.driver.memory": "1g"}
 conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1"
 spark = get_session(conf=conf, master="local[1]")
@@ -120,8 +120,8 @@ from pyspark.sql import SparkSession
 builder = SparkSession.builder.master("local[1]").appName("mine")
 builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
 spark = builder.config("spark.ui.enabled", "false").getOrCreate()
-from engine.spark.session import get_session
-from plans.errors import ConfigurationError
+from penstock.engine.spark.session import get_session
+from penstock.plans.errors import ConfigurationError
 try:
     get_session()
 except ConfigurationError as error:
@@ -153,7 +153,7 @@ def test_java_versions_are_read(tmp_path, monkeypatch, version, release):
 
 def test_old_java_is_refused_before_spark_starts(tmp_path):
     fake_java(tmp_path, "11.0.2")
-    code = "from engine.spark.session import get_session\nget_session()"
+    code = "from penstock.engine.spark.session import get_session\nget_session()"
     said = run_python(code, tmp_path, JAVA_HOME=str(tmp_path)).stderr
     assert f"ConfigurationError: Java: found 11.0.2 ({tmp_path}/bin/java), allowed 17 or newer" in said
 
@@ -193,7 +193,7 @@ def test_a_jar_that_nobody_has_is_explained(tmp_path):
         f'<artifact pattern="{tmp_path}/[artifact].jar"/></filesystem></resolvers></ivysettings>'
     )
     conf = {"spark.jars.ivySettings": str(settings), "spark.jars.ivy": str(tmp_path / "ivy")}
-    code = f"from engine.spark.session import get_session\nget_session(conf={conf!r})"
+    code = f"from penstock.engine.spark.session import get_session\nget_session(conf={conf!r})"
     said = run_python(code, tmp_path).stderr
     assert f"ConfigurationError: Spark cannot fetch the Delta jar {delta_coordinates().text}" in said
     assert "hint: is the network" in said

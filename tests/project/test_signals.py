@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from engine.machine.end_processes import end_processes, is_running, process_tree
+from penstock.engine.machine.end_processes import end_processes, is_running, process_tree
 from tests.topology.builders import simple
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ else:
 """Sends a signal to its own process when a module is imported, a file is opened, or Python ends."""
 
 JVM = b"org.apache.spark.deploy.SparkSubmit"
-DAEMON = b"operators.task.worker_daemon"
+DAEMON = b"penstock.operators.task.worker_daemon"
 """Of Spark's Python workers: a job runs."""
 
 ENDS = {
@@ -45,7 +45,7 @@ ENDS = {
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "engine.commands.main", *map(str, arguments)]
+    return [sys.executable, "-m", "penstock.engine.commands.main", *map(str, arguments)]
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +75,14 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGINT, "import:deltalake", ["show", "{store}"]),
         (signal.SIGINT, "atexit", ["show", "{store}"]),
         (signal.SIGTERM, "import:typer", ["show", "{store}"]),
-        (signal.SIGTERM, "import:engine.commands.show", ["show", "{store}"]),
+        (signal.SIGTERM, "import:penstock.engine.commands.show", ["show", "{store}"]),
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
-        (signal.SIGTERM, "import:plans.columnar.plan_as_read",
+        (signal.SIGTERM, "import:penstock.plans.columnar.plan_as_read",
          ["plan", "{lines}", "--out", "{folder}/s"]),
-        (signal.SIGINT, "import:engine.store.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
-        (signal.SIGTERM, "import:plans.generate.layered",
+        (signal.SIGINT, "import:penstock.engine.store.write_plan", ["plan", "{lines}", "--out", "{folder}/s"]),
+        (signal.SIGTERM, "import:penstock.plans.generate.layered",
          ["generate", "chain", "--out", "{folder}/chain.jsonl"]),
     ],
 )  # fmt: skip
@@ -105,7 +105,7 @@ def test_a_signal_at_any_moment_is_one_line(given, site, tmp_path, number, at, a
 def test_the_console_script_is_ready_before_its_imports(given, site, tmp_path):
     """It imports engine.commands.main in its first line."""
     script = tmp_path / "penstock"
-    script.write_text("from engine.commands.main import main\nmain()\n")
+    script.write_text("from penstock.engine.commands.main import main\nmain()\n")
     environment = {
         "PYTHONPATH": f"{site}{os.pathsep}{ROOT}",
         "SIGNAL_AT": "import:typer",
@@ -230,7 +230,7 @@ def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path
 def test_a_program_that_cannot_ask_for_it_ends_with_its_parent():
     sleep = [sys.executable, "-c", "import time; time.sleep(100)"]
     code = (
-        "import subprocess\nfrom engine.machine.die_with_parent import with_parent\n"
+        "import subprocess\nfrom penstock.engine.machine.die_with_parent import with_parent\n"
         f"child = subprocess.Popen(with_parent({sleep!r}))\nprint(child.pid, flush=True)\nchild.wait()"
     )
     parent = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)

@@ -7,8 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from engine.commands.skip_typers_checks import PlainCommand
-from plans.vocabulary import Layer
+from penstock.engine.commands.skip_typers_checks import PlainCommand
+from penstock.plans.vocabulary import Layer
 
 
 class Size(StrEnum):

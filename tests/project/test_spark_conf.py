@@ -6,7 +6,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from engine.spark.spark_conf import (
+from penstock.engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,
     delta_coordinates,
@@ -15,7 +15,7 @@ from engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 ROOT = spark_conf_dir().parent
 

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
-from engine.machine.available_memory import Available
-from engine.planning import memory_of_workers as planning
-from engine.planning.foresee_spark_memory import (
+from penstock.engine.machine.available_memory import Available
+from penstock.engine.planning import memory_of_workers as planning
+from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
 )
-from engine.spark import foresee_spark_memory as starting
-from engine.spark.describe_disk_error import disk_error_of_spark
-from engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
-from engine.spark.forward_jvm_output import Silence, _without_refusals
-from engine.spark.local_folders import require_local_folders
-from engine.spark.start_jvm import _explain
-from engine.store.store_errors import store_errors
-from plans.errors import MachineError, NotEnoughMemoryError
+from penstock.engine.spark import foresee_spark_memory as starting
+from penstock.engine.spark.describe_disk_error import disk_error_of_spark
+from penstock.engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
+from penstock.engine.spark.forward_jvm_output import Silence, _without_refusals
+from penstock.engine.spark.local_folders import require_local_folders
+from penstock.engine.spark.start_jvm import _explain
+from penstock.engine.store.store_errors import store_errors
+from penstock.plans.errors import MachineError, NotEnoughMemoryError
 
 FULL = "No space left on device"
 SHUFFLE = (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.pyflink_names import install, installed, uninstall
+from penstock.engine.pyflink_names import install, installed, uninstall
 from tests.pyflink import ask_arguments
 
 LINES = Path(__file__).with_name("arguments.txt").read_text(encoding="utf-8").splitlines()

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.datastream.environment_settings import EnvironmentSettings
-from engine.library.run_script import run_script
+from penstock.engine.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.library.run_script import run_script
 from tests.pyflink.test_cases import scripts
 from tests.runtime.run_in_process import run_jobs_in_process
 

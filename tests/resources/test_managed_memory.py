@@ -4,11 +4,11 @@ from functools import partial
 
 import pytest
 
-from engine.planning.planning_settings import planning_settings
-from plans.layers import Choices
-from plans.resources.memory_options import MemoryOptions
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.layers import Choices
+from penstock.plans.resources.memory_options import MemoryOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
 from tests.passes.frames import derive_in_process, derive_on_spark, make_frame, make_polars
 from tests.resources.flink_resources import rows
 

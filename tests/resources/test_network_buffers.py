@@ -9,13 +9,13 @@ from functools import partial
 import polars as pl
 import pytest
 
-from engine.planning.planning_settings import planning_settings
-from plans.errors import ConfigurationError
-from plans.layers import Choices
-from plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
-from plans.resources.network_options import FLINK_1_20, FLINK_2_3, PROFILES, NetworkOptions
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import BufferSide
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.layers import Choices
+from penstock.plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
+from penstock.plans.resources.network_options import FLINK_1_20, FLINK_2_3, PROFILES, NetworkOptions
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import BufferSide
 from tests.passes.frames import OF_DATA_SETS, derive_in_process, derive_on_spark, make_frame, make_polars
 from tests.resources.flink_resources import rows
 

@@ -4,10 +4,10 @@ from collections import defaultdict
 
 import pytest
 
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
-from plans.vocabulary import BufferSide
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
+from penstock.plans.vocabulary import BufferSide
 from tests.resources.flink_resources import rows
 
 

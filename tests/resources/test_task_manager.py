@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from plans.errors import ConfigurationError
-from plans.resources.memory_options import MemoryOptions
-from plans.resources.task_manager import TaskManager
-from plans.topology.flink_values import parse_memory_size
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.resources.memory_options import MemoryOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.topology.flink_values import parse_memory_size
 from tests.resources.flink_resources import rows
 
 FIELDS = {

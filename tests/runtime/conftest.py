@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 
 
 @pytest.fixture

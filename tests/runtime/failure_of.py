@@ -2,7 +2,7 @@
 
 import pytest
 
-from operators.chain.errors import UserFunctionError
+from penstock.operators.chain.errors import UserFunctionError
 from tests.runtime.run_in_process import collected
 
 

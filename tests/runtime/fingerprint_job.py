@@ -8,21 +8,21 @@ import enum
 import re
 import sys
 
-from engine.common import Duration, Time, Types, WatermarkStrategy
-from engine.datastream import (
+from penstock.engine.common import Duration, Time, Types, WatermarkStrategy
+from penstock.engine.datastream import (
     FilterFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from engine.datastream.connectors.file_system import FileSource, StreamFormat
-from engine.datastream.functions import AggregateFunction
-from engine.datastream.job_from_environment import job_from_environment
-from engine.datastream.state import ValueStateDescriptor
-from engine.datastream.window import TumblingEventTimeWindows
-from engine.runtime.job_fingerprint import job_fingerprint
-from operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.engine.datastream.connectors.file_system import FileSource, StreamFormat
+from penstock.engine.datastream.functions import AggregateFunction
+from penstock.engine.datastream.job_from_environment import job_from_environment
+from penstock.engine.datastream.state import ValueStateDescriptor
+from penstock.engine.datastream.window import TumblingEventTimeWindows
+from penstock.engine.runtime.job_fingerprint import job_fingerprint
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 
 LIMITS = {"a", "b", "c", "d"}
 PATTERN = re.compile("x+")

@@ -7,20 +7,20 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from engine.datastream.data_stream import DataStream
-from engine.runtime import collect_records, run_job
-from engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
-from engine.runtime.deliver_rows import records
-from engine.runtime.errors import JobCancelledError
-from engine.runtime.job import Job
-from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.plan_job import plan_job
-from engine.runtime.run_control import RunControl
-from engine.runtime.run_settings import task_settings
-from engine.runtime.run_until_enough import Rows, run_until_enough
-from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
-from operators.task.run_task import run_task
-from operators.task.task_spec import ResultsAddress, TaskSettings, TaskSpec
+from penstock.engine.datastream.data_stream import DataStream
+from penstock.engine.runtime import collect_records, run_job
+from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
+from penstock.engine.runtime.deliver_rows import records
+from penstock.engine.runtime.errors import JobCancelledError
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_monitor import JobMonitor
+from penstock.engine.runtime.plan_job import plan_job
+from penstock.engine.runtime.run_control import RunControl
+from penstock.engine.runtime.run_settings import task_settings
+from penstock.engine.runtime.run_until_enough import Rows, run_until_enough
+from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
+from penstock.operators.task.run_task import run_task
+from penstock.operators.task.task_spec import ResultsAddress, TaskSettings, TaskSpec
 
 
 def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[CompiledJob, TaskSettings]:
@@ -48,7 +48,7 @@ def collected(stream: DataStream, limit: int | None = None) -> list[Any]:
 def run_jobs_in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have all jobs of a test run here: what `execute` does otherwise stays the same."""
     monkeypatch.setattr(run_job, "run_session", lambda slots, dataframes: None)
-    monkeypatch.setattr("engine.spark.session.begin_session", lambda **settings: None)
+    monkeypatch.setattr("penstock.engine.spark.session.begin_session", lambda **settings: None)
     monkeypatch.setattr(run_job, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(collect_records, "driver_host", lambda spark: "127.0.0.1")
     monkeypatch.setattr(run_job, "run_on_spark", _run)

@@ -1,8 +1,8 @@
 """Streams of numbers, how their jobs are chained, and what they give."""
 
-from engine.common import Types, WatermarkStrategy
-from engine.datastream import RuntimeExecutionMode
-from operators.connectors.number_sequence import NumberSequenceSource
+from penstock.engine.common import Types, WatermarkStrategy
+from penstock.engine.datastream import RuntimeExecutionMode
+from penstock.operators.connectors.number_sequence import NumberSequenceSource
 
 #: One subtask, and more than the session has cores. Two are what most other tests run with.
 PARALLELISMS = (1, 5)

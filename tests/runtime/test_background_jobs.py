@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from engine.common.typeinfo import Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.start_job import jobs_end_with_script
+from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.runtime.errors import JobExecutionError
+from penstock.engine.runtime.start_job import jobs_end_with_script
 
 
 def divides_by_zero():

@@ -7,20 +7,20 @@ from typing import ClassVar
 
 import pytest
 
-from engine.common import Types
-from engine.datastream.functions import (
+from penstock.engine.common import Types
+from penstock.engine.datastream.functions import (
     KeyedProcessFunction,
     WindowFunction,
 )
-from engine.datastream.window import CountTumblingWindowAssigner, GlobalWindow
-from engine.machine.machine_error import with_exit_code_of_disk
-from engine.runtime.compile_job import compile_job
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.plan_job import plan_job
-from operators.chain.errors import EnoughResults, UserFunctionError
-from operators.task.pulled import pulled
-from operators.task.run_task import run_task
-from plans.errors import MachineError
+from penstock.engine.datastream.window import CountTumblingWindowAssigner, GlobalWindow
+from penstock.engine.machine.machine_error import with_exit_code_of_disk
+from penstock.engine.runtime.compile_job import compile_job
+from penstock.engine.runtime.errors import JobExecutionError
+from penstock.engine.runtime.plan_job import plan_job
+from penstock.operators.chain.errors import EnoughResults, UserFunctionError
+from penstock.operators.task.pulled import pulled
+from penstock.operators.task.run_task import run_task
+from penstock.plans.errors import MachineError
 from tests.runtime.run_in_process import collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.
@@ -75,7 +75,7 @@ def test_a_limit_ends_the_producers_on_the_other_side_of_an_exchange(env, closed
     ],
 )  # fmt: skip
 def test_a_limit_ends_endless_functions_before_an_exchange(env, closed, exchanged, monkeypatch):
-    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 4096)
+    monkeypatch.setattr("penstock.engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 4096)
     env.set_parallelism(2)
     found = collected(exchanged(env.from_collection([1, 2]).flat_map(Endless(), Types.LONG())), 5)
     assert len(found) == 5
@@ -84,7 +84,7 @@ def test_a_limit_ends_endless_functions_before_an_exchange(env, closed, exchange
 
 
 def test_a_limit_that_the_beginning_does_not_reach_takes_more_of_it(env, closed, monkeypatch):
-    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
+    monkeypatch.setattr("penstock.engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
     stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
     late = stream.filter(lambda value: value >= 200_000)
     assert collected(late, 3) == [200_000, 200_001, 200_002]
@@ -93,7 +93,7 @@ def test_a_limit_that_the_beginning_does_not_reach_takes_more_of_it(env, closed,
 
 def test_what_is_cut_off_is_not_the_end_of_the_input(env, monkeypatch):
     """Windows and timers at the end of the input are of the whole of it."""
-    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
+    monkeypatch.setattr("penstock.engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
     keyed = env.from_collection([1]).flat_map(lambda _: range(50_000), Types.LONG()).key_by(lambda _: 0)
 
     class Last(KeyedProcessFunction):
@@ -116,8 +116,8 @@ class Size(WindowFunction[int, int, int, GlobalWindow]):
 
 
 def test_a_full_disk_names_the_operator_and_what_to_do(env, monkeypatch):
-    monkeypatch.setattr("operators.exchange.disk_guard._BYTES_A_LOOK", 1 << 20)
-    monkeypatch.setattr("operators.exchange.disk_guard._RESERVE_BYTES", 1 << 60)
+    monkeypatch.setattr("penstock.operators.exchange.disk_guard._BYTES_A_LOOK", 1 << 20)
+    monkeypatch.setattr("penstock.operators.exchange.disk_guard._RESERVE_BYTES", 1 << 60)
     stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
     with pytest.raises(UserFunctionError, match="begins when all of its input is written") as caught:
         collected(stream.map(lambda value: value))

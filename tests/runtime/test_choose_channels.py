@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.common.key_groups import key_groups, operator_index
-from operators.common.typeinfo import Types
-from operators.exchange.choose_channels import ChannelChooser
-from operators.exchange.output_spec import OutputSpec
+from penstock.operators.common.key_groups import key_groups, operator_index
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.exchange.choose_channels import ChannelChooser
+from penstock.operators.exchange.output_spec import OutputSpec
 
 
 def spec(partitioner, consumers, **rest):

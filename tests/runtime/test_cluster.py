@@ -53,7 +53,7 @@ def expected():
 
 
 def start(url, script, *arguments):
-    command = [sys.executable, "-m", "engine.commands.main", "run", "-m", url]
+    command = [sys.executable, "-m", "penstock.engine.commands.main", "run", "-m", url]
     command += ["--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1"]
     command += ["--conf", "spark.driver.host=127.0.0.1"]
     # As in the test profile: the optimising compiler costs a short run more than it saves.

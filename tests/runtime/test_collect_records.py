@@ -8,16 +8,16 @@ from itertools import count, islice
 import pyarrow as pa
 import pytest
 
-from engine.common import Types
-from engine.datastream import OutputTag, RuntimeExecutionMode
-from engine.datastream.functions import ProcessFunction
-from engine.runtime.collect_records import collects_closed_at_end, open_collects
-from engine.runtime.errors import JobCancelledError
-from engine.runtime.job_result import JobResult
-from engine.runtime.receive_results import ResultReceiver
-from engine.runtime.run_control import run_listeners
-from operators.chain.errors import UserFunctionError
-from operators.common.row import Row
+from penstock.engine.common import Types
+from penstock.engine.datastream import OutputTag, RuntimeExecutionMode
+from penstock.engine.datastream.functions import ProcessFunction
+from penstock.engine.runtime.collect_records import collects_closed_at_end, open_collects
+from penstock.engine.runtime.errors import JobCancelledError
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.receive_results import ResultReceiver
+from penstock.engine.runtime.run_control import run_listeners
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.common.row import Row
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible
 from tests.runtime.run_in_process import run_jobs_in_process
 

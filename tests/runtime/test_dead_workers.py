@@ -2,11 +2,11 @@
 
 import os
 
-from engine.common import Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.runtime.compile_job import CompiledJob
-from engine.runtime.describe_failure import describe_failure
-from engine.runtime.job_monitor import JobMonitor
+from penstock.engine.common import Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.runtime.compile_job import CompiledJob
+from penstock.engine.runtime.describe_failure import describe_failure
+from penstock.engine.runtime.job_monitor import JobMonitor
 from tests.runtime.python_workers import kill, python_workers
 
 

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from engine.common import Types, WatermarkStrategy
-from engine.common.watermark_strategy import TimestampAssigner
-from engine.datastream import RuntimeExecutionMode
-from engine.datastream.functions import (
+from penstock.engine.common import Types, WatermarkStrategy
+from penstock.engine.common.watermark_strategy import TimestampAssigner
+from penstock.engine.datastream import RuntimeExecutionMode
+from penstock.engine.datastream.functions import (
     MapFunction,
     ProcessFunction,
 )
-from engine.runtime.compile_job import CompiledJob
-from engine.runtime.describe_failure import describe_failure
-from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.send_once import send_once
-from operators.chain.describe_error import describe_error, describe_record
-from operators.common.row import Row
-from operators.task.report import Reporter
-from operators.task.run_task import _failure
+from penstock.engine.runtime.compile_job import CompiledJob
+from penstock.engine.runtime.describe_failure import describe_failure
+from penstock.engine.runtime.job_monitor import JobMonitor
+from penstock.engine.runtime.send_once import send_once
+from penstock.operators.chain.describe_error import describe_error, describe_record
+from penstock.operators.common.row import Row
+from penstock.operators.task.report import Reporter
+from penstock.operators.task.run_task import _failure
 from tests.runtime.failure_of import failure_of
 from tests.runtime.run_in_process import collected, compiled_job
 
@@ -185,7 +185,7 @@ def test_a_value_that_does_not_fit_its_type_is_named(env, behind):
 
 
 def test_a_source_is_named(env):
-    from engine.datastream.connectors.number_seq import NumberSequenceSource
+    from penstock.engine.datastream.connectors.number_seq import NumberSequenceSource
 
     class Broken(NumberSequenceSource):
         def read(self, split, context):
@@ -244,8 +244,8 @@ def test_a_dead_worker_is_told_by_vertex_and_subtask(env):
         alive.state("RUNNING")
         address = monitor.address
         code = (
-            "import os\nfrom operators.task.report import Reporter\n"
-            "from operators.task.task_spec import ReportAddress\n"
+            "import os\nfrom penstock.operators.task.report import Reporter\n"
+            "from penstock.operators.task.task_spec import ReportAddress\n"
             f"address = ReportAddress(host={address.host!r}, port={address.port}, token={address.token!r})\n"
             f"one = Reporter(address, {vertex.vertex}, {vertex.parallelism - 1}, 0)\n"
             "one.state('RUNNING', records_in=12345)\nos._exit(9)\n"

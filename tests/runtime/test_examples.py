@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import engine
 from benchmarks.write_nexmark import write_nexmark
-from engine.datastream import StreamExecutionEnvironment
-from engine.datastream.environment_settings import EnvironmentSettings
-from engine.library.run_script import run_script
-from engine.pyflink_names import install, uninstall
-from operators.connectors.nexmark.source import NexmarkSource
+from penstock import engine
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.library.run_script import run_script
+from penstock.engine.pyflink_names import install, uninstall
+from penstock.operators.connectors.nexmark.source import NexmarkSource
 
 EXAMPLES = Path(engine.__file__).parent / "examples"
 EVENTS = 30_000
@@ -54,7 +54,7 @@ def tables(spark, tmp_path_factory):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from operators.chain.operator import OperatorContext
+    from penstock.operators.chain.operator import OperatorContext
 
     folder = tmp_path_factory.mktemp("nexmark")
     for kind in ("person", "auction", "bid"):

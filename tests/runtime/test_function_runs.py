@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.common import Types
-from operators.chain import piece_size
-from operators.chain.errors import UserFunctionError
-from operators.chain.operator import Operator, OperatorContext
-from operators.records.loops_of_functions import MOST_FLAT_MAPS, Step
-from operators.records.map_records import (
+from penstock.engine.common import Types
+from penstock.operators.chain import piece_size
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.operator import Operator, OperatorContext
+from penstock.operators.records.loops_of_functions import MOST_FLAT_MAPS, Step
+from penstock.operators.records.map_records import (
     FilterOperator,
     FlatMapOperator,
     MapOperator,
     RecordFunctionOperator,
 )
-from operators.task.build_chain import Chain
-from operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from penstock.operators.task.build_chain import Chain
+from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from tests.operator_harness import Recorded
 
 OPERATORS = {Step.MAP: MapOperator, Step.FILTER: FilterOperator, Step.FLAT_MAP: FlatMapOperator}

@@ -9,20 +9,20 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from engine.common import Types, WatermarkStrategy
-from engine.datastream import StreamExecutionEnvironment
-from engine.datastream.connectors.file_system import FileSource, StreamFormat
-from engine.datastream.job_from_environment import job_from_environment
-from engine.runtime.job_fingerprint import job_fingerprint
-from operators.common.identify_value import UnidentifiableError, identify_value
-from operators.connectors.collection import CollectionSource
-from operators.connectors.delta.delta_source import DeltaSource
-from operators.connectors.file_sinks.plain_sinks import TextSink
-from operators.connectors.nexmark.source import NexmarkSource
-from operators.connectors.number_sequence import NumberSequenceSource
-from operators.connectors.source import Source
-from operators.files import identify_files
-from operators.formats.chunks import Chunk
+from penstock.engine.common import Types, WatermarkStrategy
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.datastream.connectors.file_system import FileSource, StreamFormat
+from penstock.engine.datastream.job_from_environment import job_from_environment
+from penstock.engine.runtime.job_fingerprint import job_fingerprint
+from penstock.operators.common.identify_value import UnidentifiableError, identify_value
+from penstock.operators.connectors.collection import CollectionSource
+from penstock.operators.connectors.delta.delta_source import DeltaSource
+from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.nexmark.source import NexmarkSource
+from penstock.operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.source import Source
+from penstock.operators.files import identify_files
+from penstock.operators.formats.chunks import Chunk
 
 
 def of_job(source=None, function=str, collection=None, type_info=None):

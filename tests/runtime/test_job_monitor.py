@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from engine.runtime import listen_to_reports
-from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
-from operators.task.report import LONGEST_REPORT, Reporter
-from operators.task.task_spec import ReportAddress
+from penstock.engine.runtime import listen_to_reports
+from penstock.engine.runtime.job_monitor import JobMonitor
+from penstock.engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
+from penstock.operators.task.report import LONGEST_REPORT, Reporter
+from penstock.operators.task.task_spec import ReportAddress
 
 WHO = {"vertex": 7, "subtask": 1, "attempt_number": 0}
 

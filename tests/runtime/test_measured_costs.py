@@ -8,21 +8,21 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import engine
-from engine.commands import main as module
-from engine.datastream.environment_settings import EnvironmentSettings
-from engine.library.run_script import run_script
-from engine.planning.chosen_costs import chosen_costs
-from engine.pyflink_names import uninstall
-from engine.runtime import run_job as runs
-from engine.runtime.job_result import JobResult
-from engine.runtime.record_run import tables_of_run, write_run
-from engine.store.open_plan import open_plan
-from plans.columnar.frames import from_arrow
-from plans.layers import Choices
-from plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs
-from plans.metrics.operator_costs import operator_costs
-from plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
+from penstock import engine
+from penstock.engine.commands import main as module
+from penstock.engine.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.library.run_script import run_script
+from penstock.engine.planning.chosen_costs import chosen_costs
+from penstock.engine.pyflink_names import uninstall
+from penstock.engine.runtime import run_job as runs
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.record_run import tables_of_run, write_run
+from penstock.engine.store.open_plan import open_plan
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs
+from penstock.plans.metrics.operator_costs import operator_costs
+from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
 from tests.runtime.run_in_process import run_jobs_in_process
 
 EXAMPLES = Path(engine.__file__).parent / "examples"

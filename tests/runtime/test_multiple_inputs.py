@@ -5,21 +5,21 @@ from collections import Counter
 import polars as pl
 import pytest
 
-from engine.common import Types
-from engine.runtime.job import Job
-from engine.runtime.job_result import JobResult
-from engine.runtime.record_run import tables_of_run
-from engine.runtime.run_job import run_job
-from engine.runtime.transformations import Transformation, reachable
-from operators.chain.operator import MAX_WATERMARK, Operator
-from operators.connectors.number_sequence import NumberSequenceSource
-from operators.connectors.sink import CollectSink
-from operators.records.map_records import MapOperator
-from plans.columnar.frames import from_arrow
-from plans.layers import Choices
-from plans.metrics.measured_costs import RUN_TABLES, measured_costs
-from plans.metrics.operator_costs import operator_costs
-from plans.metrics.plan_metrics import NEEDED, plan_metrics
+from penstock.engine.common import Types
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.record_run import tables_of_run
+from penstock.engine.runtime.run_job import run_job
+from penstock.engine.runtime.transformations import Transformation, reachable
+from penstock.operators.chain.operator import MAX_WATERMARK, Operator
+from penstock.operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.sink import CollectSink
+from penstock.operators.records.map_records import MapOperator
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.measured_costs import RUN_TABLES, measured_costs
+from penstock.plans.metrics.operator_costs import operator_costs
+from penstock.plans.metrics.plan_metrics import NEEDED, plan_metrics
 
 PAIR = Types.TUPLE([Types.INT(), Types.LONG()])
 

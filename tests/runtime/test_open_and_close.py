@@ -4,8 +4,8 @@ import pathlib
 
 import pytest
 
-from engine.datastream import RuntimeExecutionMode
-from engine.datastream.functions import (
+from penstock.engine.datastream import RuntimeExecutionMode
+from penstock.engine.datastream.functions import (
     KeySelector,
     MapFunction,
     Partitioner,

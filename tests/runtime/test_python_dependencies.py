@@ -10,10 +10,10 @@ import zipfile
 
 import pytest
 
-from engine.common import Encoder, Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.datastream.connectors.file_system import FileSink
-from engine.runtime.errors import JobCompileError, JobExecutionError
+from penstock.engine.common import Encoder, Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.datastream.connectors.file_system import FileSink
+from penstock.engine.runtime.errors import JobCompileError, JobExecutionError
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_failing_function_leaves_the_archives_too(spark, script_folder):
 
 
 def test_paths_of_sinks_lead_where_they_lead_without_archives(env, script_folder, monkeypatch):
-    from operators.files import filesystem
+    from penstock.operators.files import filesystem
 
     zipped("a.zip", {"a.txt": "1"})
     before = filesystem.filesystem_of("out")

@@ -7,19 +7,19 @@ from contextlib import closing, suppress
 
 import pytest
 
-from engine.runtime import receive_results
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
-from engine.runtime.receive_results import ResultReceiver
-from operators.chain.piece_size import PieceSize
-from operators.exchange.channel_writer import Row as BlockRow
-from operators.task.send_results import ResultSender
-from operators.task.task_spec import ResultsAddress
+from penstock.engine.runtime import receive_results
+from penstock.engine.runtime.errors import JobExecutionError
+from penstock.engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
+from penstock.engine.runtime.receive_results import ResultReceiver
+from penstock.operators.chain.piece_size import PieceSize
+from penstock.operators.exchange.channel_writer import Row as BlockRow
+from penstock.operators.task.send_results import ResultSender
+from penstock.operators.task.task_spec import ResultsAddress
 
 
 def test_results_that_come_slowly_leave_at_once(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("operators.chain.piece_size.monotonic", lambda: now[0])
+    monkeypatch.setattr("penstock.operators.chain.piece_size.monotonic", lambda: now[0])
     piece, waiting, longest = PieceSize(), 0, 0
     for number in range(10_000):
         now[0] += 1e-6 if number < 5000 else 1.0

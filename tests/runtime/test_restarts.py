@@ -2,14 +2,14 @@
 
 import pytest
 
-from engine.common import Configuration, Encoder, Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.datastream.connectors.file_system import FileSink
-from engine.runtime.errors import JobCompileError, JobExecutionError
-from engine.runtime.job_result import JobResult, summaries
-from engine.runtime.restart_backoff import restart_backoff
-from engine.runtime.run_control import run_listeners
-from plans.vocabulary import ExecutionState
+from penstock.engine.common import Configuration, Encoder, Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.datastream.connectors.file_system import FileSink
+from penstock.engine.runtime.errors import JobCompileError, JobExecutionError
+from penstock.engine.runtime.job_result import JobResult, summaries
+from penstock.engine.runtime.restart_backoff import restart_backoff
+from penstock.engine.runtime.run_control import run_listeners
+from penstock.plans.vocabulary import ExecutionState
 
 
 def delays(config, failures):

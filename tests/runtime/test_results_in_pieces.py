@@ -3,18 +3,18 @@
 import pyarrow as pa
 import pytest
 
-from engine.common import Types
-from engine.datastream import RuntimeExecutionMode
-from engine.datastream.functions import (
+from penstock.engine.common import Types
+from penstock.engine.datastream import RuntimeExecutionMode
+from penstock.engine.datastream.functions import (
     CoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
     ProcessWindowFunction,
 )
-from engine.datastream.output_tag import OutputTag
-from engine.datastream.window import CountTumblingWindowAssigner
-from operators.chain.piece_size import PieceSize
-from operators.windows.interval_join import IntervalJoinOperator
+from penstock.engine.datastream.output_tag import OutputTag
+from penstock.engine.datastream.window import CountTumblingWindowAssigner
+from penstock.operators.chain.piece_size import PieceSize
+from penstock.operators.windows.interval_join import IntervalJoinOperator
 from tests.operator_harness import Record, run
 from tests.runtime.run_in_process import collected
 
@@ -89,7 +89,7 @@ def test_results_for_side_outputs_come_in_pieces(env):
 
 
 def _process(function):
-    from operators.process.process_operators import ProcessOperator
+    from penstock.operators.process.process_operators import ProcessOperator
 
     return ProcessOperator(function)
 
@@ -118,7 +118,7 @@ def test_large_results_make_short_pieces():
 
 
 def test_timestamps_stay_with_results_in_pieces(env):
-    from operators.records.map_records import FlatMapOperator
+    from penstock.operators.records.map_records import FlatMapOperator
 
     recorded = run(
         FlatMapOperator(lambda value: iter(range(value))),

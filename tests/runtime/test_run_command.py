@@ -10,7 +10,7 @@ import zipfile
 
 import pytest
 
-from engine.commands.main import main
+from penstock.engine.commands.main import main
 
 SCRIPT = """
 import sys
@@ -55,7 +55,7 @@ env.execute("slow")
 
 
 def penstock(*arguments, cwd):
-    command = [sys.executable, "-P", "-m", "engine.commands.main", *map(str, arguments)]
+    command = [sys.executable, "-P", "-m", "penstock.engine.commands.main", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=180, check=False)
 
 
@@ -136,7 +136,7 @@ def test_mistakes_are_told_without_a_traceback(folder, here):
 def test_ctrl_c_cancels_and_commits_nothing(folder, tmp_path):
     (folder / "slow.py").write_text(SLOW.replace("WHERE", str(tmp_path)))
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "engine.commands.main", "run", "-p", "1", "slow.py"],
+        [sys.executable, "-P", "-m", "penstock.engine.commands.main", "run", "-p", "1", "slow.py"],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from engine.common import Types
-from engine.datastream import OutputTag, RuntimeExecutionMode, StreamExecutionEnvironment
-from engine.datastream.functions import (
+from penstock.engine.common import Types
+from penstock.engine.datastream import OutputTag, RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.engine.datastream.functions import (
     CoFlatMapFunction,
     KeyedProcessFunction,
     MapFunction,
     ProcessFunction,
 )
-from engine.datastream.state import ValueStateDescriptor
+from penstock.engine.datastream.state import ValueStateDescriptor
 from tests.runtime.small_jobs import PAIR, PARALLELISMS, both, collected, numbers
 
 
@@ -48,7 +48,7 @@ def test_a_branching_chain_is_what_python_computes(env, parallelism, chaining):
 
 
 def test_a_limit_stops_an_endless_function_before_an_exchange(env, monkeypatch):
-    monkeypatch.setattr("engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1 << 16)
+    monkeypatch.setattr("penstock.engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1 << 16)
     both(env, 2, True)
     endless = env.from_collection([1, 2]).flat_map(lambda _: itertools.count(), Types.LONG())
     found = endless.key_by(lambda v: v % 3).map(lambda v: -v, Types.LONG()).execute_and_collect(limit=5)
@@ -136,7 +136,7 @@ def test_rows_of_all_shapes_survive_an_exchange(env):
     both(env, 2, False)
     inner = Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()])
     kind = Types.TUPLE([inner, Types.LIST(inner), Types.MAP(Types.STRING(), Types.DOUBLE()), Types.STRING()])
-    from engine.common import Row
+    from penstock.engine.common import Row
 
     values = [
         (Row(a=1, b="x"), [Row(a=2, b=None)], {"k": 1.5}, "é"),
@@ -155,7 +155,7 @@ def test_rows_of_all_shapes_survive_an_exchange(env):
 
 def test_records_longer_than_a_block_and_results_longer_than_memory_for_them(env):
     both(env, 2, True)
-    from engine.common import Configuration
+    from penstock.engine.common import Configuration
 
     configuration = Configuration()
     configuration.set_string("penstock.exchange.block-bytes", "1000")

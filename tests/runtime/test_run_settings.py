@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from engine.runtime.run_settings import spark_settings_for_runs
+from penstock.engine.runtime.run_settings import spark_settings_for_runs
 
 
 class Settings(dict[str, str]):

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.exchange.sort_by_key import KeySorter
+from penstock.operators.exchange.sort_by_key import KeySorter
 
 STAMPS = st.none() | st.integers(0, 5)
 

@@ -4,11 +4,11 @@ import contextlib
 
 import pytest
 
-from engine.common import Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.runtime import run_job as runs
-from engine.runtime.errors import JobExecutionError
-from engine.runtime.job_result import JobResult, summaries
+from penstock.engine.common import Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.runtime import run_job as runs
+from penstock.engine.runtime.errors import JobExecutionError
+from penstock.engine.runtime.job_result import JobResult, summaries
 from tests.runtime.small_jobs import both, collected, numbers
 
 

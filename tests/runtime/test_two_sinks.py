@@ -2,12 +2,12 @@
 
 import pytest
 
-from engine.commits.errors import CommitError
-from engine.common import Types
-from engine.datastream import StreamExecutionEnvironment
-from operators.common.row import Row
-from operators.connectors.delta import commit_delta
-from operators.connectors.sink import SinkWriter
+from penstock.engine.commits.errors import CommitError
+from penstock.engine.common import Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.operators.common.row import Row
+from penstock.operators.connectors.delta import commit_delta
+from penstock.operators.connectors.sink import SinkWriter
 from tests.commits.test_commits import Listed
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible
 

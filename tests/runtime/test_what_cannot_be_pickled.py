@@ -5,11 +5,11 @@ import threading
 
 import pytest
 
-from engine.datastream.functions import (
+from penstock.engine.datastream.functions import (
     MapFunction,
 )
-from engine.runtime.errors import JobCompileError
-from operators.common.describe_unpicklable import describe_unpicklable
+from penstock.engine.runtime.errors import JobCompileError
+from penstock.operators.common.describe_unpicklable import describe_unpicklable
 
 
 def test_what_keeps_a_function_from_being_pickled_is_found():

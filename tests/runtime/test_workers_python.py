@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from engine.common import Types
-from engine.datastream import StreamExecutionEnvironment
-from engine.runtime.errors import JobCompileError
+from penstock.engine.common import Types
+from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.runtime.errors import JobCompileError
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.diff import read_pairs
-from engine.diff.read_pairs import Pair
-from engine.diff.savepoint_verdicts import Restored, Verdict, savepoint_verdicts
-from plans.savepoint.restore_savepoint import hash_map_order
+from penstock.engine.commands.main import app
+from penstock.engine.diff import read_pairs
+from penstock.engine.diff.read_pairs import Pair
+from penstock.engine.diff.savepoint_verdicts import Restored, Verdict, savepoint_verdicts
+from penstock.plans.savepoint.restore_savepoint import hash_map_order
 
 HERE = Path(__file__).parent
 

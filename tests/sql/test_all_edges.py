@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 
 
 def edges(*arguments: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import penstock
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 
 PAGE = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
 

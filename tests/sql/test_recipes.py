@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import penstock
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.drop_version import drop_version
-from engine.store.plan_versions import find_version
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.drop_version import drop_version
+from penstock.engine.store.plan_versions import find_version
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 RECIPES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

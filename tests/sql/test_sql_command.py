@@ -18,13 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from engine.commands.main import app
-from engine.sql.in_thread import in_thread
-from engine.sql.open_views import open_views
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.drop_version import drop_version
-from plans.tables import TABLES
-from plans.tables.view_columns import view_columns
+from penstock.engine.commands.main import app
+from penstock.engine.sql.in_thread import in_thread
+from penstock.engine.sql.open_views import open_views
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.drop_version import drop_version
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.view_columns import view_columns
 from tests.draw.pictures import hostile_topology
 from tests.project.on_terminal import on_terminal
 
@@ -196,7 +196,7 @@ def test_rows_that_do_not_fit_in_memory_spill_and_nothing_stays(store, tmp_path,
 
 
 def test_ctrl_c_stops_a_query(store, tmp_path, monkeypatch, capsys):
-    from engine.machine.stop_on_signals import end_at_once_on_signals
+    from penstock.engine.machine.stop_on_signals import end_at_once_on_signals
     from tests.as_command import as_command
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_a_process_that_asks(store):
     asked = [
         sys.executable,
         "-m",
-        "engine.commands.main",
+        "penstock.engine.commands.main",
         "sql",
         store,
         "select sum(i) from range(30000000000) t(i)",

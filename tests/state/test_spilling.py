@@ -6,12 +6,12 @@ from io import BytesIO
 
 import pytest
 
-from operators.chain.operator import OperatorContext
-from operators.common.entry_size import entry_bytes
-from operators.state.keyed_state_backend import KeyedStateBackend
-from operators.state.pickle_state import dump_state, load_states
-from operators.state.spilled_entries import SpilledEntries
-from operators.state.spilled_timers import SpilledTimers
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.entry_size import entry_bytes
+from penstock.operators.state.keyed_state_backend import KeyedStateBackend
+from penstock.operators.state.pickle_state import dump_state, load_states
+from penstock.operators.state.spilled_entries import SpilledEntries
+from penstock.operators.state.spilled_timers import SpilledTimers
 
 
 def test_only_some_keys_stay_in_memory():

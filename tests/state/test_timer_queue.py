@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.state.timer_queue import TimerQueue
+from penstock.operators.state.timer_queue import TimerQueue
 
 TIMES = st.integers(-5, 12)
 NAMES = st.sampled_from("abc")

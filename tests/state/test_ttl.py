@@ -4,18 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.chain.operator import OperatorContext
-from operators.common.time import Time
-from operators.common.typeinfo import Types
-from operators.state.descriptors import (
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.time import Time
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from operators.state.keyed_state_backend import KeyedStateBackend
-from operators.state.ttl_config import StateTtlConfig
+from penstock.operators.state.keyed_state_backend import KeyedStateBackend
+from penstock.operators.state.ttl_config import StateTtlConfig
 from tests.operator_harness import Clock
 from tests.state.test_keyed_states import Mean
 

@@ -4,10 +4,10 @@ import datetime
 
 import pytest
 
-from operators.common.row import Row
-from operators.common.time import Instant
-from operators.common.typeinfo import Types
-from operators.state.value_check import value_check
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.state.value_check import value_check
 
 ROW = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
 TUPLE = Types.TUPLE([Types.INT(), Types.STRING()])

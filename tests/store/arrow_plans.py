@@ -6,13 +6,13 @@ import pyarrow as pa
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.read_plan import read_plan
-from engine.store.spark_tables import SparkTables
-from engine.store.write_plan import write_plan
-from plans.joins.spark_schemas import spark_schema
-from plans.tables import TABLES
-from plans.topology.columnar.topology_id import topology_id
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.write_plan import write_plan
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.tables import TABLES
+from penstock.plans.topology.columnar.topology_id import topology_id
 
 
 def schema_of(table: str) -> pa.Schema:

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from plans.joins.spark_schemas import spark_schema
-from plans.tables import TABLES
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.tables import TABLES
 from tests.passes.frames import zero_of
 
 Line = dict[str, Any]

@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from engine.commands import edges, export
-from engine.commands.main import app
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.read_plan import read_plan
-from engine.store.spark_tables import SparkTables
-from engine.store.write_plan import write_plan
+from penstock.engine.commands import edges, export
+from penstock.engine.commands.main import app
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.write_plan import write_plan
 from tests.store.tables_from_golden import golden_lines, tables_from_golden
 
 LINES = golden_lines(Path(__file__).parent / "golden" / "random.jsonl.gz")
@@ -100,7 +100,7 @@ COMMANDS = (
 def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeypatch):
     local = [run(name, planned, *options) for name, *options in COMMANDS]
     assert [code for code, _ in local] == [*[0] * 4, 4]
-    monkeypatch.setattr("engine.store.tables_of.is_local", lambda _: False)
+    monkeypatch.setattr("penstock.engine.store.tables_of.is_local", lambda _: False)
     for (name, *options), found in zip(COMMANDS, local, strict=True):
         assert run(name, planned, *options) == found
 

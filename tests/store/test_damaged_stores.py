@@ -11,19 +11,19 @@ from deltalake import DeltaTable, Schema, write_deltalake
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.store import open_plan as opening
-from engine.store.delta_rs_table import to_table
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.manifest import MANIFEST, PLAN_VERSIONS
-from engine.store.plan_versions import find_version, list_versions
-from engine.store.read_plan import read_plan
-from engine.store.remove_unfinished import remove_unfinished
-from engine.store.spark_tables import SparkTables
-from engine.store.stored_tables import delta_schema, stored_columns
-from engine.store.write_plan import new_write_id
-from plans.errors import StoreError
-from plans.tables import TABLES
+from penstock.engine.commands.main import app
+from penstock.engine.store import open_plan as opening
+from penstock.engine.store.delta_rs_table import to_table
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS
+from penstock.engine.store.plan_versions import find_version, list_versions
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.remove_unfinished import remove_unfinished
+from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.stored_tables import delta_schema, stored_columns
+from penstock.engine.store.write_plan import new_write_id
+from penstock.plans.errors import StoreError
+from penstock.plans.tables import TABLES
 from tests.store.arrow_plans import names, spark_write, topologies
 from tests.store.damage import DAMAGE, flip_middle, logs
 from tests.store.tables_from_golden import golden_lines
@@ -253,7 +253,7 @@ def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pyte
     def refuse(path: str) -> str:
         raise PermissionError(13, "Permission denied", path)
 
-    monkeypatch.setattr("engine.store.find_damage.checksum", refuse)
+    monkeypatch.setattr("penstock.engine.store.find_damage.checksum", refuse)
     for command in ("show", "verify"):
         code, said = run(command, "store")
         assert (code, "reading store: Permission denied" in said) == (8, True)
@@ -263,7 +263,7 @@ def test_remote_stores_are_checked_by_their_logs(
     spark: SparkSession, spark_store: Path, monkeypatch: pytest.MonkeyPatch
 ):
     for module in ("tables_of", "find_damage", "recorded_files"):
-        monkeypatch.setattr(f"engine.store.{module}.is_local", lambda _: False)
+        monkeypatch.setattr(f"penstock.engine.store.{module}.is_local", lambda _: False)
     assert spark_write(spark, spark_store, "2") == 2
     (file,) = find_version(DeltaRsTables(str(spark_store)), None).files or ()
     assert (file.rows, file.checksum) == (1, None)

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from engine.store.discard import remove_files, writes_in_folders
-from engine.store.version_notes import drop_staged, staged_versions
-from engine.store.write_ids import began_at, is_write_id
-from engine.store.write_plan import new_write_id
+from penstock.engine.store.discard import remove_files, writes_in_folders
+from penstock.engine.store.version_notes import drop_staged, staged_versions
+from penstock.engine.store.write_ids import began_at, is_write_id
+from penstock.engine.store.write_plan import new_write_id
 
 PATHS = ("x/../../../victim", "../victim", "/victim", "20200101T000000.000000Z-../../victim", "", ".", "a b")
 

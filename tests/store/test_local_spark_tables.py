@@ -11,20 +11,20 @@ import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from engine.planning.choose_planner import Planner
-from engine.planning.plan_topologies import plan
-from engine.spark.describe_spark_error import describe_spark_error
-from engine.spark.scoped_settings import scoped_settings
-from engine.spark.session_beside import with_settings
-from engine.store import local_spark_tables, write_rows_in_workers
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.read_plan import read_plan
-from engine.store.spark_tables import SparkTables
-from engine.store.store_errors import store_errors
-from engine.store.tables_of_spark import tables_of_spark
-from engine.store.write_plan import new_write_id, write_plan
-from plans.joins.spark_schemas import spark_schema
-from plans.tables import TABLES
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_topologies import plan
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.engine.spark.scoped_settings import scoped_settings
+from penstock.engine.spark.session_beside import with_settings
+from penstock.engine.store import local_spark_tables, write_rows_in_workers
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.write_plan import new_write_id, write_plan
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.tables import TABLES
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import topologies
 

@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 from pyspark.sql import SparkSession
 
-from plans.columnar.frames import from_arrow
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from tests.store.tables_from_golden import Line, golden_lines, tables_from_golden
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 import penstock
-from engine.store import repair_manifest as repairing
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.drop_version import drop_version
-from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import list_versions
-from engine.store.repair_manifest import repair_manifest
-from engine.store.version_notes import staged_versions
-from engine.store.write_plan import write_version
-from plans.errors import StoreError
+from penstock.engine.store import repair_manifest as repairing
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.drop_version import drop_version
+from penstock.engine.store.manifest import MANIFEST
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.repair_manifest import repair_manifest
+from penstock.engine.store.version_notes import staged_versions
+from penstock.engine.store.write_plan import write_version
+from penstock.plans.errors import StoreError
 from tests.store.arrow_plans import names, plan_of, write
 from tests.store.damage import DAMAGE, logs
 from tests.store.test_damaged_stores import LINES, plan, run
@@ -138,8 +138,8 @@ def test_a_writer_killed_around_its_publication_loses_nothing(
     write(store, plan_of(a="1"))
     place = "delta_rs_tables.DeltaRsTables.insert_version" if at == "before" else "plan_versions.note_version"
     with monkeypatch.context() as patch:
-        patch.setattr(f"engine.store.{place}", interrupted)
-        patch.setattr("engine.store.write_plan.discard", lambda *_: None)
+        patch.setattr(f"penstock.engine.store.{place}", interrupted)
+        patch.setattr("penstock.engine.store.write_plan.discard", lambda *_: None)
         with pytest.raises(KeyboardInterrupt):
             write(store, plan_of(b="1"))
     assert len(staged_versions(store)) == 1
@@ -158,7 +158,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None
         do()
         link(source, target)
 
-    monkeypatch.setattr("engine.store.version_notes.os.link", link_afterwards)
+    monkeypatch.setattr("penstock.engine.store.version_notes.os.link", link_afterwards)
 
 
 def test_a_version_that_another_writer_notes_first_is_published(
@@ -183,7 +183,7 @@ def test_a_version_that_is_dropped_while_it_is_noted_stays_dropped(
         assert write(store, plan_of(b="1")) == 2
     else:
         with monkeypatch.context() as patch:
-            patch.setattr("engine.store.plan_versions.note_version", lambda *_: None)
+            patch.setattr("penstock.engine.store.plan_versions.note_version", lambda *_: None)
             assert write(store, plan_of(b="1")) == 2
         meanwhile(monkeypatch, lambda: drop_version(DeltaRsTables(store), 2))
         repair_manifest(store)

@@ -8,11 +8,11 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from typer.testing import CliRunner
 
-from engine.commands import size
-from engine.commands.main import app
-from engine.output import people
-from engine.store.spark_tables import SparkTables
-from engine.store.write_plan import write_plan
+from penstock.engine.commands import size
+from penstock.engine.commands.main import app
+from penstock.engine.output import people
+from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.write_plan import write_plan
 from tests.passes.frames import make_frame
 
 LONG = "e" + "x" * 150

@@ -11,20 +11,20 @@ from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from engine.store import plan_versions
-from engine.store import write_plan as writing
-from engine.store.drop_version import drop_version
-from engine.store.plan_versions import list_versions
-from engine.store.read_plan import read_plan
-from engine.store.remove_unfinished import remove_unfinished
-from engine.store.spark_tables import SparkTables
-from engine.store.stored_tables import WRITE_ID
-from engine.store.table_path import table_path
-from engine.store.unchanged_topologies import unchanged_topologies
-from engine.store.write_plan import new_write_id, write_plan
-from plans.errors import SchemaError, StoreError
-from plans.joins.spark_schemas import spark_schema
-from plans.tables import TABLES
+from penstock.engine.store import plan_versions
+from penstock.engine.store import write_plan as writing
+from penstock.engine.store.drop_version import drop_version
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.remove_unfinished import remove_unfinished
+from penstock.engine.store.spark_tables import SparkTables
+from penstock.engine.store.stored_tables import WRITE_ID
+from penstock.engine.store.table_path import table_path
+from penstock.engine.store.unchanged_topologies import unchanged_topologies
+from penstock.engine.store.write_plan import new_write_id, write_plan
+from penstock.plans.errors import SchemaError, StoreError
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.tables import TABLES
 
 NOW = timedelta(seconds=-60)
 """Older than a moment to come: everything unfinished counts as dead."""

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from engine.store import plan_versions
-from engine.store import write_plan as writing
-from engine.store.plan_versions import list_versions
-from engine.store.remove_unfinished import remove_unfinished
-from engine.store.spark_tables import SparkTables
+from penstock.engine.store import plan_versions
+from penstock.engine.store import write_plan as writing
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.remove_unfinished import remove_unfinished
+from penstock.engine.store.spark_tables import SparkTables
 from tests.store.test_store import NOW, names, plan_of, write
 
 ROOT = Path(__file__).parents[2]

@@ -13,14 +13,14 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.store import delta_rs_logs, delta_rs_tables, plan_versions
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.manifest import MANIFEST
-from engine.store.plan_versions import is_store, list_versions
-from engine.store.require_target import require_target
-from engine.store.write_file import write_file
-from plans.errors import MachineError, StoreError
+from penstock.engine.commands.main import app
+from penstock.engine.store import delta_rs_logs, delta_rs_tables, plan_versions
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.manifest import MANIFEST
+from penstock.engine.store.plan_versions import is_store, list_versions
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.write_file import write_file
+from penstock.plans.errors import MachineError, StoreError
 from tests.store.arrow_plans import names, plan_of, rows_in, write
 
 ROOT = Path(__file__).parents[2]
@@ -153,7 +153,7 @@ def test_a_limit_of_the_machine_is_one_message_without_panics(tmp_path: Path):
     (tmp_path / "in.jsonl").write_text(json.dumps(topology))
     code = (
         "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
-        "from engine.commands.main import app\napp(sys.argv[1:])"
+        "from penstock.engine.commands.main import app\napp(sys.argv[1:])"
     )
     arguments = [
         "plan",

@@ -17,20 +17,20 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from engine.spark.shared_settings import shared_settings
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.drop_version import drop_version
-from engine.store.local_spark_tables import LocalSparkTables
-from engine.store.manifest import MANIFEST, PLAN_VERSIONS, PlanVersion
-from engine.store.plan_versions import list_versions, publish
-from engine.store.read_plan import read_plan
-from engine.store.remove_unfinished import remove_unfinished
-from engine.store.spark_tables import _ENCODINGS, SparkTables
-from engine.store.tables_of_spark import tables_of_spark
-from engine.store.write_plan import new_write_id, write_plan
-from plans.errors import StoreError
-from plans.joins.spark_schemas import spark_schema
-from plans.tables.column_types import COMMENT
+from penstock.engine.spark.shared_settings import shared_settings
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.drop_version import drop_version
+from penstock.engine.store.local_spark_tables import LocalSparkTables
+from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS, PlanVersion
+from penstock.engine.store.plan_versions import list_versions, publish
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.remove_unfinished import remove_unfinished
+from penstock.engine.store.spark_tables import _ENCODINGS, SparkTables
+from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.write_plan import new_write_id, write_plan
+from penstock.plans.errors import StoreError
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.tables.column_types import COMMENT
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.store.test_store import NOW

@@ -11,26 +11,26 @@ from typing import Any
 import polars as pl
 import pytest
 
-from engine.output.progress import Report
-from engine.planning import plan_in_process as in_process
-from engine.planning.choose_planner import Choice, Planner
-from engine.planning.foresee_memory import Size
-from engine.planning.plan_in_process import parts_in_process, plan_in_process
-from engine.planning.plan_into_store import Stored, plan_into_store_by_columns
-from engine.planning.plan_options import plan_options
-from engine.store import plan_versions
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.plan_versions import list_versions
-from engine.store.read_plan import read_plan
-from engine.store.remove_unfinished import remove_unfinished
-from engine.store.verify_version import verify_version
-from engine.store.write_in_parts import WriteInParts
-from plans.columnar.plan_as_read import plan_as_read
-from plans.errors import InputError, MachineError, StoreError
-from plans.layers import Choices
-from plans.topology import texts_of_file
-from plans.topology.job_defaults import NO_DEFAULTS
-from plans.vocabulary import Layer
+from penstock.engine.output.progress import Report
+from penstock.engine.planning import plan_in_process as in_process
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.foresee_memory import Size
+from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_process
+from penstock.engine.planning.plan_into_store import Stored, plan_into_store_by_columns
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.store import plan_versions
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.remove_unfinished import remove_unfinished
+from penstock.engine.store.verify_version import verify_version
+from penstock.engine.store.write_in_parts import WriteInParts
+from penstock.plans.columnar.plan_as_read import plan_as_read
+from penstock.plans.errors import InputError, MachineError, StoreError
+from penstock.plans.layers import Choices
+from penstock.plans.topology import texts_of_file
+from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.columnar.test_read_topologies import COLLIDING
 from tests.reference.random_topologies import MODES, random_topology

@@ -8,21 +8,21 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from engine.output.progress import Report
-from engine.planning import plan_topologies
-from engine.planning.choose_planner import Choice, Planner
-from engine.planning.plan_in_process import plan_in_process
-from engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
-from engine.planning.plan_options import plan_options
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.local_spark_tables import LocalSparkTables
-from engine.store.plan_versions import list_versions
-from engine.store.read_plan import read_plan
-from engine.store.verify_version import verify_version
-from engine.store.write_layers import WriteLayers
-from plans.errors import MachineError, StoreError
-from plans.joins import run_passes
-from plans.vocabulary import Layer
+from penstock.engine.output.progress import Report
+from penstock.engine.planning import plan_topologies
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.local_spark_tables import LocalSparkTables
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.verify_version import verify_version
+from penstock.engine.store.write_layers import WriteLayers
+from penstock.plans.errors import MachineError, StoreError
+from penstock.plans.joins import run_passes
+from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.reference.random_topologies import random_topology
 

@@ -5,19 +5,19 @@ import os
 import orjson
 import pytest
 
-from engine.output.progress import Report
-from engine.planning import foresee_memory
-from engine.planning.choose_planner import Choice, Planner
-from engine.planning.plan_in_process import plan_in_process
-from engine.planning.plan_into_store import plan_into_store_by_columns
-from engine.planning.plan_options import plan_options
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.plan_versions import list_versions
-from engine.store.read_plan import read_plan
-from engine.store.verify_version import verify_version
-from engine.store.write_while_planning import WriteWhilePlanning
-from plans.errors import MachineError
-from plans.vocabulary import Layer
+from penstock.engine.output.progress import Report
+from penstock.engine.planning import foresee_memory
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.verify_version import verify_version
+from penstock.engine.store.write_while_planning import WriteWhilePlanning
+from penstock.plans.errors import MachineError
+from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology
 

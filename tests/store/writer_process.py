@@ -7,9 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-from engine.spark.session import get_session
-from engine.store import plan_versions
-from engine.store import write_plan as writing
+from penstock.engine.spark.session import get_session
+from penstock.engine.store import plan_versions
+from penstock.engine.store import write_plan as writing
 from tests.store.test_store import plan_of, write
 
 

@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
-from engine.store import plan_versions
-from engine.store import write_plan as writing
+from penstock.engine.store import plan_versions
+from penstock.engine.store import write_plan as writing
 from tests.store.arrow_plans import plan_of, write
 
 

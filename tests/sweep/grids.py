@@ -4,7 +4,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from engine.commands.main import app
+from penstock.engine.commands.main import app
 
 GRID = """
 topologies:

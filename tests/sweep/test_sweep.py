@@ -18,19 +18,19 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
-from engine.bench.measure_quality import measure_quality
-from engine.bench.prepare_inputs import count_operators
-from engine.commands.main import app
-from engine.output.progress import Report
-from engine.sweep import results_table
-from engine.sweep.grid import Cell, cells_of
-from engine.sweep.measure_cell import CellMeter, CellRequest
-from engine.sweep.read_sweep_spec import read_sweep_spec
-from engine.sweep.results_table import MEASURED, measured_cells, result_row
-from engine.sweep.run_sweep import Answer, run_sweep
-from plans.errors import ConfigurationError
-from plans.layers import Choices
-from plans.metrics.plan_metrics import METRICS
+from penstock.engine.bench.measure_quality import measure_quality
+from penstock.engine.bench.prepare_inputs import count_operators
+from penstock.engine.commands.main import app
+from penstock.engine.output.progress import Report
+from penstock.engine.sweep import results_table
+from penstock.engine.sweep.grid import Cell, cells_of
+from penstock.engine.sweep.measure_cell import CellMeter, CellRequest
+from penstock.engine.sweep.read_sweep_spec import read_sweep_spec
+from penstock.engine.sweep.results_table import MEASURED, measured_cells, result_row
+from penstock.engine.sweep.run_sweep import Answer, run_sweep
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.plan_metrics import METRICS
 from tests.sweep.grids import GRID, run, topology
 
 
@@ -54,7 +54,7 @@ def test_every_combination_is_measured_once_and_equals_bench(folder):
     sources = [
         f"{shape} topologies=1 operators={n} seed=3" for shape in ("random", "layered") for n in (8, 20)
     ]
-    planners = ("flink", "engine.examples.chain_equal_costs:chain")
+    planners = ("flink", "penstock.engine.examples.chain_equal_costs:chain")
     assert axes == Counter(
         (source, slots, planner)
         for source in [*sources, "given.jsonl"]
@@ -74,7 +74,7 @@ def test_every_combination_is_measured_once_and_equals_bench(folder):
 
 def test_what_a_result_follows_from_makes_another_cell(folder):
     def keys() -> set[str]:
-        from engine.sweep import grid
+        from penstock.engine.sweep import grid
 
         grid._digest.cache_clear()
         return {cell.key for cell in cells_of(read_sweep_spec("grid.yaml"), "grid.yaml")}
@@ -146,7 +146,7 @@ def killed_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def test_a_sweep_that_is_killed_goes_on_where_it_was(folder, monkeypatch):
     """Each step of a commit may be the last: what is there then is read, and the sweep goes on."""
-    monkeypatch.setattr("engine.sweep.run_sweep.COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.engine.sweep.run_sweep.COMMIT_SECONDS", 0.0)
     cells = cells_of(read_sweep_spec("grid.yaml"), "grid.yaml")
     steps = ("write_file", "add_action", "make_log_durable")
     for place, step in enumerate(steps * 2):
@@ -162,7 +162,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(folder, monkeypatch):
 
 def test_kill_of_the_command(folder):
     (folder / "many.yaml").write_text(GRID.replace("seed: 3", "seed: [1, 2, 3, 4, 5, 6]"))
-    command = [sys.executable, "-m", "engine.commands.main", "sweep", "many.yaml", "--out", "swept"]
+    command = [sys.executable, "-m", "penstock.engine.commands.main", "sweep", "many.yaml", "--out", "swept"]
     root = str(Path(__file__).parents[2])
     process = subprocess.Popen(
         command, env={**os.environ, "PYTHONPATH": root}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -207,7 +207,7 @@ def test_sql_reads_what_sweeps_write(folder):
     )
     ran = CliRunner().invoke(app, ["sql", "swept", query, "--format", "json"])
     assert [json.loads(line) for line in ran.stdout.splitlines()] == [
-        {"planner": "engine.examples.chain_equal_costs:chain", "cells": 10, "planned": 10},
+        {"planner": "penstock.engine.examples.chain_equal_costs:chain", "cells": 10, "planned": 10},
         {"planner": "flink", "cells": 10, "planned": 10},
     ]
     listed = CliRunner().invoke(app, ["sql", "swept", "--tables"]).stdout

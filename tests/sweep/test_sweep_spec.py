@@ -2,9 +2,9 @@
 
 import pytest
 
-from engine.sweep.grid import axes_of_options
-from engine.sweep.read_sweep_spec import read_sweep_spec
-from plans.errors import InputError
+from penstock.engine.sweep.grid import axes_of_options
+from penstock.engine.sweep.read_sweep_spec import read_sweep_spec
+from penstock.plans.errors import InputError
 from tests.sweep.grids import run
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.store.open_plan import open_plan
+from penstock.engine.commands.main import app
+from penstock.engine.store.open_plan import open_plan
 
 PLANNERS: Mapping[str, Sequence[str]] = {
     "columnar": ("--planner", "columnar"),

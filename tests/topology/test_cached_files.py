@@ -2,11 +2,11 @@
 
 import pytest
 
-from plans.topology.flink_values import (
+from penstock.plans.topology.flink_values import (
     FlinkValueError,
     split_escaped,
 )
-from plans.topology.parse_cached_files import parse_cached_files
+from penstock.plans.topology.parse_cached_files import parse_cached_files
 
 
 def test_cached_files():

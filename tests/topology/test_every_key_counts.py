@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from engine.planning.plan_in_process import plan_in_process
-from plans.layers import LAYER_TABLES
-from plans.topology.operator_rules import TRANSFORMATION_RULES
-from plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
-from plans.vocabulary import Layer
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.topology.operator_rules import TRANSFORMATION_RULES
+from penstock.plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
+from penstock.plans.vocabulary import Layer
 from tests.topology.changed_graphs import (
     BASE,
     BATCH,

@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from plans.tables import JOB_SETTINGS
-from plans.topology import flink_options as options
-from plans.topology.flink_options import OPTIONS, FlinkOption
-from plans.topology.flink_values import (
+from penstock.plans.tables import JOB_SETTINGS
+from penstock.plans.topology import flink_options as options
+from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
+from penstock.plans.topology.flink_values import (
     parse_duration,
     parse_memory_size,
     parse_string,
 )
-from plans.topology.job_settings import read_job_settings, read_stream_graph_settings
-from plans.topology.reads_unbounded_source import reads_unbounded_source
-from plans.topology.setting_refusals import FlinkRefusal, SettingRefusal, read_setting
+from penstock.plans.topology.job_settings import read_job_settings, read_stream_graph_settings
+from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
+from penstock.plans.topology.setting_refusals import FlinkRefusal, SettingRefusal, read_setting
 from tests.topology.builders import stream_graph
 
 

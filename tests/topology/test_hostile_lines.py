@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from engine.store.open_plan import open_plan
-from plans.printable import MOST_ERRORS
-from plans.topology.rules import shorten
+from penstock.engine.store.open_plan import open_plan
+from penstock.plans.printable import MOST_ERRORS
+from penstock.plans.topology.rules import shorten
 from tests.columnar.lines_both_ways import expected, few_are_many, found
 from tests.columnar.test_read_topologies import COLLIDING
 from tests.topology.builders import golden_lines, simple
@@ -215,7 +215,7 @@ def test_a_refusal_that_quotes_a_long_uid_is_cut(tmp_path):
 
 
 def test_objects_that_no_json_says_stop_nothing():
-    from plans.topology.columnar.read_topology_objects import read_topology_objects
+    from penstock.plans.topology.columnar.read_topology_objects import read_topology_objects
 
     class Broken(dict[str, Any]):
         def keys(self) -> Any:

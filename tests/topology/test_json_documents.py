@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from plans.topology.columnar.find_topology_files import STANDARD_INPUT
-from plans.topology.columnar.read_topology_files import read_topology_files
-from plans.topology.joins.read_topology_files import read_topology_files as read_on_spark
-from plans.topology.json_documents import Element, elements, is_document
+from penstock.plans.topology.columnar.find_topology_files import STANDARD_INPUT
+from penstock.plans.topology.columnar.read_topology_files import read_topology_files
+from penstock.plans.topology.joins.read_topology_files import read_topology_files as read_on_spark
+from penstock.plans.topology.json_documents import Element, elements, is_document
 from tests.columnar.table_contents import frame_contents
 from tests.topology.builders import simple
 from tests.topology.test_read_topology_files import contents, reading
@@ -162,7 +162,15 @@ def test_lines_of_elements_are_where_they_begin(tmp_path):
 @pytest.mark.parametrize("indent", [None, 2])
 def test_standard_input_is_read(tmp_path, pack, indent):
     given = pack(json.dumps([simple("a"), simple("b")], indent=indent).encode())
-    command = [sys.executable, "-m", "engine.commands.main", "plan", "-", "--out", str(tmp_path / "store")]
+    command = [
+        sys.executable,
+        "-m",
+        "penstock.engine.commands.main",
+        "plan",
+        "-",
+        "--out",
+        str(tmp_path / "store"),
+    ]
     command += ["--until", "stream_graph"]
     done = subprocess.run(command, input=given, capture_output=True, timeout=120, check=True)
     assert b"2 planned and 0 rejected of 2" in done.stdout

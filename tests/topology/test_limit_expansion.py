@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 import penstock
-from plans import compiled
-from plans.stream_graph import limit_expansion
-from plans.stream_graph.columnar.limit_expansion import beyond_limit
-from plans.stream_graph.limit_expansion import MOST_EDGES, most_edges
+from penstock.plans import compiled
+from penstock.plans.stream_graph import limit_expansion
+from penstock.plans.stream_graph.columnar.limit_expansion import beyond_limit
+from penstock.plans.stream_graph.limit_expansion import MOST_EDGES, most_edges
 from tests.topology.planned_alike import PLANNERS, plan_alike
 
 Transformations = list[dict[str, Any]]

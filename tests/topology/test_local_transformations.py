@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
-from plans.tables import TRANSFORMATIONS
-from plans.topology.joins import local_transformations as files
-from plans.topology.joins.local_transformations import local_transformations, read_row_groups
+from penstock.plans.tables import TRANSFORMATIONS
+from penstock.plans.topology.joins import local_transformations as files
+from penstock.plans.topology.joins.local_transformations import local_transformations, read_row_groups
 
 ROWS = pa.table(
     {

@@ -8,8 +8,8 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from plans.errors import InputError
-from plans.topology.joins.read_topology_files import read_topology_files
+from penstock.plans.errors import InputError
+from penstock.plans.topology.joins.read_topology_files import read_topology_files
 from tests.topology.builders import simple
 from tests.topology.packed_blocks import packed_blocks
 from tests.topology.test_read_topology_files import reading

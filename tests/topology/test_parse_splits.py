@@ -7,9 +7,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from plans.errors import InputError
-from plans.topology import texts_of_file
-from plans.topology.joins.parse_splits import _END, _lines, can_be_split, parse_splits
+from penstock.plans.errors import InputError
+from penstock.plans.topology import texts_of_file
+from penstock.plans.topology.joins.parse_splits import _END, _lines, can_be_split, parse_splits
 from tests.topology.builders import simple
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import plans.topology.joins.read_topology_files as on_spark
-from plans.errors import InputError
-from plans.topology.columnar.lines_of_pipes import lines_of_pipes
-from plans.topology.columnar.read_topology_files import read_topology_files
+import penstock.plans.topology.joins.read_topology_files as on_spark
+from penstock.plans.errors import InputError
+from penstock.plans.topology.columnar.lines_of_pipes import lines_of_pipes
+from penstock.plans.topology.columnar.read_topology_files import read_topology_files
 from tests.topology.builders import simple
 
 NAMES = [f"t{i}" for i in range(50)]

@@ -12,11 +12,11 @@ import pytest
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-from plans.errors import InputError
-from plans.joins.spark_schemas import spark_schema
-from plans.topology.joins.read_topology_files import read_topology_files
-from plans.topology.joins.read_topology_objects import read_topology_objects
-from plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.errors import InputError
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.topology.joins.read_topology_files import read_topology_files
+from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
+from penstock.plans.topology.joins.topology_tables import TopologyTables
 from tests.topology.builders import golden_lines, simple, stream_graph, transformation
 
 TABLE_NAMES = ("topologies", "transformations", "stream_nodes", "stream_edges", "job_settings", "rejected")

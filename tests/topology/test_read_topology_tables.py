@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from plans.errors import InputError, SchemaError
-from plans.joins.spark_schemas import spark_schema
-from plans.topology.fingerprint import BLOCK
-from plans.topology.joins.load_topology_folder import load_topology_folder
-from plans.topology.joins.read_topology_objects import read_topology_objects
-from plans.topology.joins.read_topology_tables import read_topology_tables
+from penstock.plans.errors import InputError, SchemaError
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.topology.fingerprint import BLOCK
+from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
+from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
+from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from tests.topology.builders import golden_lines, simple, transformation
 from tests.topology.test_read_topology_files import contents, reading
 

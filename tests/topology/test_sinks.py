@@ -9,15 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from engine.diff.read_pairs import Pair
-from engine.diff.savepoint_verdicts import savepoint_verdicts
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.plan_json.columnar.to_topology_lines import to_topology_lines
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.lines_of_tables import lines_of_tables
-from plans.topology.parse_lines import parse_lines
-from plans.topology.validate_topology import validate_topology
+from penstock.engine.diff.read_pairs import Pair
+from penstock.engine.diff.savepoint_verdicts import savepoint_verdicts
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.validate_topology import validate_topology
 
 COMMITTING: dict[str, Any] = {"writer": {}, "committer": {}}
 HASH = "0123456789abcdef" * 2

@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.errors import LostTopologiesError
-from plans.job_graph.order_depth_first import order_depth_first
-from plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
-from plans.job_graph.uid_hashes import UidHashes
-from plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from plans.plan_json.columnar.to_topology_lines import to_topology_lines
-from plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
-from plans.topology.validate_topology import validate_topology
-from plans.vocabulary import Layer
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import LostTopologiesError
+from penstock.plans.job_graph.order_depth_first import order_depth_first
+from penstock.plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
+from penstock.plans.job_graph.uid_hashes import UidHashes
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
+from penstock.plans.topology.validate_topology import validate_topology
+from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs
 from tests.reference.planner import plan
 from tests.topology.builders import stream_graph

@@ -4,9 +4,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans.topology.joins.reads_unbounded_source import topologies_that_read
-from plans.topology.reads_unbounded_source import reads_unbounded_source
-from plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
+from penstock.plans.topology.joins.reads_unbounded_source import topologies_that_read
+from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 
 KINDS = ["source", "legacy_source", "union", "partition", "side_output", "operator", "sink"]
 

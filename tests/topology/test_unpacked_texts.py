@@ -10,7 +10,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 
-from plans.topology.unpacked_texts import CODECS, unpacked_texts
+from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
 from tests.topology.packed_blocks import packed_blocks
 
 DICE = random.Random(0)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plans.errors import TopologyError
-from plans.topology.find_cycle import find_cycle
-from plans.topology.validate_topology import parse_topology, validate_topology
-from plans.topology.validate_transformations import transformations_hold, validate_transformations
+from penstock.plans.errors import TopologyError
+from penstock.plans.topology.find_cycle import find_cycle
+from penstock.plans.topology.validate_topology import parse_topology, validate_topology
+from penstock.plans.topology.validate_transformations import transformations_hold, validate_transformations
 from tests.topology.builders import (
     golden_files,
     simple,

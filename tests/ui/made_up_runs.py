@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from engine.commits.run_owner import this_process
-from engine.jobs.job_folder import SubmittedJob, make_job_folder
-from engine.planning.plan_in_process import plan_in_process
-from plans.tables import TABLES
+from penstock.engine.commits.run_owner import this_process
+from penstock.engine.jobs.job_folder import SubmittedJob, make_job_folder
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.tables import TABLES
 
 EXAMPLES = Path("engine/examples/examples.jsonl")
 BEGUN = datetime(2026, 11, 23, tzinfo=UTC)

@@ -13,18 +13,18 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from engine.commands.main import app
-from engine.jobs.job_folder import write_state
-from engine.machine.state_folder import STATE_DIR
-from engine.store.delta_rs_tables import DeltaRsTables
-from engine.store.open_plan import open_plan
-from engine.store.write_plan import write_version
-from engine.ui import shown_run
-from engine.ui.connections import MOST_STRANGERS, PATIENCE_SECONDS
-from engine.ui.run_figures import run_figures, seconds, short, size
-from engine.ui.serve import RunPageServer, serve_run_page
-from engine.ui.shown_run import find_run, shown_runs
-from plans.printable import printable
+from penstock.engine.commands.main import app
+from penstock.engine.jobs.job_folder import write_state
+from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.write_plan import write_version
+from penstock.engine.ui import shown_run
+from penstock.engine.ui.connections import MOST_STRANGERS, PATIENCE_SECONDS
+from penstock.engine.ui.run_figures import run_figures, seconds, short, size
+from penstock.engine.ui.serve import RunPageServer, serve_run_page
+from penstock.engine.ui.shown_run import find_run, shown_runs
+from penstock.plans.printable import printable
 from tests.draw.pictures import ATTACKS, hostile_topology
 from tests.project.hostile_text import OBEYED
 from tests.ui.made_up_runs import example, state_of, submit

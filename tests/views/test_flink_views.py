@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands import export
-from engine.commands.main import app
-from engine.planning.plan_in_process import plan_in_process
-from plans.columnar.frames import from_arrow
-from plans.errors import NotEnoughMemoryError
-from plans.plan_json.columnar import describe_vertices
-from plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
-from plans.vocabulary import Layer
+from penstock.engine.commands import export
+from penstock.engine.commands.main import app
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.plan_json.columnar import describe_vertices
+from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
+from penstock.plans.vocabulary import Layer
 
 HERE = Path(__file__).parent
 FORMATS = {"flink_plan": to_flink_plan_lines, "execution_plan": to_execution_plan_lines}

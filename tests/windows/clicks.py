@@ -2,13 +2,13 @@
 
 # mypy: disable-error-code="type-arg,var-annotated"
 
-from operators.functions.functions import AggregateFunction
-from operators.functions.window_functions import (
+from penstock.operators.functions.functions import AggregateFunction
+from penstock.operators.functions.window_functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from operators.windows.trigger import Trigger, TriggerResult
-from operators.windows.window_operator import WindowOperator
+from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.window_operator import WindowOperator
 from tests.operator_harness import Record
 
 CLICKS = [

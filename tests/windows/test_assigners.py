@@ -6,29 +6,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.common.time import Time
-from operators.windows.assigner import SessionWindowTimeGapExtractor
-from operators.windows.count_windows import (
+from penstock.operators.common.time import Time
+from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
+from penstock.operators.windows.count_windows import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     GlobalWindows,
 )
-from operators.windows.fixed_windows import (
+from penstock.operators.windows.fixed_windows import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from operators.windows.other_triggers import CountTrigger, NeverTrigger
-from operators.windows.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
-from operators.windows.session_windows import (
+from penstock.operators.windows.other_triggers import CountTrigger, NeverTrigger
+from penstock.operators.windows.serializers import (
+    CountWindowSerializer,
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+)
+from penstock.operators.windows.session_windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
 )
-from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from operators.windows.window import CountWindow, GlobalWindow, TimeWindow
+from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.operators.windows.window import CountWindow, GlobalWindow, TimeWindow
 
 TIMES = st.integers(-(10**6), 10**6)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.common.output_tag import OutputTag
-from operators.windows.interval_join import IntervalJoinOperator
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.windows.interval_join import IntervalJoinOperator
 from tests.operator_harness import Record, Watermark, run
 from tests.windows.two_inputs import MODES, STEPS, Numbers, key_of, records, sides
 

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.windows.assigner import SessionWindowTimeGapExtractor
-from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.interval_join import IntervalJoinOperator
-from operators.windows.join_functions import (
+from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
+from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.interval_join import IntervalJoinOperator
+from penstock.operators.windows.join_functions import (
     CoGroupFunction,
     FlatJoinFunction,
     JoinFunction,
 )
-from operators.windows.session_windows import EventTimeSessionWindows
-from operators.windows.time_triggers import EventTimeTrigger
-from operators.windows.window_join import CoGroupOperator, WindowJoinOperator
+from penstock.operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows.time_triggers import EventTimeTrigger
+from penstock.operators.windows.window_join import CoGroupOperator, WindowJoinOperator
 from tests.operator_harness import Record, Watermark, run
 from tests.windows.two_inputs import MODES, STEPS, Numbers, key_of, records, sides
 

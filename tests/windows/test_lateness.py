@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.functions.metrics import metric_values
-from operators.functions.window_functions import ProcessWindowFunction
-from operators.windows.assigner import SessionWindowTimeGapExtractor
-from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.session_windows import (
+from penstock.operators.functions.metrics import metric_values
+from penstock.operators.functions.window_functions import ProcessWindowFunction
+from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
+from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.session_windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
 )
-from operators.windows.window_function_operator import LATE_RECORDS_DROPPED
-from operators.windows.windowed_function import buffered
+from penstock.operators.windows.window_function_operator import LATE_RECORDS_DROPPED
+from penstock.operators.windows.windowed_function import buffered
 from tests.operator_harness import Record, Watermark, run
 from tests.windows.window_jobs import KINDS, operator
 

@@ -2,24 +2,24 @@
 
 # mypy: disable-error-code="type-arg,var-annotated"
 
-from operators.common.time import Time
-from operators.functions.window_functions import (
+from penstock.operators.common.time import Time
+from penstock.operators.functions.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
-from operators.windows.assigner import SessionWindowTimeGapExtractor
-from operators.windows.continuous_triggers import ContinuousEventTimeTrigger
-from operators.windows.count_windows import (
+from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
+from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
+from penstock.operators.windows.count_windows import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     GlobalWindows,
 )
-from operators.windows.fixed_windows import TumblingEventTimeWindows
-from operators.windows.other_triggers import CountTrigger, PurgingTrigger
-from operators.windows.session_windows import EventTimeSessionWindows
-from operators.windows.time_triggers import EventTimeTrigger
-from operators.windows.windowed_function import buffered, reduced
+from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
+from penstock.operators.windows.other_triggers import CountTrigger, PurgingTrigger
+from penstock.operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows.time_triggers import EventTimeTrigger
+from penstock.operators.windows.windowed_function import buffered, reduced
 from tests.operator_harness import Record, run
 from tests.windows.clicks import TIMED, UNTIMED, NameOfThird, OnBig, Show, Span, add_up, windowed
 

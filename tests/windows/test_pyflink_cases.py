@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from operators.common.time import Time
-from operators.windows.count_windows import (
+from penstock.operators.common.time import Time
+from penstock.operators.windows.count_windows import (
     CountTumblingWindowAssigner,
 )
-from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.session_windows import EventTimeSessionWindows
-from operators.windows.windowed_function import aggregated, buffered, reduced
+from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows.windowed_function import aggregated, buffered, reduced
 from tests.operator_harness import run
 from tests.windows.clicks import TIMED, UNTIMED, Mean, Name, NameOfThird, OnBig, Span, Sum, add_up, windowed
 

@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from operators.windows import panes
-from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.pane_log import PaneLog
-from operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows import panes
+from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.pane_log import PaneLog
+from penstock.operators.windows.session_windows import EventTimeSessionWindows
 from tests.operator_harness import Record, Watermark, run
 from tests.windows.window_jobs import KINDS, operator
 

@@ -4,27 +4,27 @@
 
 import pytest
 
-from operators.common.time import Time
-from operators.windows.assigner import SessionWindowTimeGapExtractor
-from operators.windows.continuous_triggers import (
+from penstock.operators.common.time import Time
+from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
+from penstock.operators.windows.continuous_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     Min,
 )
-from operators.windows.count_windows import GlobalWindows
-from operators.windows.fixed_windows import (
+from penstock.operators.windows.count_windows import GlobalWindows
+from penstock.operators.windows.fixed_windows import (
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from operators.windows.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
-from operators.windows.session_windows import (
+from penstock.operators.windows.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
+from penstock.operators.windows.session_windows import (
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
 )
-from operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from operators.windows.trigger import Trigger, TriggerResult
-from operators.windows.window import GlobalWindow, TimeWindow
-from operators.windows.window_operation import WindowOperationDescriptor
+from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.window import GlobalWindow, TimeWindow
+from penstock.operators.windows.window_operation import WindowOperationDescriptor
 from tests.operator_harness import Clock, Tick, Watermark, run
 from tests.windows.window_jobs import KINDS
 from tests.windows.windows_of_ten import CONTINUE, FIRE, TEN, at, processing

@@ -4,10 +4,10 @@
 
 import pytest
 
-from operators.windows.assigner import MergingWindowAssigner, WindowAssigner
-from operators.windows.serializers import TimeWindowSerializer
-from operators.windows.time_triggers import EventTimeTrigger
-from operators.windows.window import TimeWindow
+from penstock.operators.windows.assigner import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.serializers import TimeWindowSerializer
+from penstock.operators.windows.time_triggers import EventTimeTrigger
+from penstock.operators.windows.window import TimeWindow
 from tests.operator_harness import run
 from tests.windows.window_jobs import KINDS, counted, operator, stamped
 

@@ -4,13 +4,13 @@
 
 import pytest
 
-from operators.common.typeinfo import Types
-from operators.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
-from operators.windows.count_windows import GlobalWindows
-from operators.windows.session_windows import (
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.state.descriptors import ReducingStateDescriptor, ValueStateDescriptor
+from penstock.operators.windows.count_windows import GlobalWindows
+from penstock.operators.windows.session_windows import (
     EventTimeSessionWindows,
 )
-from operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.trigger import Trigger, TriggerResult
 from tests.operator_harness import Clock, Watermark, run
 from tests.windows.windows_of_ten import CONTINUE, FIRE, PURGE, TEN, at, processing
 

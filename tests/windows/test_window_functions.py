@@ -4,21 +4,21 @@
 
 import pytest
 
-from operators.chain.errors import UserFunctionError
-from operators.common.output_tag import OutputTag
-from operators.common.typeinfo import Types
-from operators.functions.functions import ReduceFunction
-from operators.functions.window_functions import (
+from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.functions.functions import ReduceFunction
+from penstock.operators.functions.window_functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowFunction,
 )
-from operators.state.descriptors import ListStateDescriptor, ValueStateDescriptor
-from operators.windows.count_windows import CountTumblingWindowAssigner
-from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.session_windows import EventTimeSessionWindows
-from operators.windows.window_functions import (
+from penstock.operators.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
+from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,
     InternalIterableProcessWindowFunction,
@@ -28,7 +28,7 @@ from operators.windows.window_functions import (
     InternalSingleValueProcessWindowFunction,
     InternalSingleValueWindowFunction,
 )
-from operators.windows.windowed_function import aggregated, buffered, reduced
+from penstock.operators.windows.windowed_function import aggregated, buffered, reduced
 from tests.operator_harness import Record, Watermark, run
 from tests.windows.window_jobs import KINDS, Numbers, Show, counted, join_numbers, operator, stamped
 

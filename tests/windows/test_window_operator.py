@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from operators.windows.session_windows import EventTimeSessionWindows
-from operators.windows.windowed_function import buffered
+from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
+from penstock.operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows.windowed_function import buffered
 from tests.operator_harness import Record, run
 from tests.windows.window_jobs import KINDS, Show, counted, operator, result_of, stamped
 

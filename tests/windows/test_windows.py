@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.windows.assigner import MergingWindowAssigner
-from operators.windows.serializers import CountWindowSerializer, GlobalWindowSerializer, TimeWindowSerializer
-from operators.windows.window import (
+from penstock.operators.windows.assigner import MergingWindowAssigner
+from penstock.operators.windows.serializers import (
+    CountWindowSerializer,
+    GlobalWindowSerializer,
+    TimeWindowSerializer,
+)
+from penstock.operators.windows.window import (
     CountWindow,
     GlobalWindow,
     TimeWindow,

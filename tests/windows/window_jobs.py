@@ -2,10 +2,10 @@
 
 # mypy: disable-error-code="type-arg"
 
-from operators.functions.functions import AggregateFunction
-from operators.functions.window_functions import ProcessWindowFunction
-from operators.windows.window_operator import WindowOperator
-from operators.windows.windowed_function import aggregated, buffered, reduced
+from penstock.operators.functions.functions import AggregateFunction
+from penstock.operators.functions.window_functions import ProcessWindowFunction
+from penstock.operators.windows.window_operator import WindowOperator
+from penstock.operators.windows.windowed_function import aggregated, buffered, reduced
 from tests.operator_harness import Record
 
 

@@ -2,11 +2,11 @@
 
 # mypy: disable-error-code="arg-type,method-assign,type-arg,var-annotated"
 
-from operators.windows.fixed_windows import (
+from penstock.operators.windows.fixed_windows import (
     TumblingEventTimeWindows,
 )
-from operators.windows.trigger import TriggerResult
-from operators.windows.windowed_function import buffered
+from penstock.operators.windows.trigger import TriggerResult
+from penstock.operators.windows.windowed_function import buffered
 from tests.operator_harness import Record
 from tests.windows.window_jobs import Show, operator
 

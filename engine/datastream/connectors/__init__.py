@@ -1,7 +1,7 @@
 """Sources and sinks, under the names of PyFlink's pyflink.datastream.connectors."""
 
-from engine.datastream.connectors.base import DeliveryGuarantee, Sink, Source
-from engine.datastream.connectors.file_system import (
+from penstock.engine.datastream.connectors.base import DeliveryGuarantee, Sink, Source
+from penstock.engine.datastream.connectors.file_system import (
     BucketAssigner,
     FileEnumeratorProvider,
     FileSink,
@@ -13,7 +13,7 @@ from engine.datastream.connectors.file_system import (
     StreamFormat,
     StreamingFileSink,
 )
-from engine.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.engine.datastream.connectors.number_seq import NumberSequenceSource
 
 __all__ = [
     "BucketAssigner",

@@ -1,21 +1,21 @@
 """Sources and sinks of files, under PyFlink's names."""
 
-from operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy
-from operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
-from operators.connectors.file_sinks.file_sink_settings import (
+from penstock.operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy
+from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
+from penstock.operators.connectors.file_sinks.file_sink_settings import (
     BucketAssigner,
     DefaultRollingPolicy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
-from operators.connectors.file_source import (
+from penstock.operators.connectors.file_source import (
     FileEnumeratorProvider,
     FileSource,
     FileSourceBuilder,
     FileSplitAssignerProvider,
 )
-from operators.formats.file_format import BulkFormat, StreamFormat
+from penstock.operators.formats.file_format import BulkFormat, StreamFormat
 
 __all__ = [
     "BucketAssigner",

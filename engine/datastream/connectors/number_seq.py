@@ -1,5 +1,5 @@
 """The sequence of numbers, under PyFlink's name."""
 
-from operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.number_sequence import NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]

@@ -1,6 +1,6 @@
 """Parquet, under PyFlink's names. Where PyFlink takes a RowType, these take Types.ROW_NAMED."""
 
-from operators.formats.parquet_files import (
+from penstock.operators.formats.parquet_files import (
     AvroParquetReaders,
     AvroParquetWriters,
     ParquetBulkWriters,

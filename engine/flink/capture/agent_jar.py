@@ -5,10 +5,10 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.flink.capture.build_agent import JAR_NAME, build_agent, digest_in_jar, digest_of_sources
-from engine.flink.flink_jars import flink_jars
-from engine.machine.import_root import is_checkout
-from plans.errors import ConfigurationError
+from penstock.engine.flink.capture.build_agent import JAR_NAME, build_agent, digest_in_jar, digest_of_sources
+from penstock.engine.flink.flink_jars import flink_jars
+from penstock.engine.machine.import_root import is_checkout
+from penstock.plans.errors import ConfigurationError
 
 FILE = "PENSTOCK_CAPTURE_FILE"
 NAME = "PENSTOCK_CAPTURE_NAME"

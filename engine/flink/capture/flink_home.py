@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.flink.flink_jars import flink_jars
-from plans.errors import ConfigurationError
+from penstock.engine.flink.flink_jars import flink_jars
+from penstock.plans.errors import ConfigurationError
 
 _DIST_JAR = re.compile(r"flink-dist(?:_[0-9.]+)?-(?P<version>.+)\.jar").fullmatch
 

@@ -6,8 +6,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from engine.flink.capture.agent_jar import agent_jar
-from engine.flink.capture.flink_home import (
+from penstock.engine.flink.capture.agent_jar import agent_jar
+from penstock.engine.flink.capture.flink_home import (
     JAVA_OPTIONS,
     FlinkHome,
     class_path,
@@ -17,7 +17,7 @@ from engine.flink.capture.flink_home import (
     python_of,
     write_empty_configuration,
 )
-from plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError
 
 _SQL_CLIENT = "flink-sql-client"
 _SQL_GATEWAY = "flink-sql-gateway"

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from engine.flink.capture.agent_jar import FILE, MODE, NAME, OBSERVE, PLANS, REFUSALS, with_agent
-from engine.machine.die_with_parent import with_parent
+from penstock.engine.flink.capture.agent_jar import FILE, MODE, NAME, OBSERVE, PLANS, REFUSALS, with_agent
+from penstock.engine.machine.die_with_parent import with_parent
 
 _LOG_LINES = 12
 _STACK_TRACE = re.compile(r"\s+(at |\.\.\. \d+ )").match

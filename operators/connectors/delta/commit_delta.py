@@ -19,11 +19,11 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow import fs
 
-from operators.connectors.delta.delta_files import FILE_NAME
-from operators.connectors.sink import Committable
-from operators.files.durable_files import force_file, force_folder
-from operators.files.filesystem import filesystem_of
-from operators.files.private_files import create_private_file
+from penstock.operators.connectors.delta.delta_files import FILE_NAME
+from penstock.operators.connectors.sink import Committable
+from penstock.operators.files.durable_files import force_file, force_folder
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.files.private_files import create_private_file
 
 _TRANSACTION_VERSION = 1
 _CONFLICTS = 8  #: commits that may lose against other writers, beside the retries of deltalake itself

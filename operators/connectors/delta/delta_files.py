@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from operators.chain.operator import OperatorContext, Timestamps, Values
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.sink import Committable, SinkWriter
-from operators.files.durable_files import force_file
-from operators.files.filesystem import filesystem_of
-from operators.formats.storage_columns import stored_batch, stored_schema, stored_values
+from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.sink import Committable, SinkWriter
+from penstock.operators.files.durable_files import force_file
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.formats.storage_columns import stored_batch, stored_schema, stored_values
 
 _GROUP_ROWS = 131_072
 _LONGEST_TEXT = 32  #: longer texts have no smallest and largest in the log

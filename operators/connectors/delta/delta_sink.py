@@ -6,9 +6,9 @@ from typing import Literal, Self, get_args
 
 from deltalake import Schema
 
-from operators.chain.operator import OperatorContext
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.delta.commit_delta import (
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.delta.commit_delta import (
     DeltaWrite,
     abort_delta,
     commit_delta,
@@ -17,8 +17,8 @@ from operators.connectors.delta.commit_delta import (
     prepare_delta,
     require_columns,
 )
-from operators.connectors.delta.delta_files import DeltaFilesWriter, delta_schema
-from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
+from penstock.operators.connectors.delta.delta_files import DeltaFilesWriter, delta_schema
+from penstock.operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
 
 Mode = Literal["append", "overwrite", "error", "ignore"]
 

@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from operators.chain.operator import OperatorContext
-from operators.common.adapt_columns import as_arrow_type
-from operators.common.arrow_types import arrow_type, type_info_of_arrow
-from operators.common.identify_value import identify_value
-from operators.common.typeinfo import RowTypeInfo
-from operators.connectors.source import Source
-from operators.exchange.rows_and_batches import values_of_batch
-from operators.files.filesystem import filesystem_of
-from operators.files.splits import FileSplit, balanced
-from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
-from operators.formats.data_types import as_row_type
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
+from penstock.operators.common.identify_value import identify_value
+from penstock.operators.common.typeinfo import RowTypeInfo
+from penstock.operators.connectors.source import Source
+from penstock.operators.exchange.rows_and_batches import values_of_batch
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.files.splits import FileSplit, balanced
+from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
+from penstock.operators.formats.data_types import as_row_type
 
 #: What a table may ask of its readers.
 READABLE_FEATURES = frozenset(

@@ -14,11 +14,11 @@ from typing import Any
 
 from pyarrow import fs
 
-from operators.common.no_java import NoJavaError
-from operators.connectors.file_sinks.staged_files import staging_folder
-from operators.connectors.sink import Committable
-from operators.files.durable_files import force_file
-from operators.files.filesystem import filesystem_of
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.connectors.file_sinks.staged_files import staging_folder
+from penstock.operators.connectors.sink import Committable
+from penstock.operators.files.durable_files import force_file
+from penstock.operators.files.filesystem import filesystem_of
 
 _COMPACTED = "compacted"
 

@@ -10,17 +10,17 @@ import copy
 import warnings
 from typing import Any, ClassVar, Self
 
-from operators.chain.operator import OperatorContext
-from operators.common.arguments import require_text
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.base import StreamTransformer, SupportsPreprocessing
-from operators.connectors.file_sinks.compaction import (
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.base import StreamTransformer, SupportsPreprocessing
+from penstock.operators.connectors.file_sinks.compaction import (
     FileCompactor,
     FileCompactStrategy,
     compacted,
     is_compacted,
 )
-from operators.connectors.file_sinks.file_sink_settings import (
+from penstock.operators.connectors.file_sinks.file_sink_settings import (
     BucketAssigner,
     DateTimeBucketAssigner,
     DefaultRollingPolicy,
@@ -28,16 +28,16 @@ from operators.connectors.file_sinks.file_sink_settings import (
     OutputFileConfig,
     RollingPolicy,
 )
-from operators.connectors.file_sinks.part_files_writer import PartFilesWriter
-from operators.connectors.file_sinks.staged_files import (
+from penstock.operators.connectors.file_sinks.part_files_writer import PartFilesWriter
+from penstock.operators.connectors.file_sinks.staged_files import (
     abort_files,
     commit_files,
     make_staging_folder,
     prepare_files,
 )
-from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
-from operators.formats.part_formats import PartFormat
-from operators.formats.serialization import BulkWriterFactory, Encoder
+from penstock.operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
+from penstock.operators.formats.part_formats import PartFormat
+from penstock.operators.formats.serialization import BulkWriterFactory, Encoder
 
 
 class BucketedFileSink(Sink):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from operators.common.arguments import require_integer, require_text
-from operators.common.no_java import NoJavaError
-from operators.connectors.file_sinks.java_dates import JavaDateFormat
+from penstock.operators.common.arguments import require_integer, require_text
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.connectors.file_sinks.java_dates import JavaDateFormat
 
 
 def _of_java(name: str, supported: str) -> NoReturn:

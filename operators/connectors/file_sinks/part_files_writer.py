@@ -12,11 +12,15 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from operators.chain.operator import OperatorContext, Timestamps, Values
-from operators.connectors.file_sinks.file_sink_settings import BucketAssigner, OutputFileConfig, RollingPolicy
-from operators.connectors.file_sinks.staged_files import StagedFiles
-from operators.connectors.sink import Committable, SinkWriter
-from operators.formats.part_formats import PartFormat, RowFormat
+from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
+from penstock.operators.connectors.file_sinks.file_sink_settings import (
+    BucketAssigner,
+    OutputFileConfig,
+    RollingPolicy,
+)
+from penstock.operators.connectors.file_sinks.staged_files import StagedFiles
+from penstock.operators.connectors.sink import Committable, SinkWriter
+from penstock.operators.formats.part_formats import PartFormat, RowFormat
 
 
 class PartFileSettings(Protocol):

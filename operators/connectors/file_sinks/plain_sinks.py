@@ -12,19 +12,19 @@ from typing import Any, Self
 import orjson
 import pyarrow as pa
 
-from operators.chain.operator import OperatorContext, Timestamps, Values
-from operators.common.typeinfo import TypeInformation
-from operators.connectors.file_sinks.staged_files import (
+from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.file_sinks.staged_files import (
     StagedFiles,
     abort_files,
     commit_files,
     make_staging_folder,
     prepare_files,
 )
-from operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
-from operators.files.lines import python_charset
-from operators.formats.json_values import to_json
-from operators.formats.part_formats import (
+from penstock.operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
+from penstock.operators.files.lines import python_charset
+from penstock.operators.formats.json_values import to_json
+from penstock.operators.formats.part_formats import (
     CsvColumnsFormat,
     ParquetFormat,
     PartFormat,

@@ -21,9 +21,9 @@ from typing import Any
 from pyarrow import fs
 from xxhash import xxh3_128
 
-from operators.chain.operator import OperatorContext
-from operators.connectors.sink import Committable
-from operators.files.durable_files import (
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.connectors.sink import Committable
+from penstock.operators.files.durable_files import (
     force_file,
     force_folder,
     make_folder,
@@ -31,8 +31,8 @@ from operators.files.durable_files import (
     open_folder,
     remove_folder,
 )
-from operators.files.filesystem import filesystem_of
-from operators.files.private_files import create_private_file, read_own_file, write_private_file
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.files.private_files import create_private_file, read_own_file, write_private_file
 
 DIGEST = "digest"
 """The detail of a committable that holds the `content_digest` of its file."""

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.chain.operator import OperatorContext
-from operators.common.typeinfo import RowTypeInfo, Types
-from operators.connectors.nexmark import event_ids as ids
-from operators.connectors.nexmark import texts
-from operators.connectors.source import Source
-from operators.exchange.rows_and_batches import values_of_batch
-from operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
+from penstock.operators.chain.operator import OperatorContext
+from penstock.operators.common.typeinfo import RowTypeInfo, Types
+from penstock.operators.connectors.nexmark import event_ids as ids
+from penstock.operators.connectors.nexmark import texts
+from penstock.operators.connectors.source import Source
+from penstock.operators.exchange.rows_and_batches import values_of_batch
+from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 
 _L, _S = Types.LONG, Types.STRING
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from operators.connectors.nexmark.event_ids import Dice
+from penstock.operators.connectors.nexmark.event_ids import Dice
 
 POOL = 4096
 

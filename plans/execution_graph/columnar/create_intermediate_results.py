@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.groups import repeated_rows
-from plans.execution_graph.pointwise_edges import (
+from penstock.plans.columnar.groups import repeated_rows
+from penstock.plans.execution_graph.pointwise_edges import (
     most_subtasks_of_partition,
     partitions_of_subtask,
     subtasks_of_partition,
 )
-from plans.tables import EXECUTION_EDGES, INTERMEDIATE_RESULT_PARTITIONS
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables import EXECUTION_EDGES, INTERMEDIATE_RESULT_PARTITIONS
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def intermediate_results(placed_edges: pl.DataFrame) -> pl.DataFrame:

@@ -2,11 +2,14 @@
 
 import polars as pl
 
-from operators.common.parallelism import DEFAULT_LOWER_BOUND_MAX_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM
-from plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
-from plans.execution_graph.find_pipelined_regions import regions_of_tasks
-from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.tables.column_types import TOPOLOGY
+from penstock.operators.common.parallelism import (
+    DEFAULT_LOWER_BOUND_MAX_PARALLELISM,
+    UPPER_BOUND_MAX_PARALLELISM,
+)
+from penstock.plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
+from penstock.plans.execution_graph.find_pipelined_regions import regions_of_tasks
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Ints, missing_node
-from plans.columnar.frames import NONE, Places, look_up, places, rename
-from plans.columnar.groups import ints
-from plans.counts import rows_in_order, runs
-from plans.errors import NotEnoughMemoryError
-from plans.execution_graph.job_graph_arrays import CARRIED, NO_GROUP, JobGraphArrays
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
+from penstock.plans.arrow_walks import Ints, missing_node
+from penstock.plans.columnar.frames import NONE, Places, look_up, places, rename
+from penstock.plans.columnar.groups import ints
+from penstock.plans.counts import rows_in_order, runs
+from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.execution_graph.job_graph_arrays import CARRIED, NO_GROUP, JobGraphArrays
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 
 
 def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> JobGraphArrays:

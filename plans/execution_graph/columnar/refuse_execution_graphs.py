@@ -2,13 +2,13 @@
 
 import polars as pl
 
-from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from plans.columnar.frames import join_topology, rename
-from plans.columnar.refusals import first_refusals, refusals
-from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
-from plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
-from plans.execution_graph.columnar.find_pipelined_regions import effective_parallelism
-from plans.execution_graph.refuse_execution_graphs import (
+from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.plans.columnar.frames import join_topology, rename
+from penstock.plans.columnar.refusals import first_refusals, refusals
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from penstock.plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
+from penstock.plans.execution_graph.columnar.find_pipelined_regions import effective_parallelism
+from penstock.plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
     CO_LOCATION,
@@ -18,9 +18,9 @@ from plans.execution_graph.refuse_execution_graphs import (
     NOT_IN_VALID_BOUNDS,
     NOT_WITHIN_BOUNDS,
 )
-from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 
 def refuse_execution_graphs(

@@ -6,17 +6,20 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from operators.common.parallelism import DEFAULT_LOWER_BOUND_MAX_PARALLELISM, UPPER_BOUND_MAX_PARALLELISM
-from plans.execution_graph.find_pipelined_regions import regions_of_tasks
-from plans.execution_graph.joins.job_graph_arrays import (
+from penstock.operators.common.parallelism import (
+    DEFAULT_LOWER_BOUND_MAX_PARALLELISM,
+    UPPER_BOUND_MAX_PARALLELISM,
+)
+from penstock.plans.execution_graph.find_pipelined_regions import regions_of_tasks
+from penstock.plans.execution_graph.joins.job_graph_arrays import (
     job_graph_arrays,
     job_graph_rows,
     task_numbers,
     task_numbers_batch,
 )
-from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.joins.arrow_walks import walk_topologies
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.joins.arrow_walks import walk_topologies
+from penstock.plans.tables.column_types import TOPOLOGY
 
 REGIONS = task_numbers("regions")
 

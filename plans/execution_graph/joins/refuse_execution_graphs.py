@@ -3,10 +3,10 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
-from plans.execution_graph.joins.find_pipelined_regions import effective_parallelism
-from plans.execution_graph.refuse_execution_graphs import (
+from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from penstock.plans.execution_graph.joins.find_pipelined_regions import effective_parallelism
+from penstock.plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
     CO_LOCATION,
@@ -16,10 +16,10 @@ from plans.execution_graph.refuse_execution_graphs import (
     NOT_IN_VALID_BOUNDS,
     NOT_WITHIN_BOUNDS,
 )
-from plans.joins.frames import join_local
-from plans.joins.refusals import first_refusals, refusals
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Layer
+from penstock.plans.joins.frames import join_local
+from penstock.plans.joins.refusals import first_refusals, refusals
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
 
 def refuse_execution_graphs(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from plans.generate.by_spec.fleet_spec import Balancing, Distribution, FleetSpec, Routing, Shape
-from plans.generate.like.fidelity import RESAMPLED, TOTAL_VARIATION, Distance
-from plans.vocabulary import Kind, Partitioner
+from penstock.plans.generate.by_spec.fleet_spec import Balancing, Distribution, FleetSpec, Routing, Shape
+from penstock.plans.generate.like.fidelity import RESAMPLED, TOTAL_VARIATION, Distance
+from penstock.plans.vocabulary import Kind, Partitioner
 
 _PARTITIONERS: Mapping[str, str] = {Routing.BALANCED: Partitioner.REBALANCE}
 """What differs from Flink's words."""

@@ -9,17 +9,17 @@ from typing import Annotated, Any, NamedTuple
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from plans.bounds import (
+from penstock.plans.bounds import (
     MOST_BYTES_OF_YAML,
     bounded_file,
     bounded_seconds,
     require_at_most,
     require_bounded_yaml,
 )
-from plans.errors import InputError
-from plans.printable import first_and_count
-from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.topology.rules import shorten
+from penstock.plans.errors import InputError
+from penstock.plans.printable import first_and_count
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.rules import shorten
 
 
 class Distribution(NamedTuple):

@@ -6,11 +6,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.generate.fleet import ROWS_OF_A_PART, Fleet
-from plans.generate.layered import SHAPES
-from plans.generate.topology_lines import topologies_table, transformations_table
-from plans.joins.spark_schemas import conform
-from plans.tables import TABLES
+from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet
+from penstock.plans.generate.layered import SHAPES
+from penstock.plans.generate.topology_lines import topologies_table, transformations_table
+from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.tables import TABLES
 
 
 def generate_on_spark(spark: SparkSession, fleet: Fleet) -> tuple[DataFrame, DataFrame]:

@@ -8,11 +8,11 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.generate.fleet import draws, hexadecimal
-from plans.generate.like.find_segments import GivenFleet, Ints, Segments
-from plans.tables import TOPOLOGIES, TRANSFORMATIONS
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.topology_id import topology_id
+from penstock.plans.generate.fleet import draws, hexadecimal
+from penstock.plans.generate.like.find_segments import GivenFleet, Ints, Segments
+from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.topology_id import topology_id
 
 SHARE_VARIED = 0.5
 """Of the pairs of segments, the share of which one is repeated and the other left out."""

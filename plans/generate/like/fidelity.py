@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.compiled import run_loop
-from plans.job_graph.columnar.is_chained import IS_CHAINED
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.compiled import run_loop
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 TOTAL_VARIATION = "total variation"
 KOLMOGOROV_SMIRNOV = "Kolmogorov-Smirnov"

@@ -6,10 +6,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.compiled import run_loop
-from plans.tables import TOPOLOGIES, TRANSFORMATIONS
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, TopologyForm
+from penstock.plans.compiled import run_loop
+from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, TopologyForm
 
 Ints = npt.NDArray[np.int64]
 

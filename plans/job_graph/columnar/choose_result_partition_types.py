@@ -5,22 +5,27 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.columnar.frames import places
-from plans.job_graph.choose_result_partition_types import (
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.frames import places
+from penstock.plans.job_graph.choose_result_partition_types import (
     KEPT_BY_CACHES,
     OF_EXCHANGE_MODE,
     OF_GLOBAL_MODE,
     SETTLED,
 )
-from plans.job_graph.create_vertices import HEAD
-from plans.job_graph.java_hashes import java_string_hashes
-from plans.job_graph.walk_stream_graph import data_set_ids
-from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import GlobalStreamExchangeMode as Mode
-from plans.vocabulary import ResultPartitionType as Type
-from plans.vocabulary import StreamExchangeMode
+from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.job_graph.java_hashes import java_string_hashes
+from penstock.plans.job_graph.walk_stream_graph import data_set_ids
+from penstock.plans.stream_graph.choose_partitioners import (
+    CLASSES,
+    CONSECUTIVE_HASH,
+    PLACES,
+    UNSPECIFIED_FORWARD,
+)
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import GlobalStreamExchangeMode as Mode
+from penstock.plans.vocabulary import ResultPartitionType as Type
+from penstock.plans.vocabulary import StreamExchangeMode
 
 _OF_EDGES = (
     *PLACES,

@@ -4,13 +4,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.columnar.frames import Places
-from plans.columnar.groups import count_in_groups, first_of_equal, number_in_turn
-from plans.counts import runs
-from plans.job_graph.columnar.create_vertices import hex_id
-from plans.tables import INTERMEDIATE_DATA_SETS, JOB_EDGES
-from plans.vocabulary import DistributionPattern
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.frames import Places
+from penstock.plans.columnar.groups import count_in_groups, first_of_equal, number_in_turn
+from penstock.plans.counts import runs
+from penstock.plans.job_graph.columnar.create_vertices import hex_id
+from penstock.plans.tables import INTERMEDIATE_DATA_SETS, JOB_EDGES
+from penstock.plans.vocabulary import DistributionPattern
 
 CONNECTED = ("operator_place", "out_index")
 """The order in which Flink connects vertices."""

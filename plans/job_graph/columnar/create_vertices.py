@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
-from plans.counts import runs
-from plans.job_graph.create_vertices import (
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.counts import runs
+from penstock.plans.job_graph.create_vertices import (
     CHAINED_SOURCE,
     HEAD,
     NODE_COLUMNS,
@@ -16,8 +16,8 @@ from plans.job_graph.create_vertices import (
     VERTEX_RULES,
     FromChain,
 )
-from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _HEX_DIGITS = 32
 

@@ -4,15 +4,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
-from plans.columnar.frames import look_up, walk
-from plans.columnar.groups import ints
-from plans.job_graph.order_depth_first import HEADS, find_heads
-from plans.not_chainable_reasons import NotChainableReason, local_conditions
-from plans.reason_records import EdgeExpressions
-from plans.tables import STREAM_EDGES
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ChainingStrategy
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.frames import look_up, walk
+from penstock.plans.columnar.groups import ints
+from penstock.plans.job_graph.order_depth_first import HEADS, find_heads
+from penstock.plans.not_chainable_reasons import NotChainableReason, local_conditions
+from penstock.plans.reason_records import EdgeExpressions
+from penstock.plans.tables import STREAM_EDGES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import ChainingStrategy
 
 
 def mark_local_reasons(edges_with_ends: pl.DataFrame) -> pl.DataFrame:

@@ -3,15 +3,15 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Flags, Ints
-from plans.columnar.frames import places
-from plans.columnar.groups import first_rows, groups, number_in_turn
-from plans.counts import Runs, runs
-from plans.job_graph.sort_vertices_topologically import order_and_regions
-from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.tables import JOB_VERTICES
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import MUST_BE_PIPELINED_TYPES
+from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.columnar.frames import places
+from penstock.plans.columnar.groups import first_rows, groups, number_in_turn
+from penstock.plans.counts import Runs, runs
+from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.tables import JOB_VERTICES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES
 
 _NONE = -1
 

@@ -4,8 +4,8 @@ from functools import cache
 
 import polars as pl
 
-from plans.columnar.frames import join_topology, rename
-from plans.columnar.refusals import (
+from penstock.plans.columnar.frames import join_topology, rename
+from penstock.plans.columnar.refusals import (
     ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
     UNSUPPORTED_OPERATION,
@@ -14,15 +14,15 @@ from plans.columnar.refusals import (
     refused_settings,
     settings_refused_at,
 )
-from plans.job_graph import refuse_job_graphs as said
-from plans.job_graph.columnar.connect_vertices import CONNECTED
-from plans.job_graph.columnar.set_managed_memory_fractions import refuse_memory_fractions
-from plans.job_graph.create_vertices import HEAD
-from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
+from penstock.plans.job_graph import refuse_job_graphs as said
+from penstock.plans.job_graph.columnar.connect_vertices import CONNECTED
+from penstock.plans.job_graph.columnar.set_managed_memory_fractions import refuse_memory_fractions
+from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
 
 
 def refuse_stream_graphs_walked(

@@ -3,11 +3,11 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.groups import groups
-from plans.job_graph.reuse_data_sets import REUSABLE
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import HYBRID_TYPES
-from plans.vocabulary import ResultPartitionType as Type
+from penstock.plans.columnar.groups import groups
+from penstock.plans.job_graph.reuse_data_sets import REUSABLE
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import HYBRID_TYPES
+from penstock.plans.vocabulary import ResultPartitionType as Type
 
 _EQUAL = (
     "source",

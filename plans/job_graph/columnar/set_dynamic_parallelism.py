@@ -2,10 +2,10 @@
 
 import polars as pl
 
-from plans.columnar.frames import join_topology
-from plans.counts import smallest_in_component
-from plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.counts import smallest_in_component
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.Int32}
 

@@ -5,11 +5,11 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from plans.arrow_walks import Flags, Ints
-from plans.columnar.refusals import ILLEGAL_ARGUMENT, NO_REASON, refusals
-from plans.job_graph.create_vertices import HEAD
-from plans.job_graph.java_hashes import java_double
-from plans.job_graph.refuse_job_graphs import (
+from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.columnar.refusals import ILLEGAL_ARGUMENT, NO_REASON, refusals
+from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.job_graph.java_hashes import java_double
+from penstock.plans.job_graph.refuse_job_graphs import (
     ARITHMETIC,
     BIG_INTEGER_BY_ZERO,
     LOAD_FACTOR,
@@ -19,9 +19,9 @@ from plans.job_graph.refuse_job_graphs import (
     NOT_A_FRACTION,
     SMALLEST_TABLE,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.operator_rules import SLOT_SCOPE
-from plans.vocabulary import Layer, ManagedMemoryUseCase
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.operator_rules import SLOT_SCOPE
+from penstock.plans.vocabulary import Layer, ManagedMemoryUseCase
 
 _OPERATOR = ManagedMemoryUseCase.OPERATOR.value
 _SLOT_SCOPE = [use_case.value for use_case in SLOT_SCOPE]

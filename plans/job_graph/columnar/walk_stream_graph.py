@@ -3,13 +3,13 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.job_graph.create_vertices import CHAINED_SOURCE, HEAD
-from plans.job_graph.generate_operator_ids import generate_operator_ids
-from plans.job_graph.order_depth_first import order_depth_first
-from plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
-from plans.job_graph.uid_hashes import uid_hashes
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.job_graph.create_vertices import CHAINED_SOURCE, HEAD
+from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
+from penstock.plans.job_graph.order_depth_first import order_depth_first
+from penstock.plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
+from penstock.plans.job_graph.uid_hashes import uid_hashes
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "among_sources")
 

@@ -3,17 +3,22 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.choose_result_partition_types import (
+from penstock.plans.job_graph.choose_result_partition_types import (
     KEPT_BY_CACHES,
     OF_EXCHANGE_MODE,
     OF_GLOBAL_MODE,
     SETTLED,
 )
-from plans.joins.frames import join_local
-from plans.stream_graph.choose_partitioners import CLASSES, CONSECUTIVE_HASH, PLACES, UNSPECIFIED_FORWARD
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import ResultPartitionType as Type
-from plans.vocabulary import StreamExchangeMode
+from penstock.plans.joins.frames import join_local
+from penstock.plans.stream_graph.choose_partitioners import (
+    CLASSES,
+    CONSECUTIVE_HASH,
+    PLACES,
+    UNSPECIFIED_FORWARD,
+)
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import ResultPartitionType as Type
+from penstock.plans.vocabulary import StreamExchangeMode
 
 KEPT = (
     *PLACES,

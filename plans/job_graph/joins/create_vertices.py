@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.create_vertices import (
+from penstock.plans.job_graph.create_vertices import (
     CHAINED_SOURCE,
     HEAD,
     NODE_COLUMNS,
@@ -13,10 +13,10 @@ from plans.job_graph.create_vertices import (
     VERTEX_RULES,
     FromChain,
 )
-from plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
-from plans.joins.frames import join_local, rename
-from plans.joins.packed_blocks import by_number
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
+from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.joins.packed_blocks import by_number
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def hex_id(lower: str, upper: str) -> Column:

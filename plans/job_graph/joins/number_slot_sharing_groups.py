@@ -7,15 +7,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.arrow_walks import positions, topologies_of
-from plans.counts import rows_in_order, runs
-from plans.job_graph.sort_vertices_topologically import order_and_regions
-from plans.joins.arrow_walks import Part, walk_topologies
-from plans.joins.frames import join_groups, join_local, number_in_order, rename
-from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.tables import JOB_VERTICES
-from plans.tables.column_types import INT, LONG, TOPOLOGY
-from plans.vocabulary import MUST_BE_PIPELINED_TYPES
+from penstock.plans.arrow_walks import positions, topologies_of
+from penstock.plans.counts import rows_in_order, runs
+from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
+from penstock.plans.joins.arrow_walks import Part, walk_topologies
+from penstock.plans.joins.frames import join_groups, join_local, number_in_order, rename
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.tables import JOB_VERTICES
+from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY
+from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES
 
 
 def number_slot_sharing_groups(

@@ -3,11 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from plans.job_graph.create_vertices import HEAD
-from plans.job_graph.joins.connect_vertices import CONNECTED
-from plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
-from plans.job_graph.refuse_job_graphs import (
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.job_graph.joins.connect_vertices import CONNECTED
+from penstock.plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
+from penstock.plans.job_graph.refuse_job_graphs import (
     BUFFER_TIMEOUT,
     CHAINED_SOURCE,
     CO_LOCATION,
@@ -31,19 +31,19 @@ from plans.job_graph.refuse_job_graphs import (
     UNALIGNED,
     UNALIGNED_CUSTOM_PARTITIONER,
 )
-from plans.joins.frames import join_few, join_local, rename
-from plans.joins.refusals import (
+from penstock.plans.joins.frames import join_few, join_local, rename
+from penstock.plans.joins.refusals import (
     first_of_topology,
     first_refusals,
     refusals,
     refused_settings,
     settings_refused_at,
 )
-from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer
 
 
 def refuse_job_graphs(

@@ -3,11 +3,11 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.job_graph.reuse_data_sets import REUSABLE
-from plans.joins.frames import join_local, rename
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import HYBRID_TYPES
-from plans.vocabulary import ResultPartitionType as Type
+from penstock.plans.job_graph.reuse_data_sets import REUSABLE
+from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import HYBRID_TYPES
+from penstock.plans.vocabulary import ResultPartitionType as Type
 
 
 def reuse_data_sets(typed_edges: DataFrame, vertices: DataFrame) -> DataFrame:

@@ -3,10 +3,10 @@
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
-from plans.errors import ILLEGAL_ARGUMENT
-from plans.job_graph.create_vertices import HEAD
-from plans.job_graph.joins.create_vertices import hex_id
-from plans.job_graph.refuse_job_graphs import (
+from penstock.plans.errors import ILLEGAL_ARGUMENT
+from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.job_graph.joins.create_vertices import hex_id
+from penstock.plans.job_graph.refuse_job_graphs import (
     ARITHMETIC,
     BIG_INTEGER_BY_ZERO,
     LOAD_FACTOR,
@@ -16,11 +16,11 @@ from plans.job_graph.refuse_job_graphs import (
     NOT_A_FRACTION,
     SMALLEST_TABLE,
 )
-from plans.joins.frames import join_groups, join_local, rename
-from plans.joins.refusals import refusals
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.operator_rules import SLOT_SCOPE
-from plans.vocabulary import Layer, ManagedMemoryUseCase
+from penstock.plans.joins.frames import join_groups, join_local, rename
+from penstock.plans.joins.refusals import refusals
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.operator_rules import SLOT_SCOPE
+from penstock.plans.vocabulary import Layer, ManagedMemoryUseCase
 
 _NO_FRACTIONS = "map<string,double>"
 _ENTRIES = "array<struct<col1:string,col2:double>>"

@@ -6,12 +6,12 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.spark_schemas import cut_lineage
-from plans.metrics.joins.walk_rates import KIND, Row, walk_rates
-from plans.metrics.plan_metrics import METRICS
-from plans.resources.network_options import NetworkOptions
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.joins.spark_schemas import cut_lineage
+from penstock.plans.metrics.joins.walk_rates import KIND, Row, walk_rates
+from penstock.plans.metrics.plan_metrics import METRICS
+from penstock.plans.resources.network_options import NetworkOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, DataFrame]
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.arrow_walks import Part, walk_topologies
-from plans.joins.frames import join_local
-from plans.joins.packed_blocks import partitioned
-from plans.metrics.rates_and_loads import NO_VERTEX, edges_of, operators_of, rates_and_loads
-from plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
+from penstock.plans.joins.arrow_walks import Part, walk_topologies
+from penstock.plans.joins.frames import join_local
+from penstock.plans.joins.packed_blocks import partitioned
+from penstock.plans.metrics.rates_and_loads import NO_VERTEX, edges_of, operators_of, rates_and_loads
+from penstock.plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
 
 COST_COLUMNS = ("selectivity", "record_bytes", "cpu_nanoseconds_per_record", "records_per_second")
 

@@ -8,10 +8,10 @@ from html.entities import codepoint2name
 
 import polars as pl
 
-from plans.columnar.frames import join_topology
-from plans.errors import NotEnoughMemoryError
-from plans.plan_json.columnar.json_text import Tables
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.plan_json.columnar.json_text import Tables
+from penstock.plans.tables.column_types import TOPOLOGY
 
 LONGEST_DESCRIPTION = 1 << 28
 """Characters. The tree of a chain of n operators has 3 n² / 2: some 13,000 operators."""

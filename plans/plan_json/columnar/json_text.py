@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import polars as pl
 
-from plans.columnar.frames import join_topology
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.tables.column_types import TOPOLOGY
 
 _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {
     "\b": "\\b",

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from plans.columnar.frames import join_topology, rename
-from plans.plan_json.columnar.json_text import (
+from penstock.plans.columnar.frames import join_topology, rename
+from penstock.plans.plan_json.columnar.json_text import (
     Parts,
     Tables,
     double_maps,
@@ -19,7 +19,7 @@ from plans.plan_json.columnar.json_text import (
     quoted,
     values,
 )
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 class Section(NamedTuple):

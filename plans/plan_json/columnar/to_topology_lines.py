@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import polars as pl
 
-from plans.plan_json.columnar.json_text import (
+from penstock.plans.plan_json.columnar.json_text import (
     Parts,
     Tables,
     in_list,
@@ -15,15 +15,15 @@ from plans.plan_json.columnar.json_text import (
     parts_of_topologies,
     quoted,
 )
-from plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.validate_stream_graph import (
+from penstock.plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.validate_stream_graph import (
     EDGE_RULES,
     NODE_RULES,
     OPTIONAL_OF_EDGES,
     OPTIONAL_OF_NODES,
 )
-from plans.vocabulary import TopologyForm
+from penstock.plans.vocabulary import TopologyForm
 
 TOPOLOGY_COLUMNS = {
     "topologies": tuple(n for n in TOPOLOGIES.names if not n.startswith(("source_", "fingerprint"))),

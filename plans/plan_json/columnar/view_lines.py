@@ -3,9 +3,9 @@
 import orjson
 import polars as pl
 
-from plans.columnar.frames import join_topology
-from plans.plan_json.columnar.describe_vertices import SHOWN, describe_vertices
-from plans.plan_json.columnar.json_text import (
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.plan_json.columnar.describe_vertices import SHOWN, describe_vertices
+from penstock.plans.plan_json.columnar.json_text import (
     Parts,
     Tables,
     join_parts,
@@ -16,8 +16,8 @@ from plans.plan_json.columnar.json_text import (
     quoted,
     values,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Kind
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Kind
 
 _EMPTY = '"error":"RuntimeException","message":"JSON plan creation failed"'
 """What Flink says to a job without operators. Source: StreamGraph.getStreamingPlanAsJSON."""

@@ -2,12 +2,12 @@
 
 import polars as pl
 
-from plans.columnar.frames import join_topology
-from plans.execution_graph.pointwise_edges import most_subtasks_of_partition
-from plans.resources.network_options import FLINK_2_3, NetworkOptions
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, MUST_BE_PIPELINED_TYPES, BufferSide
-from plans.vocabulary import ResultPartitionType as Type
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.execution_graph.pointwise_edges import most_subtasks_of_partition
+from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, MUST_BE_PIPELINED_TYPES, BufferSide
+from penstock.plans.vocabulary import ResultPartitionType as Type
 
 _BOUNDED = (Type.PIPELINED_BOUNDED, Type.PIPELINED_APPROXIMATE)
 _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000

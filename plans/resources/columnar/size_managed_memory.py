@@ -4,8 +4,8 @@ from functools import cache
 
 import polars as pl
 
-from plans.columnar.frames import empty, join_topology
-from plans.resources.size_managed_memory import (
+from penstock.plans.columnar.frames import empty, join_topology
+from penstock.plans.resources.size_managed_memory import (
     BATCH_STATE_BACKEND_ENABLED,
     DEPRECATED_STATE_BACKEND,
     HASHMAP,
@@ -14,9 +14,9 @@ from plans.resources.size_managed_memory import (
     USE_CASES,
     fractions_of_slot,
 )
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import JobType, ManagedMemoryUseCase
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import JobType, ManagedMemoryUseCase
 
 _FRACTIONS = "managed_memory_fraction"
 

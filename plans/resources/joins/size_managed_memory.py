@@ -3,8 +3,8 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import join_local
-from plans.resources.size_managed_memory import (
+from penstock.plans.joins.frames import join_local
+from penstock.plans.resources.size_managed_memory import (
     BATCH_STATE_BACKEND_ENABLED,
     DEPRECATED_STATE_BACKEND,
     HASHMAP,
@@ -13,9 +13,9 @@ from plans.resources.size_managed_memory import (
     USE_CASES,
     fractions_of_slot,
 )
-from plans.resources.task_manager import TaskManager
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import JobType, ManagedMemoryUseCase
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import JobType, ManagedMemoryUseCase
 
 
 def size_managed_memory(

@@ -6,16 +6,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.execution_graph.joins.job_graph_arrays import (
+from penstock.plans.execution_graph.joins.job_graph_arrays import (
     job_graph_arrays,
     job_graph_rows,
     task_numbers,
     task_numbers_batch,
 )
-from plans.joins.arrow_walks import walk_topologies
-from plans.joins.frames import join_local, rename
-from plans.slots.slots_of_groups import Strategy
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.joins.arrow_walks import walk_topologies
+from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.slots.slots_of_groups import Strategy
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def grouped_slots(task_slots: DataFrame, job_vertices: DataFrame) -> DataFrame:

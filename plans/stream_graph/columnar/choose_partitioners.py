@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import look_up
-from plans.stream_graph.choose_partitioners import (
+from penstock.plans.columnar.frames import look_up
+from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
     DEGREES,
@@ -16,8 +16,8 @@ from plans.stream_graph.choose_partitioners import (
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
 _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
 _PARTITIONERS = list(Partitioner)

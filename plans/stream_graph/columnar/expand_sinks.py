@@ -3,10 +3,10 @@
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import from_arrow
-from plans.stream_graph.expand_sinks import EXPANDED
-from plans.stream_graph.expand_sinks import expand_sinks as expand
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.stream_graph.expand_sinks import EXPANDED
+from penstock.plans.stream_graph.expand_sinks import expand_sinks as expand
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:

@@ -3,10 +3,10 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.compiled import run_loop
-from plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, InputRows, offsets
-from plans.vocabulary import Kind, Partitioner, StreamExchangeMode
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.compiled import run_loop
+from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, InputRows, offsets
+from penstock.plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
 _NONE = -1
 _MOST = (1 << 31) - 1

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from plans.columnar.frames import places
+from penstock.plans.columnar.frames import places
 
 _ENDS = ("source", "target")
 

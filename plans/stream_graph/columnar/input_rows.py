@@ -5,10 +5,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.columnar.frames import places
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import VIRTUAL_KINDS, Kind
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.frames import places
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import VIRTUAL_KINDS, Kind
 
 KINDS = list(Kind)
 FIRST_VIRTUAL = min(map(KINDS.index, VIRTUAL_KINDS))

@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS
 
 
 def is_kind(*kinds: str) -> pl.Expr:

@@ -2,11 +2,11 @@
 
 import polars as pl
 
-from operators.kinds import OPERATOR_KINDS
-from plans.columnar.frames import join_topology
-from plans.columnar.refusals import refused_settings, settings_refused_at
-from plans.not_chainable_reasons import NotChainableReason
-from plans.stream_graph.refuse_settings import (
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.columnar.refusals import refused_settings, settings_refused_at
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.stream_graph.refuse_settings import (
     AFTER_ALL,
     BEFORE_INPUTS,
     CACHED_FILES,
@@ -18,9 +18,9 @@ from plans.stream_graph.refuse_settings import (
     MEMORY,
     STEP_OF_OPERATOR,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import SOURCE_KINDS, Layer
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.vocabulary import SOURCE_KINDS, Layer
 
 _STEP = pl.col("step")
 

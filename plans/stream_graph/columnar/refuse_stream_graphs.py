@@ -2,24 +2,24 @@
 
 import polars as pl
 
-from operators.kinds import OPERATOR_KINDS
-from plans.columnar.frames import join_topology
-from plans.columnar.refusals import NO_REASON, first_refusals, refusals
-from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from plans.stream_graph.columnar.refuse_settings import (
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.columnar.frames import join_topology
+from penstock.plans.columnar.refusals import NO_REASON, first_refusals, refusals
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from penstock.plans.stream_graph.columnar.refuse_settings import (
     refuse_settings_of_edges,
     refuse_settings_of_transformations,
 )
-from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
-from plans.stream_graph.refuse_stream_graphs import (
+from penstock.plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
+from penstock.plans.stream_graph.refuse_stream_graphs import (
     CONFLICTING_WEIGHTS,
     FORWARD_CHANGES_PARALLELISM,
     MAX_INPUTS,
     MISSING_UID,
     TOO_MANY_INPUTS,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
 _INPUTS = pl.col("inputs").list.len()
 _TOO_MANY_INPUTS = (pl.col("kind") == Kind.MULTI_INPUT) & (_INPUTS > MAX_INPUTS)

@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.compiled import run_loop
-from plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
-from plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
-from plans.stream_graph.expand_virtual_nodes import LABELS
-from plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Kind
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.compiled import run_loop
+from penstock.plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
+from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
+from penstock.plans.stream_graph.expand_virtual_nodes import LABELS
+from penstock.plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Kind
 
 _NONE = -1
 _TAKEN = ("right_behind_hash", *LABELS)

@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 
-from operators.kinds import OPERATOR_KINDS, OperatorKind
-from plans.arrow_walks import Flags, Ints
-from plans.columnar.frames import look_up
-from plans.stream_graph.columnar.node_rows import is_kind
-from plans.stream_graph.translate_nodes import ONLY_GIVEN
-from plans.tables import STREAM_NODES
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
+from penstock.operators.kinds import OPERATOR_KINDS, OperatorKind
+from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.columnar.frames import look_up
+from penstock.plans.stream_graph.columnar.node_rows import is_kind
+from penstock.plans.stream_graph.translate_nodes import ONLY_GIVEN
+from penstock.plans.tables import STREAM_NODES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
 _COPIED = (
     TOPOLOGY,

@@ -3,8 +3,8 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.joins.frames import join_local, rename
-from plans.stream_graph.choose_partitioners import (
+from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
     DEGREES,
@@ -15,8 +15,8 @@ from plans.stream_graph.choose_partitioners import (
     TARGET_ATTRIBUTES,
     UNSPECIFIED_FORWARD,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import JobType, Partitioner, StreamExchangeMode
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
 
 def choose_partitioners(

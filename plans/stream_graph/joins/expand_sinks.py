@@ -5,10 +5,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.joins.frames import join_local
-from plans.stream_graph.expand_sinks import EXPANDED
-from plans.stream_graph.expand_sinks import expand_sinks as expand
-from plans.tables.column_types import TOPOLOGY
+from penstock.plans.joins.frames import join_local
+from penstock.plans.stream_graph.expand_sinks import EXPANDED
+from penstock.plans.stream_graph.expand_sinks import expand_sinks as expand
+from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def expand_sinks(transformations: DataFrame) -> DataFrame:

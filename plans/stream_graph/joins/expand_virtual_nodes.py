@@ -3,10 +3,10 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.frames import join_local
-from plans.stream_graph.expand_virtual_nodes import LABELS
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import VIRTUAL_KINDS, Kind
+from penstock.plans.joins.frames import join_local
+from penstock.plans.stream_graph.expand_virtual_nodes import LABELS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import VIRTUAL_KINDS, Kind
 
 
 def start(expanded_transformations: DataFrame) -> DataFrame:

@@ -6,16 +6,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from operators.kinds import OPERATOR_KINDS
-from plans.arrow_walks import positions, topologies_of
-from plans.joins.arrow_walks import Part, nothing_found, walk_topologies
-from plans.joins.frames import join_local
-from plans.stream_graph.inherit_slot_sharing_groups import (
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.arrow_walks import positions, topologies_of
+from penstock.plans.joins.arrow_walks import Part, nothing_found, walk_topologies
+from penstock.plans.joins.frames import join_local
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import (
     DEFAULT_SLOT_SHARING_GROUP,
     NO_GROUP,
     inherited_groups,
 )
-from plans.tables.column_types import INT, LONG, STR, TOPOLOGY
+from penstock.plans.tables.column_types import INT, LONG, STR, TOPOLOGY
 
 GROUPS = pa.schema(
     [

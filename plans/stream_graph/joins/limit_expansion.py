@@ -6,12 +6,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.stream_graph.limit_expansion import MOST_EDGES, too_many_edges
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.joins.rejected_rows import rejected_rows
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.vocabulary import Kind
+from penstock.plans.stream_graph.limit_expansion import MOST_EDGES, too_many_edges
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.topology.joins.rejected_rows import rejected_rows
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.vocabulary import Kind
 
 _COUNTED = f"{TOPOLOGY} bigint, id int, ways bigint, most bigint"
 _ERROR = "struct<error: string, location: string, found: string, allowed: string, hint: string>"
@@ -69,8 +69,8 @@ def _of_many_unions(transformations: DataFrame) -> DataFrame:
 
 def _count(rows: pa.Table) -> pa.Table:
     """One whole topology: its row if it has too many ways."""
-    from plans.columnar.frames import from_arrow
-    from plans.stream_graph.columnar.limit_expansion import beyond_limit
+    from penstock.plans.columnar.frames import from_arrow
+    from penstock.plans.stream_graph.columnar.limit_expansion import beyond_limit
 
     found = beyond_limit(from_arrow(rows))
     return found.to_arrow()

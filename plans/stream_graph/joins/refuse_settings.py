@@ -3,11 +3,11 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from operators.kinds import OPERATOR_KINDS
-from plans.joins.frames import join_local
-from plans.joins.refusals import refused_settings, settings_refused_at
-from plans.not_chainable_reasons import NotChainableReason
-from plans.stream_graph.refuse_settings import (
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.joins.frames import join_local
+from penstock.plans.joins.refusals import refused_settings, settings_refused_at
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.stream_graph.refuse_settings import (
     AFTER_ALL,
     BEFORE_INPUTS,
     CACHED_FILES,
@@ -19,9 +19,9 @@ from plans.stream_graph.refuse_settings import (
     MEMORY,
     STEP_OF_OPERATOR,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.setting_refusals import SettingStep
-from plans.vocabulary import SOURCE_KINDS, Layer
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.setting_refusals import SettingStep
+from penstock.plans.vocabulary import SOURCE_KINDS, Layer
 
 
 def refuse_settings(

@@ -3,21 +3,21 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from operators.kinds import OPERATOR_KINDS
-from plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from plans.joins.frames import join_local
-from plans.joins.refusals import first_refusals, refusals
-from plans.stream_graph.joins.refuse_settings import refuse_settings
-from plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
-from plans.stream_graph.refuse_stream_graphs import (
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from penstock.plans.joins.frames import join_local
+from penstock.plans.joins.refusals import first_refusals, refusals
+from penstock.plans.stream_graph.joins.refuse_settings import refuse_settings
+from penstock.plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
+from penstock.plans.stream_graph.refuse_stream_graphs import (
     CONFLICTING_WEIGHTS,
     FORWARD_CHANGES_PARALLELISM,
     MAX_INPUTS,
     MISSING_UID,
     TOO_MANY_INPUTS,
 )
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
 
 
 def refuse_stream_graphs(

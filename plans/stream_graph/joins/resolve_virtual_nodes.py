@@ -3,12 +3,12 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from operators.kinds import OPERATOR_KINDS
-from plans.joins.frames import join_local
-from plans.joins.packed_blocks import by_number
-from plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import Kind, Partitioner
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.joins.frames import join_local
+from penstock.plans.joins.packed_blocks import by_number
+from penstock.plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Kind, Partitioner
 
 
 def resolve_virtual_nodes(expanded_transformations: DataFrame, virtual_expansions: DataFrame) -> DataFrame:

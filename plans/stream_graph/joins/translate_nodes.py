@@ -5,12 +5,12 @@ from itertools import chain
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from operators.kinds import OPERATOR_KINDS, OperatorKind
-from plans.joins.frames import join_local, rename
-from plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from plans.stream_graph.translate_nodes import ONLY_GIVEN
-from plans.tables.column_types import TOPOLOGY
-from plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
+from penstock.operators.kinds import OPERATOR_KINDS, OperatorKind
+from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.translate_nodes import ONLY_GIVEN
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
 
 def _of_kind(attribute: str) -> Column:

@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from plans.topology.fingerprint import CAPTURE_NOTES
-from plans.vocabulary import TopologyForm
+from penstock.plans.topology.fingerprint import CAPTURE_NOTES
+from penstock.plans.vocabulary import TopologyForm
 
 _CONFIG = pl.col("config").map.entries()
 _ITEM = pl.element()

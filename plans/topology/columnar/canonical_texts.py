@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from plans.arrow_walks import Ints
-from plans.compiled import compiled, is_worth_compiling
-from plans.topology.transformation_columns import COLUMNS, canonical_column, canonical_rows
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.compiled import compiled, is_worth_compiling
+from penstock.plans.topology.transformation_columns import COLUMNS, canonical_column, canonical_rows
 
 _TEXT, _STRING, _INTEGER, _INTEGERS = range(4)
 _LONGEST_INTEGER = 20

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from plans.arrow_walks import Ints
-from plans.columnar.plan_in_parts import side_by_side
-from plans.topology.columnar.canonical_texts import canonical_texts
-from plans.topology.columnar.normalized_tables import to_nullable_arrow
-from plans.topology.columnar.suspicious_transformation import suspicious_transformation
-from plans.topology.fingerprint import block_bounds, text_digests
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.columnar.plan_in_parts import side_by_side
+from penstock.plans.topology.columnar.canonical_texts import canonical_texts
+from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
+from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.fingerprint import block_bounds, text_digests
 
 _ROWS_AT_ONCE = 2**16
 

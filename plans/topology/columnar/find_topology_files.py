@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from stat import S_ISDIR, S_ISREG
 
-from plans.errors import InputError
-from plans.topology.input_errors import no_such_path, unreadable_file, unusable_path
+from penstock.plans.errors import InputError
+from penstock.plans.topology.input_errors import no_such_path, unreadable_file, unusable_path
 
 STANDARD_INPUT = "/dev/stdin"
 """What the path `-` stands for. It is read as a pipe is, even if it is a file: once, from where it is."""

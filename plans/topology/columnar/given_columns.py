@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from plans.tables.column_types import type_name
-from plans.tables.plain_columns import plain_column, plain_type, require_unique_columns
+from penstock.plans.tables.column_types import type_name
+from penstock.plans.tables.plain_columns import plain_column, plain_type, require_unique_columns
 
 
 class GivenColumns(NamedTuple):

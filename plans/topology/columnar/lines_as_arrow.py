@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json
 
-from plans.arrow_walks import Ints
-from plans.tables import TRANSFORMATIONS
-from plans.topology.columnar.find_plain_lines import Bytes, FoundLines
-from plans.topology.operator_rules import OPERATOR_SCOPE
-from plans.topology.transformation_columns import COLUMNS
+from penstock.plans.arrow_walks import Ints
+from penstock.plans.tables import TRANSFORMATIONS
+from penstock.plans.topology.columnar.find_plain_lines import Bytes, FoundLines
+from penstock.plans.topology.operator_rules import OPERATOR_SCOPE
+from penstock.plans.topology.transformation_columns import COLUMNS
 
 _WEIGHTS = pa.struct([(str(use_case), pa.int32()) for use_case in OPERATOR_SCOPE])
 _TRANSFORMATION = pa.struct(

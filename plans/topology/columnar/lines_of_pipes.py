@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.parse_block import Block
-from plans.topology.columnar.read_topology_files import blocks_of_files
-from plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 
 _LINES = lines_batch([], None, []).schema
 

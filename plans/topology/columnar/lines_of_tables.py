@@ -9,8 +9,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.lines_batch import lines_batch
 
 _OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
 _MAPS = ("config", "managed_memory")

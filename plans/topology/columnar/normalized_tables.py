@@ -7,20 +7,20 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.errors import SchemaError
-from plans.printable import limited
-from plans.tables import TABLES
-from plans.tables.column_types import TOPOLOGY, type_name
-from plans.topology.columnar.given_columns import GivenColumns
-from plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.require_given_columns import (
+from penstock.plans.errors import SchemaError
+from penstock.plans.printable import limited
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY, type_name
+from penstock.plans.topology.columnar.given_columns import GivenColumns
+from penstock.plans.topology.columnar.topology_id import XXHASH64_SEED, topology_id
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.require_given_columns import (
     integers_too_large,
     is_other_integer,
     require_given_columns,
 )
-from plans.topology.transformation_columns import RESOURCES_OF_ZERO
-from plans.vocabulary import TopologyForm
+from penstock.plans.topology.transformation_columns import RESOURCES_OF_ZERO
+from penstock.plans.vocabulary import TopologyForm
 
 _RESOURCES = ("min_resources", "preferred_resources")
 

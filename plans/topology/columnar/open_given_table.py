@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from plans.errors import PenstockError
-from plans.tables.column_types import type_name
-from plans.topology.input_errors import missing_table
+from penstock.plans.errors import PenstockError
+from penstock.plans.tables.column_types import type_name
+from penstock.plans.topology.input_errors import missing_table
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -6,18 +6,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.arrow_walks import Flags, Ints
-from plans.compiled import is_worth_compiling
-from plans.topology.columnar.canonical_texts import canonical_texts
-from plans.topology.columnar.find_plain_lines import FoundLines, find_plain_lines
-from plans.topology.columnar.lines_as_arrow import RARE_KEYS, lines_as_arrow
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.plain_topologies import FORM, plain_topologies, settings_of_plain_topologies
-from plans.topology.columnar.plain_transformations import plain_transformations
-from plans.topology.fingerprint import transformations_fingerprints
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.parse_lines import parse_lines
-from plans.topology.parsed_batches import NESTED_COLUMNS, ROW_TYPES
+from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.compiled import is_worth_compiling
+from penstock.plans.topology.columnar.canonical_texts import canonical_texts
+from penstock.plans.topology.columnar.find_plain_lines import FoundLines, find_plain_lines
+from penstock.plans.topology.columnar.lines_as_arrow import RARE_KEYS, lines_as_arrow
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.plain_topologies import (
+    FORM,
+    plain_topologies,
+    settings_of_plain_topologies,
+)
+from penstock.plans.topology.columnar.plain_transformations import plain_transformations
+from penstock.plans.topology.fingerprint import transformations_fingerprints
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.parsed_batches import NESTED_COLUMNS, ROW_TYPES
 
 BYTES_OF_A_ROW = 64
 """Of a transformation in a topology file, about."""

@@ -9,19 +9,19 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.arrow_walks import Flags, Ints
-from plans.columnar.frames import from_arrow
-from plans.topology.columnar.topology_holds import topology_holds
-from plans.topology.duplicate_keys import may_have_duplicate_keys
-from plans.topology.fingerprint import config_text, header_text
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.job_settings import may_run_as_batch, read_job_settings
-from plans.topology.parse_lines import as_arrow
-from plans.topology.parsed_batches import SETTINGS
-from plans.topology.reads_unbounded_source import reads_unbounded_source
-from plans.topology.setting_refusals import FlinkRefusal
-from plans.topology.validate_topology import CONFIG
-from plans.vocabulary import TopologyForm
+from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.topology.columnar.topology_holds import topology_holds
+from penstock.plans.topology.duplicate_keys import may_have_duplicate_keys
+from penstock.plans.topology.fingerprint import config_text, header_text
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.job_settings import may_run_as_batch, read_job_settings
+from penstock.plans.topology.parse_lines import as_arrow
+from penstock.plans.topology.parsed_batches import SETTINGS
+from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
+from penstock.plans.topology.setting_refusals import FlinkRefusal
+from penstock.plans.topology.validate_topology import CONFIG
+from penstock.plans.vocabulary import TopologyForm
 
 FORM = str(TopologyForm.TRANSFORMATIONS)
 

@@ -5,12 +5,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.arrow_walks import Flags
-from plans.columnar.frames import from_arrow
-from plans.tables import TRANSFORMATIONS
-from plans.topology.columnar.suspicious_transformation import suspicious_transformation
-from plans.topology.suspicious_transformation import PHYSICAL
-from plans.topology.transformation_columns import COLUMNS, RESOURCES_TYPE
+from penstock.plans.arrow_walks import Flags
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.tables import TRANSFORMATIONS
+from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.suspicious_transformation import PHYSICAL
+from penstock.plans.topology.transformation_columns import COLUMNS, RESOURCES_TYPE
 
 _ABSENT_IS_EMPTY = ("inputs", "slot_scope")
 _ABSENT_IS_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")

@@ -6,20 +6,20 @@ from itertools import chain
 
 import pyarrow as pa
 
-from plans.columnar.plan_in_parts import one_after_the_other
-from plans.compiled import expect_rows
-from plans.topology.columnar.find_topology_files import find_topology_files
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.parse_block import BYTES_OF_A_ROW, Block, parse_block
-from plans.topology.columnar.topologies_of_lines import topologies_in_parts, topologies_of_lines
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.columnar.whole_lines import LongLine, whole_lines
-from plans.topology.input_errors import no_files_given, no_topologies
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.topology.parse_lines import parse_lines
-from plans.topology.texts_of_file import BLOCK_BYTES, texts_of_file
+from penstock.plans.columnar.plan_in_parts import one_after_the_other
+from penstock.plans.compiled import expect_rows
+from penstock.plans.topology.columnar.find_topology_files import find_topology_files
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.parse_block import BYTES_OF_A_ROW, Block, parse_block
+from penstock.plans.topology.columnar.topologies_of_lines import topologies_in_parts, topologies_of_lines
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.whole_lines import LongLine, whole_lines
+from penstock.plans.topology.input_errors import no_files_given, no_topologies
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.texts_of_file import BLOCK_BYTES, texts_of_file
 
 _ELEMENTS_AT_ONCE = 1_000
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.columnar.topologies_of_lines import topologies_of_lines
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.parse_lines import parse_lines
-from plans.topology.read_topology_objects import encode
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.topologies_of_lines import topologies_of_lines
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.read_topology_objects import encode
 
 OBJECTS_A_BATCH = 1_000
 

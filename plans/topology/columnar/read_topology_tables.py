@@ -7,33 +7,33 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import empty, from_arrow
-from plans.errors import SchemaError
-from plans.tables import JOB_SETTINGS
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.find_topology_files import local_path
-from plans.topology.columnar.given_columns import GivenColumns, given_columns
-from plans.topology.columnar.lines_of_tables import lines_of_tables, topologies_without_rows
-from plans.topology.columnar.normalized_tables import (
+from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.errors import SchemaError
+from penstock.plans.tables import JOB_SETTINGS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.find_topology_files import local_path
+from penstock.plans.topology.columnar.given_columns import GivenColumns, given_columns
+from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables, topologies_without_rows
+from penstock.plans.topology.columnar.normalized_tables import (
     normalized_topologies,
     normalized_transformations,
     to_nullable_arrow,
 )
-from plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
-from plans.topology.columnar.rejected_rows import Refused, rejected_rows
-from plans.topology.columnar.row_errors import no_topology, row_errors
-from plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
-from plans.topology.columnar.settings_of_topologies import settings_of_topologies
-from plans.topology.columnar.sound_topologies import sound_topologies
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.columnar.wrong_rows_of_large import wrong_rows_of_large
-from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.input_errors import tables_beside_others, unusable_path
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.parse_lines import parse_lines, shown
-from plans.topology.parsed_batches import SETTINGS
-from plans.topology.require_given_columns import require_given_columns
-from plans.topology.validate_wrong_rows import LARGE
+from penstock.plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
+from penstock.plans.topology.columnar.rejected_rows import Refused, rejected_rows
+from penstock.plans.topology.columnar.row_errors import no_topology, row_errors
+from penstock.plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
+from penstock.plans.topology.columnar.settings_of_topologies import settings_of_topologies
+from penstock.plans.topology.columnar.sound_topologies import sound_topologies
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.wrong_rows_of_large import wrong_rows_of_large
+from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.parse_lines import parse_lines, shown
+from penstock.plans.topology.parsed_batches import SETTINGS
+from penstock.plans.topology.require_given_columns import require_given_columns
+from penstock.plans.topology.validate_wrong_rows import LARGE
 
 _Refused = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""

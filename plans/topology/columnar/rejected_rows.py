@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import empty, from_arrow
-from plans.errors import TopologyError
-from plans.tables import TABLES
-from plans.topology.columnar.topology_id import topology_id
-from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.validate_topology import LINE
+from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.errors import TopologyError
+from penstock.plans.tables import TABLES
+from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.topology.validate_topology import LINE
 
 
 class Refused(NamedTuple):

@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from plans.printable import MOST_OF_A_NAME, limited
-from plans.topology.columnar.topology_id import topology_id
-from plans.topology.error_kinds import ErrorKind
-from plans.topology.read_topology_tables import ALLOWED_AND_HINT
-from plans.vocabulary import TopologyForm
+from penstock.plans.printable import MOST_OF_A_NAME, limited
+from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.topology.read_topology_tables import ALLOWED_AND_HINT
+from penstock.plans.vocabulary import TopologyForm
 
 _FORM = str(TopologyForm.TRANSFORMATIONS)
 

@@ -7,19 +7,19 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import from_arrow
-from plans.columnar.groups import ints
-from plans.counts import runs
-from plans.errors import TopologyError
-from plans.tables import JOB_SETTINGS
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.canonical_headers import config_text
-from plans.topology.job_settings import may_run_as_batch
-from plans.topology.parse_lines import as_arrow
-from plans.topology.parsed_batches import SETTINGS
-from plans.topology.reads_unbounded_source import reads_unbounded_source
-from plans.topology.settings_of_topologies import settings_or_errors
-from plans.vocabulary import Kind
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.columnar.groups import ints
+from penstock.plans.counts import runs
+from penstock.plans.errors import TopologyError
+from penstock.plans.tables import JOB_SETTINGS
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.canonical_headers import config_text
+from penstock.plans.topology.job_settings import may_run_as_batch
+from penstock.plans.topology.parse_lines import as_arrow
+from penstock.plans.topology.parsed_batches import SETTINGS
+from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
+from penstock.plans.topology.settings_of_topologies import settings_or_errors
+from penstock.plans.vocabulary import Kind
 
 Refusals = dict[int, tuple[str, list[TopologyError]]]
 """Place among the topologies to stage and errors."""

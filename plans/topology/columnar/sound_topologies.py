@@ -5,14 +5,14 @@ from collections.abc import Collection
 import numpy as np
 import polars as pl
 
-from plans.columnar.groups import ints
-from plans.counts import runs
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.canonical_headers import canonical_headers
-from plans.topology.columnar.digest_blocks import digest_blocks
-from plans.topology.columnar.topology_holds import topology_holds
-from plans.topology.fingerprint import fingerprint
-from plans.vocabulary import TopologyForm
+from penstock.plans.columnar.groups import ints
+from penstock.plans.counts import runs
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.canonical_headers import canonical_headers
+from penstock.plans.topology.columnar.digest_blocks import digest_blocks
+from penstock.plans.topology.columnar.topology_holds import topology_holds
+from penstock.plans.topology.fingerprint import fingerprint
+from penstock.plans.vocabulary import TopologyForm
 
 _IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).fill_null(False)
 

@@ -6,15 +6,15 @@ from operator import and_, or_
 
 import polars as pl
 
-from plans.topology.operator_rules import (
+from penstock.plans.topology.operator_rules import (
     INPUT_COUNTS,
     MAX_PARALLELISM,
     OPERATOR_SCOPE,
     RESOURCE_RULES,
     SLOT_SCOPE,
 )
-from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
-from plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from penstock.plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
+from penstock.plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 _CODES = {str(kind): code for code, kind in enumerate(WRITTEN_KINDS)}
 """Kinds as numbers, which are compared at a fraction of the cost of strings."""

@@ -8,15 +8,15 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from plans.columnar.frames import empty, from_arrow
-from plans.printable import MOST_OF_A_NAME, limited
-from plans.tables import JOB_SETTINGS, TOPOLOGIES
-from plans.tables.column_types import TOPOLOGY
-from plans.topology.columnar.names_seen import NamesSeen, Place
-from plans.topology.columnar.rejected_rows import Refused, rejected_rows
-from plans.topology.columnar.topology_id import topology_id
-from plans.topology.columnar.topology_tables import TopologyTables
-from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.printable import MOST_OF_A_NAME, limited
+from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.names_seen import NamesSeen, Place
+from penstock.plans.topology.columnar.rejected_rows import Refused, rejected_rows
+from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 
 NESTED = ("transformations", "stream_nodes", "stream_edges")
 """Tables whose rows come as an array of each line."""

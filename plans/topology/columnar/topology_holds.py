@@ -5,7 +5,7 @@ from operator import and_
 
 import polars as pl
 
-from plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 
 
 def topology_holds() -> pl.Expr:

@@ -6,11 +6,18 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from plans.topology.columnar.lines_of_tables import texts_of_rows
-from plans.topology.columnar.normalized_tables import to_nullable_arrow
-from plans.topology.columnar.suspicious_transformation import suspicious_transformation
-from plans.topology.numbered_rows import Ids, cycle_of, known, misplaced, position_of, position_of_counted
-from plans.topology.validate_wrong_rows import Refusal, validate_wrong_rows
+from penstock.plans.topology.columnar.lines_of_tables import texts_of_rows
+from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
+from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.numbered_rows import (
+    Ids,
+    cycle_of,
+    known,
+    misplaced,
+    position_of,
+    position_of_counted,
+)
+from penstock.plans.topology.validate_wrong_rows import Refusal, validate_wrong_rows
 
 _ROWS_AT_ONCE = 2**20
 

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.topology.columnar.read_topology_files import elements_as_lines
-from plans.topology.parse_lines import LINES
-from plans.topology.texts_of_file import BLOCK_BYTES
+from penstock.plans.topology.columnar.read_topology_files import elements_as_lines
+from penstock.plans.topology.parse_lines import LINES
+from penstock.plans.topology.texts_of_file import BLOCK_BYTES
 
 PIECE_ENDS_AT = '"'
 

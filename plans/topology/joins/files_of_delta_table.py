@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from plans.topology.columnar.open_given_table import plain_files
+from penstock.plans.topology.columnar.open_given_table import plain_files
 
 
 def files_of_delta_table(table: Path) -> tuple[list[str], StructType] | None:

@@ -4,8 +4,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
-from plans.joins.spark_schemas import spark_schema
-from plans.topology.fingerprint import CAPTURE_NOTES
+from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.topology.fingerprint import CAPTURE_NOTES
 
 
 def _string(value: Column) -> Column:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from plans.tables import TRANSFORMATIONS
-from plans.tables.column_types import type_name
-from plans.topology.columnar.open_given_table import is_delta
-from plans.topology.joins.files_of_delta_table import files_of_delta_table
+from penstock.plans.tables import TRANSFORMATIONS
+from penstock.plans.tables.column_types import type_name
+from penstock.plans.topology.columnar.open_given_table import is_delta
+from penstock.plans.topology.joins.files_of_delta_table import files_of_delta_table
 
 ROWS_OF_A_TASK = 200_000
 """About how many rows one task reads."""

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.spark_schemas import column_types
-from plans.tables import TABLES
-from plans.tables.column_types import RESOURCES, type_name
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.topology_tables import GivenTables
-from plans.topology.require_given_columns import (
+from penstock.plans.joins.spark_schemas import column_types
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import RESOURCES, type_name
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.topology_tables import GivenTables
+from penstock.plans.topology.require_given_columns import (
     integers_too_large,
     is_other_integer,
     require_given_columns,
 )
-from plans.topology.transformation_columns import RESOURCES_OF_ZERO
-from plans.vocabulary import TopologyForm
+from penstock.plans.topology.transformation_columns import RESOURCES_OF_ZERO
+from penstock.plans.vocabulary import TopologyForm
 
 _RESOURCES = ("min_resources", "preferred_resources")
 

@@ -6,10 +6,10 @@ from operator import attrgetter
 
 import pyarrow as pa
 
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
-from plans.topology.parse_lines import Line, lines_of, parse_each
-from plans.topology.parsed_batches import PARSED
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
+from penstock.plans.topology.parse_lines import Line, lines_of, parse_each
+from penstock.plans.topology.parsed_batches import PARSED
 
 
 def parse_all_but_documents(

@@ -13,14 +13,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.topology.job_defaults import JobDefaults
-from plans.topology.joins.elements_of_documents import PIECE_ENDS_AT, elements_of_documents
-from plans.topology.joins.parse_all_but_documents import parse_all_but_documents
-from plans.topology.joins.parse_packed_files import as_they_are, packed_pieces, parse_packed_files
-from plans.topology.joins.topologies_of_lines import parsed_lines
-from plans.topology.json_documents import HEAD_BYTES
-from plans.topology.parsed_batches import PARSED
-from plans.topology.unpacked_texts import CODECS
+from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.topology.joins.elements_of_documents import PIECE_ENDS_AT, elements_of_documents
+from penstock.plans.topology.joins.parse_all_but_documents import parse_all_but_documents
+from penstock.plans.topology.joins.parse_packed_files import as_they_are, packed_pieces, parse_packed_files
+from penstock.plans.topology.joins.topologies_of_lines import parsed_lines
+from penstock.plans.topology.json_documents import HEAD_BYTES
+from penstock.plans.topology.parsed_batches import PARSED
+from penstock.plans.topology.unpacked_texts import CODECS
 
 _LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
 _LARGEST_INT = 2**31 - 1

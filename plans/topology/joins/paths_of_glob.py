@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from plans.topology.input_errors import no_such_path
+from penstock.plans.topology.input_errors import no_such_path
 
 _GLOB_SIGNS = frozenset("{}[]*?\\")
 

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, PySparkException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.errors import InputError
-from plans.topology.input_errors import (
+from penstock.plans.errors import InputError
+from penstock.plans.topology.input_errors import (
     incomplete_gzip,
     no_files_given,
     no_such_path,
@@ -20,15 +20,15 @@ from plans.topology.input_errors import (
     unreadable_file,
     unusable_path,
 )
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.parse_remote_files import parse_remote_files
-from plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
-from plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
-from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.topology.line_too_long import MAX_LINE_BYTES
-from plans.topology.parse_lines import readable_path
-from plans.topology.parsed_batches import PARSED
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.parse_remote_files import parse_remote_files
+from penstock.plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
+from penstock.plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
+from penstock.plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.topology.parse_lines import readable_path
+from penstock.plans.topology.parsed_batches import PARSED
 
 _FILE_IN_MESSAGE = re.compile(r"file ((?:\w+:)?/\S+?)\.?\s")
 _INPUT_ERROR_IN_MESSAGE = re.compile(r"InputError: (?P<message>.+)\n  hint: (?P<hint>.+)")

@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from plans.topology.columnar.lines_batch import lines_batch
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.topology.read_topology_objects import encode
+from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.read_topology_objects import encode
 
 
 def read_topology_objects(

@@ -6,9 +6,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
-from plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
+from penstock.plans.topology.joins.topology_tables import TopologyTables
 
 _HASH_BITS = 0x7FFFFFFFFFF00000
 """Of a text's hash; the other bits number rows whose hash is the same."""

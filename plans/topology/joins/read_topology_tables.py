@@ -5,28 +5,28 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.joins.frames import limited_column, no_rows
-from plans.joins.spark_schemas import conform, spark_schema
-from plans.printable import MOST_OF_A_NAME
-from plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
-from plans.topology import flink_options
-from plans.topology.error_kinds import INPUT_STAGE, ErrorKind
-from plans.topology.fingerprint import BLOCK
-from plans.topology.joins.fingerprint import canonical_header, canonical_row
-from plans.topology.joins.normalized_tables import normalized_tables
-from plans.topology.joins.reads_unbounded_source import reads_unbounded_source
-from plans.topology.joins.rejected_rows import rejected_rows
-from plans.topology.joins.settings_of_topologies import SETTLED, settings_of_topologies
-from plans.topology.joins.suspicious_transformation import suspicious_transformation
-from plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.topology.joins.wrong_rows_of_large import wrong_rows_of_large
-from plans.topology.operator_rules import MAX_PARALLELISM
-from plans.topology.parse_lines import parse_lines
-from plans.topology.parsed_batches import PARSED
-from plans.topology.read_topology_tables import ALLOWED_AND_HINT
-from plans.topology.validate_wrong_rows import LARGE
-from plans.vocabulary import Kind, TopologyForm
+from penstock.plans.joins.frames import limited_column, no_rows
+from penstock.plans.joins.spark_schemas import conform, spark_schema
+from penstock.plans.printable import MOST_OF_A_NAME
+from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.topology import flink_options
+from penstock.plans.topology.error_kinds import INPUT_STAGE, ErrorKind
+from penstock.plans.topology.fingerprint import BLOCK
+from penstock.plans.topology.joins.fingerprint import canonical_header, canonical_row
+from penstock.plans.topology.joins.normalized_tables import normalized_tables
+from penstock.plans.topology.joins.reads_unbounded_source import reads_unbounded_source
+from penstock.plans.topology.joins.rejected_rows import rejected_rows
+from penstock.plans.topology.joins.settings_of_topologies import SETTLED, settings_of_topologies
+from penstock.plans.topology.joins.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.joins.wrong_rows_of_large import wrong_rows_of_large
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.parsed_batches import PARSED
+from penstock.plans.topology.read_topology_tables import ALLOWED_AND_HINT
+from penstock.plans.topology.validate_wrong_rows import LARGE
+from penstock.plans.vocabulary import Kind, TopologyForm
 
 
 def read_topology_tables(

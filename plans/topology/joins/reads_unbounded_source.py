@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from plans.tables.column_types import LONG
-from plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
+from penstock.plans.tables.column_types import LONG
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 
 _TOPOLOGY = pa.schema([("topology_id", LONG)])
 

@@ -3,9 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from plans.joins.spark_schemas import conform
-from plans.topology.error_kinds import INPUT_STAGE
-from plans.topology.validate_topology import LINE
+from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.topology.validate_topology import LINE
 
 
 def _labelled(label: str, value: Column) -> Column:

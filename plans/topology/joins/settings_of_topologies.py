@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from plans.errors import TopologyError
-from plans.tables.column_types import LONG, STR
-from plans.topology.parse_lines import as_arrow, shown
-from plans.topology.parsed_batches import ERRORS, SETTINGS
-from plans.topology.settings_of_topologies import settings_or_errors
+from penstock.plans.errors import TopologyError
+from penstock.plans.tables.column_types import LONG, STR
+from penstock.plans.topology.parse_lines import as_arrow, shown
+from penstock.plans.topology.parsed_batches import ERRORS, SETTINGS
+from penstock.plans.topology.settings_of_topologies import settings_or_errors
 
 SETTLED = pa.schema([("topology_id", LONG), ("error_stage", STR), ("errors", ERRORS), ("settings", SETTINGS)])
 

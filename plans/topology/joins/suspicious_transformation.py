@@ -5,15 +5,15 @@ from functools import reduce
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from plans.topology.operator_rules import (
+from penstock.plans.topology.operator_rules import (
     INPUT_COUNTS,
     MAX_PARALLELISM,
     OPERATOR_SCOPE,
     RESOURCE_RULES,
     SLOT_SCOPE,
 )
-from plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
-from plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from penstock.plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
+from penstock.plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 
 def suspicious_transformation() -> Column:

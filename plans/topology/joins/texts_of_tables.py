@@ -3,7 +3,7 @@
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from plans.tables import TRANSFORMATIONS
+from penstock.plans.tables import TRANSFORMATIONS
 
 
 def text_of_topology() -> Column:

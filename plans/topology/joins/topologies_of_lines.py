@@ -8,16 +8,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.joins.frames import limited_column
-from plans.joins.spark_schemas import conform
-from plans.printable import MOST_OF_A_NAME
-from plans.tables import JOB_SETTINGS, TOPOLOGIES
-from plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
-from plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from plans.topology.joins.rejected_rows import rejected_rows
-from plans.topology.joins.topology_tables import TopologyTables
-from plans.topology.parse_lines import parse_lines
-from plans.topology.parsed_batches import PARSED
+from penstock.plans.joins.frames import limited_column
+from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.printable import MOST_OF_A_NAME
+from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
+from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.rejected_rows import rejected_rows
+from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.parse_lines import parse_lines
+from penstock.plans.topology.parsed_batches import PARSED
 
 _LINE_KEY = ("source_file", "block_start", "ordinal")
 

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from plans.tables.column_types import INT, LONG
-from plans.topology.joins.settings_of_topologies import SETTLED
-from plans.topology.joins.suspicious_transformation import suspicious_transformation
-from plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
-from plans.topology.numbered_rows import cycle_of, known, misplaced, position_of, position_of_counted
-from plans.topology.validate_wrong_rows import validate_wrong_rows
+from penstock.plans.tables.column_types import INT, LONG
+from penstock.plans.topology.joins.settings_of_topologies import SETTLED
+from penstock.plans.topology.joins.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
+from penstock.plans.topology.numbered_rows import cycle_of, known, misplaced, position_of, position_of_counted
+from penstock.plans.topology.validate_wrong_rows import validate_wrong_rows
 
 _NUMBERS_OF_A_ROW = 250_000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.commands.main import app
-from engine.flink.flink_jars import flink_jars
+from penstock.engine.commands.main import app
+from penstock.engine.flink.flink_jars import flink_jars
 
 SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 

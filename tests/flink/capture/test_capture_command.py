@@ -4,14 +4,14 @@ import zipfile
 
 import pytest
 
-from engine.flink.capture import agent_jar as agent_jar_module
-from engine.flink.capture.agent_jar import agent_jar, with_agent
-from engine.flink.capture.build_agent import build_agent, digest_in_jar, digest_of_sources
-from engine.flink.capture.flink_home import find_flink_home
-from engine.flink.capture.run_capture import run_capture
-from engine.flink.flink_jars import FLINK_VERSION, flink_jars
-from plans.errors import ConfigurationError
-from plans.topology.flink_options import CACHED_FILES, JOB_NAME, OPTIONS, SAVEPOINT_PATH
+from penstock.engine.flink.capture import agent_jar as agent_jar_module
+from penstock.engine.flink.capture.agent_jar import agent_jar, with_agent
+from penstock.engine.flink.capture.build_agent import build_agent, digest_in_jar, digest_of_sources
+from penstock.engine.flink.capture.flink_home import find_flink_home
+from penstock.engine.flink.capture.run_capture import run_capture
+from penstock.engine.flink.flink_jars import FLINK_VERSION, flink_jars
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.flink_options import CACHED_FILES, JOB_NAME, OPTIONS, SAVEPOINT_PATH
 from tests.flink.programs import script
 
 

@@ -3,7 +3,7 @@
 import json
 import os
 
-from engine.flink.flink_jars import FLINK_VERSION, flink_jars
+from penstock.engine.flink.flink_jars import FLINK_VERSION, flink_jars
 
 JOBS = "-o", "jobs.jsonl"
 
