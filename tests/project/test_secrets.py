@@ -209,7 +209,8 @@ def test_a_setting_that_is_none_is_not_repeated_if_it_looks_secret(capsys, comma
 
 def test_the_command_line_shows_no_secrets():
     code = (
-        "import sys\nfrom pathlib import Path\nfrom penstock.engine.output.mask_arguments import mask_arguments\n"
+        "import sys\nfrom pathlib import Path\n"
+        "from penstock.engine.output.mask_arguments import mask_arguments\n"
         "mask_arguments()\nprint(Path('/proc/self/cmdline').read_text().split(chr(0))[3:-1])\n"
         "print(sys.argv[1:])"
     )
