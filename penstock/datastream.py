@@ -3,7 +3,7 @@
 The names of PyFlink's `pyflink.datastream` and of its modules functions, state and window.
 """
 
-from penstock.engine.datastream import *  # noqa: F403
-from penstock.engine.datastream.functions import *  # noqa: F403
-from penstock.engine.datastream.state import *  # noqa: F403
-from penstock.engine.datastream.window import *  # noqa: F403
+from penstock.engine.datastream import *
+from penstock.engine.datastream.functions import *
+from penstock.engine.datastream.state import *
+from penstock.engine.datastream.window import *
