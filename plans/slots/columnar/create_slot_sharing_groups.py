@@ -25,7 +25,10 @@ def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl
 
 
 def slots_of_tasks(grouped_slots: pl.DataFrame) -> pl.DataFrame:
-    """execution_slot_sharing_groups of rows of task_slots with their slot_sharing_group."""
+    """execution_slot_sharing_groups of rows of task_slots with their slot_sharing_group.
+
+    Example: tests/passes/fixtures/execution_slot_sharing_groups.txt.
+    """
     return explode_subtasks(grouped_slots, "slots", "execution_slot_sharing_group").select(
         EXECUTION_SLOT_SHARING_GROUPS.names
     )
