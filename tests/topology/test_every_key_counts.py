@@ -124,6 +124,26 @@ OF_TRANSFORMATIONS: dict[str, Topology] = {
 }
 
 
+def sink(**keys: Any) -> Topology:
+    """`written`, and a sink with these keys."""
+    topology = written()
+    topology["transformations"].append({"id": 7, "kind": "sink", "name": "out", "inputs": [6], **keys})
+    return topology
+
+
+COMMITTED: dict[str, Any] = {"writer": {}, "committer": {}}
+STEP = {"kind": "one_input", "name": "step"}
+OF_SINKS: dict[str, tuple[Topology, Topology]] = {
+    "writer": (sink(), sink(writer={})),
+    "committer": (sink(writer={}), sink(**COMMITTED)),
+    "global_committer": (sink(**COMMITTED), sink(**COMMITTED, global_committer=True)),
+    "pre_write": (sink(writer={}), sink(writer={}, pre_write=[STEP])),
+    "pre_commit": (sink(**COMMITTED), sink(**COMMITTED, pre_commit=[STEP])),
+    "post_commit": (sink(**COMMITTED), sink(**COMMITTED, post_commit=[STEP])),
+}
+"""A key of sinks to a topology without it and one with it."""
+
+
 OF_TOPOLOGIES: dict[str, Topology] = {
     key: {**written(), key: value}
     for key, value in (("parallelism", 3), ("max_parallelism", 64), ("chaining", False), ("config", BATCH))
@@ -139,6 +159,8 @@ def plans() -> dict[str, list[Any]]:
         base, other = GRAPHS[name] if name in GRAPHS else (BASE, changed(BASE, part, key, OTHER_VALUES[name]))
         cases |= {f"{name} before": base, f"{name} after": other}
     cases |= {f"transformation {key}": topology for key, topology in OF_TRANSFORMATIONS.items()}
+    for key, (before, after) in OF_SINKS.items():
+        cases |= {f"without {key}": before, f"transformation {key}": after}
     cases |= {f"topology {key}": topology for key, topology in OF_TOPOLOGIES.items()}
     tables = plan_in_process([{**topology, "name": name} for name, topology in cases.items()]).tables
     names = {row["topology_id"]: row["name"] for row in tables["topologies"].to_pylist()}
@@ -166,7 +188,10 @@ def test_a_key_of_a_stream_graph_counts_or_is_listed(name: str, plans: dict[str,
 
 @pytest.mark.parametrize("key", TRANSFORMATION_RULES)
 def test_a_key_of_a_transformation_counts(key: str, plans: dict[str, list[Any]]):
-    assert plans[f"transformation {key}"] != plans["written"]
+    before = plans[f"without {key}" if key in OF_SINKS else "written"]
+    after = plans[f"transformation {key}"]
+    assert after != before
+    assert len(after) > 1 or key not in OF_SINKS  # it is planned, not refused
 
 
 @pytest.mark.parametrize("key", OF_TOPOLOGIES)
