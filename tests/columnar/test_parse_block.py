@@ -35,7 +35,8 @@ def test_every_setting_and_random_topologies_are_plain():
         lines = [written(topology, how) for topology in topologies]
         data = b"".join(line + b"\n" for line in lines)
         assert found(data) == expected(data)
-        assert plain(lines) > 190
+        others = [line for line in lines if b'"writer"' not in line]  # a sink's operators are nested
+        assert plain(others) > 0.95 * len(others)
 
 
 def test_the_types_are_those_of_single_lines():
