@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # told to write no bytecode.
 COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
 
-.PHONY: demo test test-planning test-running test-browser lint format docs bench clean
+.PHONY: demo test test-browser lint format docs bench clean
 
 ## Plan the bundled topologies in this process and by joins on local Spark, compare, and run one on Spark.
 demo: .venv/installed
@@ -15,21 +15,11 @@ demo: .venv/installed
 	@echo "One of them in full:  $(BIN)/penstock plan engine/examples/examples.jsonl --out build/demo && \\"
 	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
 
-# Tests of jobs that run, of stores and of whole `penstock plan` commands; all others are about planning. Both halves take
-# about as long and run side by side.
-RUNNING := cluster_mode commits common connectors datastream embedding flink jobs process pyflink runtime state store \
-	windows test_plan_command.py test_plan_errors.py test_plan_reference.py test_deep_topologies.py
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count
 
-## Lint, formatting, types and tests.
+## Lint, formatting, types and tests. Two processes share the tests, file by file; each has a Spark of its own.
 test: lint
-	$(MAKE) --no-print-directory --jobs=2 test-planning test-running
-
-test-planning: .venv/installed-dev
-	$(PYTEST) --basetemp=build/pytest-planning tests $(RUNNING:%=--ignore=tests/%)
-
-test-running: .venv/installed-dev
-	$(PYTEST) --basetemp=build/pytest-running $(RUNNING:%=tests/%)
+	$(PYTEST) --numprocesses=2 --dist=loadfile --basetemp=build/pytest tests
 
 ## Pages in Debian's Chromium (apt-get install chromium chromium-driver); screenshots in build/screenshots.
 test-browser: .venv/installed-dev
