@@ -83,7 +83,7 @@ def test_slot_sharing_groups_that_say_little():
     empty = SlotSharingGroup.builder("g").build()
     assert (empty.get_cpu_cores(), empty.get_task_heap_memory(), empty.get_managed_memory()) == (None,) * 3
     assert (empty.get_task_off_heap_memory(), empty.get_external_resources()) == (None, {})
-    least = SlotSharingGroup.builder("g").set_cpu_cores(1).set_task_heap_memory_mb(1).build()
+    least = SlotSharingGroup.builder("g").set_cpu_cores(1.0).set_task_heap_memory_mb(1).build()
     assert least.get_managed_memory() == least.get_task_off_heap_memory() == MemorySize(bytes_size=0)
 
 
