@@ -1,3 +1,5 @@
+package penstock.flink;
+
 import java.io.Serializable;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
