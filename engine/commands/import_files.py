@@ -1,5 +1,6 @@
 """`penstock import`: graphs, workflows and plans of other tools as topology lines."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -132,7 +133,7 @@ def command(
 
 def _require_importable(path: str) -> None:
     """Raise InputError for what is there, and is neither a graph nor JSON."""
-    if path.endswith(".txt"):  # an edge list
+    if os.path.isfile(path) and not path.endswith(".py"):  # whoever reads it says what is wrong with it
         return
     given = identify_source(path)
     if given.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):

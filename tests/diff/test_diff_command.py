@@ -312,7 +312,8 @@ def test_require_counts_new_inputs_that_cannot_be_read(tmp_path):
 def test_what_does_not_fit_on_the_screen_is_counted(tmp_path):
     old = [job(f"job {number:02}", {"name": "Map"}) for number in range(60)]
     new = [job(one["name"], {"name": "Map", "uid": "map"}) for one in old]
-    code, out, _ = run(written(tmp_path / "a.jsonl", *old), written(tmp_path / "b.jsonl", *new))
+    a, b = written(tmp_path / "a.jsonl", *old), written(tmp_path / "b.jsonl", *new)
+    code, out, _ = run(a, b, "--stateful", "*")
     assert code == 0
     assert max(map(len, out.splitlines()[2:])) <= 80  # before: paths
     assert "\n60 topologies: 60 changed\n" in out
@@ -348,8 +349,8 @@ def test_inputs_that_no_name_pairs_are_counted(tmp_path):
         (("{fleets}/other",), 4, "has one version only"),
         (("{fleets}/store@7", "{fleets}/store"), 4, "does not have version 7"),
         (("{fleets}/store", "{fleets}/nothing"), 3, "nothing"),
-        (("{fleets}/store", "{empty}"), 3, "no topologies in"),
-        (("{empty}", "{fleets}/old.jsonl"), 3, "no topologies in {empty}"),
+        (("{fleets}/store", "{empty}"), 3, "{empty}: an empty folder"),
+        (("{empty}", "{fleets}/old.jsonl"), 3, "{empty}: an empty folder"),
         (("{fleets}/store", "--topology", "no such"), 2, "has a topology 'no such'"),
         (("{fleets}/store", "--pairs", "x"), 2, "--pairs goes without"),
         (("{fleets}/store", "--to", "x"), 2, "--to goes with --json, --pairs or --format markdown"),

@@ -23,7 +23,7 @@ from penstock.plans.generate.topology_lines import topologies_table, topology_li
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.columnar.topology_id import topology_id
 from penstock.plans.topology.validate_topology import validate_topology
-from penstock.plans.vocabulary import VIRTUAL_KINDS, Kind
+from penstock.plans.vocabulary import EXPANDED_KINDS, VIRTUAL_KINDS, Kind
 
 SPEC = Spec(operators=40, topologies=12, seed=3, share_of_uids=0.5)
 VIRTUAL = sorted(map(str, VIRTUAL_KINDS))
@@ -126,7 +126,7 @@ def test_random_fleets_have_every_kind_and_option():
         "union", "partition", "side_output",
     }  # fmt: skip
     unset = {column.name for column in found if column.null_count() == len(column)}
-    assert unset == {"names", "min_resources", "preferred_resources"}
+    assert unset == {"names", "min_resources", "preferred_resources", "sink_topology"}
     assert 10 <= len(found.filter(~pl.col("kind").is_in(VIRTUAL))) / 400 <= 14
 
 
@@ -188,7 +188,7 @@ def test_giants_are_planned_in_both_modes_and_have_every_kind():
     planned = plan_in_process(topologies)
     assert (planned.planned, planned.tables["rejected"].to_pylist()) == (2, [])
     kinds = {row["kind"] for topology in topologies for row in topology["transformations"]}
-    assert kinds == set(map(str, Kind)) - {"select"}  # Flink has had none since 1.12
+    assert kinds == set(map(str, Kind)) - {"select", *EXPANDED_KINDS}  # no select since Flink 1.12
     types = set(planned.tables["intermediate_data_sets"]["result_partition_type"].to_pylist())
     assert types == {"BLOCKING", "PIPELINED_BOUNDED"}
     widest = Counter(

@@ -195,7 +195,7 @@ def _parts_of_sink(sink: Transformation) -> Iterator[dict[str, Any]]:
             "kind": kind,
             "name": name,
             "writes": True,
-            **({"uid": own_uid} if uid else {}),
+            **({} if uid is None else {"uid": own_uid}),
             **_hash(sink[name.lower()]),
         }
 
