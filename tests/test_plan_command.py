@@ -202,7 +202,7 @@ def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("nowhere.jsonl",), 3, "cannot read file:"),
+        (("nowhere.jsonl",), 3, "nowhere.jsonl: nothing is there"),
         (("{broken}",), 3, "it is not a complete gzip file"),
         (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "not KEY=VALUE"),
         (("{plain}", "--conf", "=4"), 2, "not KEY=VALUE"),
