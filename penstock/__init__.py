@@ -63,7 +63,7 @@ _MODULES = {
     ),
 }
 
-__all__ = [*_MODULES, "errors"]
+__all__ = [*_MODULES, "errors"]  # noqa: PLE0604 - the names of the one list
 
 
 def __getattr__(name: str) -> object:

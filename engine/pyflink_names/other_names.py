@@ -53,7 +53,7 @@ def other_name(module: str, name: str) -> Any:
     if origin is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     if origin == _TYPE_VARIABLE:
-        return TypeVar(name)  # type: ignore[misc] # named when the script asks for it
+        return TypeVar(name)  # named when the script asks for it
     if origin.startswith(_MODULES):
         return _module(origin.partition("=")[2], f"{module}.{name}")
     if origin == _OWN or origin in REFUSED_MODULES:

@@ -126,9 +126,9 @@ class ResultReceiver:
             if not ready and self._all_sent and wanted:
                 if any(one.began for one in wanted):
                     raise JobExecutionError("the job has ended, but not all of its records have arrived")
-                for one in wanted:
-                    self._waiting.remove(one)
-                    one.end()
+                for subtask in wanted:
+                    self._waiting.remove(subtask)
+                    subtask.end()
             for key, _ in ready:
                 if key.data is not None:
                     key.data.receive()

@@ -49,7 +49,7 @@ def workers_python(spark: SparkSession, job: Job) -> Iterator[None]:
         yield
         return
     context = spark.sparkContext
-    executable = _usable(wanted) if context.master.startswith("local") else wanted
+    executable = _usable(wanted) if str(context.master).startswith("local") else wanted
     before, context.pythonExec = context.pythonExec, executable
     try:
         yield

@@ -62,13 +62,11 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
         return version_of(delta, seen, found)
     if version in lost_versions(noted, seen.listed):
         raise lost(delta.store, version)
-    if found is None:
-        numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
-        asked = "any version" if version is None else f"version {version}"
-        raise StoreError(
-            f"{delta.store} does not have {asked}; found {numbers}", "versions are listed oldest first"
-        )
-    return found
+    numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
+    asked = "any version" if version is None else f"version {version}"
+    raise StoreError(
+        f"{delta.store} does not have {asked}; found {numbers}", "versions are listed oldest first"
+    )
 
 
 def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:

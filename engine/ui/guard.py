@@ -44,7 +44,7 @@ class Guard:
             given = parse_qs(urlsplit(path).query).get("token")
         except ValueError:  # no request, no address
             return False
-        return bool(given) and self.is_token(given[0])
+        return given is not None and self.is_token(given[0])
 
     def set_cookie(self) -> str:
         """The header that lets a browser keep the token: no script reads it, no other site sends it."""

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from penstock.plans.errors import SchemaError
 from penstock.plans.printable import first_and_count
 
-Column = pa.Array | pa.ChunkedArray
+Column: TypeAlias = Any  #: an array or a chunked array of Arrow
 
 
 def require_unique_columns(names: Iterable[str], frame: str) -> None:
