@@ -108,7 +108,7 @@ def test_wrong_settings(method: str, value: Any) -> None:
 )
 def test_virtual_streams_have_no_operator(method: str) -> None:
     stream = pairs(environment())
-    arguments = [] if method in ("get_name", "disable_chaining") else [1]
+    arguments = {"set_parallelism": [1], "get_name": [], "disable_chaining": []}.get(method, ["a"])
     for virtual in (stream.rebalance(), stream.union(stream)):
         with pytest.raises(TypeError, match="has no operator of its own"):
             getattr(virtual, method)(*arguments)
