@@ -8,6 +8,7 @@ from penstock.engine.library.planned_graphs import Graph
 from penstock.engine.library.require_store import require_store
 from penstock.engine.library.store import path_of_store
 from penstock.engine.output.html_table import html_table
+from penstock.engine.output.say import say
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import limited, printable
 from penstock.plans.tables import TABLES
@@ -100,12 +101,12 @@ class Plan:
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""
-        print(f"{self._counted()}; {limited(printable(self.source))}")
-        print(f"tables: {', '.join(self.tables)}")
+        say(f"{self._counted()}; {limited(printable(self.source))}")
+        say(f"tables: {', '.join(self.tables)}")
         if self.rejected:
             columns = ("name", "error", "message")
             for row in _first_rows(self.tables["rejected"], columns, rows):
-                print("  " + ": ".join(limited(printable(str(one))) for one in row))
+                say("  " + ": ".join(limited(printable(str(one))) for one in row))
 
     def write(self, store: Any) -> int:
         """Write the plan as a new version of a store, a path or what open_store gave, and return its number.

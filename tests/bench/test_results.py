@@ -49,7 +49,7 @@ def test_a_cold_plan_counts_where_there_is_no_warm_one():
 
 
 def test_slower_than_a_quarter_is_found_and_so_is_a_new_failure():
-    old = summarise([record("spark", 1.0), record("columnar", 1.0), record("flink", 1.0)])
+    old = summarise([record("joins", 1.0), record("columnar", 1.0), record("flink", 1.0)])
     new = summarise([record("joins", 1.3), record("columnar", 1.2), record("flink", None)])
     rows = {row["planner"]: row for row in compare_results(old, new)}
     assert rows["joins"]["ratio"] == pytest.approx(1.425 / 1.125, abs=0.001)

@@ -170,7 +170,7 @@ def test_spark_takes_a_submission_for_what_it_is(spark, client, master, key, nam
 @pytest.mark.parametrize("master", ["yarn", KUBERNETES])
 def test_a_submission_in_client_mode(monkeypatch, master):
     """What a job of three slots, two to a TaskManager, starts its Spark with."""
-    monkeypatch.setattr(run_environment, "get_session", lambda **asked: asked)
+    monkeypatch.setattr(run_environment, "any_session", lambda **asked: asked)
     monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)
     conf = {"spark.my.password": "hunter2", "spark.executor.cores": "2"}
     with run_environment.use_session_settings(master, conf):
@@ -194,14 +194,14 @@ def test_the_driver_runs_what_was_shipped(tmp_path):
     """Where Spark unpacks the archives, `penstock` runs out of them, with its settings and its version."""
     write_wheel(tmp_path / "penstock.zip")
     zipfile.ZipFile(tmp_path / "penstock.zip").extractall(tmp_path / "penstock-wheel")
-    assert (tmp_path / "penstock-wheel/engine/spark-conf/spark-defaults.conf").is_file()
+    assert (tmp_path / "penstock-wheel/penstock/engine/spark-conf/spark-defaults.conf").is_file()
     assert list((tmp_path / "penstock-wheel").glob("penstock-*.dist-info/METADATA"))
     (tmp_path / "penstock-job").mkdir()
     (tmp_path / "penstock-job/command.json").write_text(json.dumps(["info", "job.py"]))
-    shutil.copy("penstock-wheel/engine/spark/submitted_driver.py", "penstock_driver.py")
+    shutil.copy("penstock-wheel/penstock/engine/spark/submitted_driver.py", "penstock_driver.py")
     done = subprocess.run([sys.executable, "penstock_driver.py"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(str(tmp_path / "penstock-wheel/engine/__init__.py"))
+    assert done.stdout.startswith(str(tmp_path / "penstock-wheel/penstock/engine/__init__.py"))
 
 
 def test_an_application_that_fails(run, monkeypatch):

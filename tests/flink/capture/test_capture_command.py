@@ -32,6 +32,7 @@ def test_every_option_that_planning_reads_may_leave_the_jvm_but_paths_and_names(
 
 def test_a_jar_of_other_sources_is_told(monkeypatch):
     monkeypatch.setattr(agent_jar_module, "digest_of_sources", lambda: "other")
+    monkeypatch.setattr(agent_jar_module, "is_checkout", lambda: False)
     with pytest.raises(ConfigurationError, match="built from other sources"):
         agent_jar()
 
