@@ -175,7 +175,8 @@ def test_a_store_without_slots_says_how_to_get_them(store):
         ("--slots-per-task-manager", "many", "Invalid value for '--slots-per-task-manager'"),
     ],
 )
-def test_usage_errors_come_before_the_store(option, value, said, monkeypatch):
+def test_usage_errors_come_before_the_store_is_opened(option, value, said, monkeypatch, tmp_path):
     monkeypatch.delattr(size, "open_plan")
-    code, output = run("nowhere", option, value)
+    (tmp_path / "plan_versions").mkdir()
+    code, output = run(str(tmp_path), option, value)
     assert (code, said in output) == (2, True)
