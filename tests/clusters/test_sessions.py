@@ -198,7 +198,7 @@ def test_a_worker_serves_one_client_only(place):
     """What a function of one client does to its process is not there for the functions of the next."""
     assert "patched" in run(place, "patch").stdout
     seen = set(run(place, "look").stdout.splitlines())
-    assert {line for line in seen if "left:" in line} == {"left: "}
+    assert {line.partition("> ")[2] for line in seen if "left:" in line} == {"left: "}
 
 
 def test_a_failure_names_operator_and_record(place, session):
