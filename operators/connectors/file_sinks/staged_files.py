@@ -193,9 +193,8 @@ def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: li
     }
     hidden = {folder: _hidden_name(staging, target) for folder, target in longest.items()}
     missing = sorted({one for folder in by_folder for one in _missing_folders(base, folder)}, key=len)
-    write_private_file(
-        posixpath.join(staging, _TRIED), json.dumps([*hidden.values(), *reversed(missing)]).encode()
-    )
+    made = [posixpath.relpath(one, base) for one in (*hidden.values(), *reversed(missing))]  # it may be moved
+    write_private_file(posixpath.join(staging, _TRIED), json.dumps(made).encode())
     try:
         for folder, target in longest.items():
             with open_folder(base, folder, make=True):
@@ -238,7 +237,7 @@ def _remove_tried(base: str, staging: str) -> None:
     except (OSError, ValueError):
         return
     hidden = f"{posixpath.basename(staging)}-"
-    for one in tried:
+    for one in (posixpath.join(base, made) for made in tried):
         name = posixpath.basename(one)
         with suppress(OSError), open_folder(base, posixpath.dirname(one)) as folder:
             if name.startswith(hidden):
