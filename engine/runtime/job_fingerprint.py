@@ -50,7 +50,7 @@ def _of_transformation(one: Transformation) -> list[Any]:
         return [*known, type(one.operator).__qualname__, found]
     if isinstance(one.operator, Sink):
         recovery = recovery_of(one.operator)
-        known += [type(one.operator).__qualname__, recovery and recovery.folder]
+        return [*known, type(one.operator).__qualname__, recovery and recovery.folder]
     return [*known, identify_value(one.operator)]
 
 
