@@ -14,7 +14,7 @@ topologies:
   - file: given.jsonl
 options:
   taskmanager.numberOfTaskSlots: [1, 4]
-planners: [flink, engine.examples.chain_equal_costs:chain]
+planners: [flink, penstock.engine.examples.chain_equal_costs:chain]
 costs: drawn
 """
 PLANNERS = """
