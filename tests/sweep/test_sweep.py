@@ -207,8 +207,8 @@ def test_sql_reads_what_sweeps_write(folder):
     )
     ran = CliRunner().invoke(app, ["sql", "swept", query, "--format", "json"])
     assert [json.loads(line) for line in ran.stdout.splitlines()] == [
-        {"planner": "penstock.engine.examples.chain_equal_costs:chain", "cells": 10, "planned": 10},
         {"planner": "flink", "cells": 10, "planned": 10},
+        {"planner": "penstock.engine.examples.chain_equal_costs:chain", "cells": 10, "planned": 10},
     ]
     listed = CliRunner().invoke(app, ["sql", "swept", "--tables"]).stdout
     assert "results\tplanner\tstring\tflink (its rules), or a planner of your own" in listed
