@@ -165,3 +165,19 @@ class BufferSide(StrEnum):
 
     GATE = "GATE"  #: input gate: one per job edge
     RESULT_PARTITION = "RESULT_PARTITION"  #: result partition: one per intermediate data set
+
+
+PARTITIONER_CLASSES = {
+    Partitioner.FORWARD: "ForwardPartitioner",
+    Partitioner.REBALANCE: "RebalancePartitioner",
+    Partitioner.RESCALE: "RescalePartitioner",
+    Partitioner.SHUFFLE: "ShufflePartitioner",
+    Partitioner.BROADCAST: "BroadcastPartitioner",
+    Partitioner.GLOBAL: "GlobalPartitioner",
+    Partitioner.HASH: "KeyGroupStreamPartitioner",
+    Partitioner.CUSTOM: "CustomPartitionerWrapper",
+}
+"""Flink's class of a partitioner."""
+
+UNSPECIFIED_FORWARD_CLASS = "ForwardForUnspecifiedPartitioner"
+"""Flink's class of a forward partitioner that nobody has asked for, in dynamic graphs."""

@@ -133,7 +133,7 @@ def command(
 
 def _require_importable(path: str) -> None:
     """Raise InputError for what is there, and is neither a graph nor JSON."""
-    if os.path.isfile(path) and not path.endswith(".py"):  # whoever reads it says what is wrong with it
+    if os.path.isfile(path) and not path.endswith(".py"):  # its reader says what is wrong with it
         return
     given = identify_source(path)
     if given.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):

@@ -114,7 +114,7 @@ def _kind_of_folder(path: str, place: str) -> SourceKind:
         return SourceKind.RESULTS
     tables = {table for table in TABLES if os.path.isdir(os.path.join(place, table))}
     if tables - {"topologies", "transformations"}:
-        return SourceKind.STORE  # its list of versions is lost, which whoever opens it says
+        return SourceKind.STORE  # its list of versions is lost, as opening it says
     if holds_tables(path):
         return SourceKind.TABLES
     files = find_topology_files([path])

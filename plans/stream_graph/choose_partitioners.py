@@ -1,18 +1,10 @@
 """Partitioners by class and attribute, for both planners."""
 
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import Partitioner
+from penstock.plans.vocabulary import PARTITIONER_CLASSES, UNSPECIFIED_FORWARD_CLASS, Partitioner
 
-CLASSES = {
-    Partitioner.FORWARD: "ForwardPartitioner",
-    Partitioner.REBALANCE: "RebalancePartitioner",
-    Partitioner.RESCALE: "RescalePartitioner",
-    Partitioner.SHUFFLE: "ShufflePartitioner",
-    Partitioner.BROADCAST: "BroadcastPartitioner",
-    Partitioner.GLOBAL: "GlobalPartitioner",
-    Partitioner.HASH: "KeyGroupStreamPartitioner",
-    Partitioner.CUSTOM: "CustomPartitionerWrapper",
-}
+CLASSES, UNSPECIFIED_FORWARD = PARTITIONER_CLASSES, UNSPECIFIED_FORWARD_CLASS
+
 POINTWISE = (Partitioner.FORWARD, Partitioner.RESCALE)
 KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
 """Partitioners that are equal only if they come from the same partition."""
@@ -20,7 +12,6 @@ KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
 ALIGNED = (*POINTWISE, Partitioner.BROADCAST, Partitioner.CUSTOM)
 """Partitioners that do not support unaligned checkpoints."""
 
-UNSPECIFIED_FORWARD = "ForwardForUnspecifiedPartitioner"
 CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
 """Forward classes of dynamic graphs. Edges that are not chained get an ordinary partitioner instead."""
 

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.plans.stream_graph.choose_partitioners import CLASSES, UNSPECIFIED_FORWARD
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.transformation_columns import cells, list_array, resources_array, weights_array
+from penstock.plans.vocabulary import PARTITIONER_CLASSES, UNSPECIFIED_FORWARD_CLASS
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 
@@ -67,7 +67,9 @@ _EDGE_COLUMNS: dict[str, pa.DataType] = {
 _RENAMED = {"unaligned_checkpoints": "supports_unaligned_checkpoints"}
 _EQUAL_IF_SAME_OBJECT = ("KeyGroupStreamPartitioner", "CustomPartitionerWrapper")
 _EQUAL_IF_SAME_FIELDS = "BinaryHashPartitioner"
-_EQUAL_BY_CLASS = frozenset({*CLASSES.values(), UNSPECIFIED_FORWARD}.difference(_EQUAL_IF_SAME_OBJECT))
+_EQUAL_BY_CLASS = frozenset(
+    {*PARTITIONER_CLASSES.values(), UNSPECIFIED_FORWARD_CLASS}.difference(_EQUAL_IF_SAME_OBJECT)
+)
 
 
 def partitioner_key(edge: dict[str, Any], compared: bool = False) -> str:

@@ -60,7 +60,7 @@ def test_plans_are_flinks(path):
 
 
 def refused_inside_a_sink(topology, found, expected):
-    """Both refuse it. Of several reasons another may be named where a part of a sink has one."""
+    """Both refuse it. Another of its reasons may be named where a part of a sink has one."""
     has_parts = any("writer" in row for row in topology["transformations"])
     return has_parts and "error" in found and "error" in expected
 

@@ -94,7 +94,10 @@ def test_random_tables_with_broken_rows(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_sound_tables_are_not_validated_line_by_line(monkeypatch: pytest.MonkeyPatch):
+    """But for topologies with sinks that become several operators, which are nested."""
     topologies, rows = given_tables()
+    nested = rows.filter(pl.col("sink_topology").is_not_null())[TOPOLOGY].unique().implode()
+    topologies, rows = (table.filter(~pl.col(TOPOLOGY).is_in(nested)) for table in (topologies, rows))
     given = (to_arrow(topologies, "topologies"), to_arrow(rows, "transformations"))
     expected = row_by_row(monkeypatch, *given)
     monkeypatch.setattr(reading, "_explained", None)

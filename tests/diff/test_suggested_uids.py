@@ -45,7 +45,8 @@ def found(pairs, tmp_path_factory) -> dict[str, TopologyDiff]:
     folder = tmp_path_factory.mktemp("sides")
     olds, news = map(list, zip(*pairs, strict=True))
     return {
-        one.name: one for one in diff_sides(side(folder, "old", olds), side(folder, "new", news), Counts())
+        one.name: one
+        for one in diff_sides(side(folder, "old", olds), side(folder, "new", news), Counts(), ["*"])
     }
 
 

@@ -65,7 +65,9 @@ def test_commands_print_what_is_shown(page, tmp_path):
 
 def test_the_library_example_prints_what_is_shown(tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        r"^```python\n((?:(?!```).*\n)+)```\n\n```text\n((?:(?!```).*\n)+)```", text, re.MULTILINE
+    )
     assert found is not None
     run = [sys.executable, "-c", found[1]]
     assert subprocess.run(run, cwd=tmp_path, check=True, capture_output=True, text=True).stdout == found[2]

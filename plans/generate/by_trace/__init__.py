@@ -1,1 +1,0 @@
-"""Topologies with the sizes and shapes that a published trace reports."""
