@@ -37,5 +37,6 @@ def test_all_edges_are_those_of_each_topology(tmp_path, capfd):
     [(), ("--all", "--topology", "a"), ("--all", "--job-edge", "a"), ("--all", "--format", "xml")],
 )
 def test_options_that_do_not_go_together_are_refused(tmp_path, options, capsys):
+    (tmp_path / "plan_versions").mkdir()
     assert edges(str(tmp_path), *options) == 2
     assert "hint" in capsys.readouterr().err
