@@ -17,6 +17,7 @@ from engine.datastream.functions import (
     KeySelector,
 )
 from engine.datastream.operator_settings import as_output_type, check_function_object
+from engine.runtime.transformations import Call
 from operators.process.keyed_function_operators import KeyedCoFlatMapOperator, KeyedCoMapOperator
 from operators.process.keyed_process_operators import KeyedCoProcessOperator
 from operators.process.process_operators import CoProcessOperator
@@ -79,5 +80,10 @@ class ConnectedStreams:
 
     def _result(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
         return self.stream1._connected_with(
-            self.stream2, name, operator, as_output_type(output_type), key_selectors=self._selectors() or ()
+            self.stream2,
+            name,
+            operator,
+            as_output_type(output_type),
+            key_selectors=self._selectors() or (),
+            call=Call.CO_PROCESS,
         )

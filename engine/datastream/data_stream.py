@@ -25,7 +25,7 @@ from engine.datastream.stream_outputs import StreamOutputs
 from engine.datastream.unsettable_stream import UnsettableStream
 from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
-from engine.runtime.transformations import Transformation
+from engine.runtime.transformations import Call, Transformation
 from operators.records.key_selection import KeyedRow, typed_keys
 from operators.records.map_records import MapOperator
 
@@ -61,10 +61,20 @@ class DataStream(StreamOutputs, Partitioning):
         """
         if isinstance(key_selector, str | list | tuple):
             columns, of_columns = column_keys(self._transformation.output_type, key_selector)
-            return KeyedStream(self._partitioned_by(columns, of_columns), self, columns)
+            by_columns = self._partitioned("hash", key_selector=columns, key_type=of_columns)
+            return KeyedStream(by_columns._transformation, self, columns)
         typed = typed_keys(selector_of(key_selector), as_output_type(key_type))
         selector: Any = Pickled(typed, "key_by")
-        return KeyedStream(self._partitioned_by(selector, as_output_type(key_type)), self, selector)
+        keyed = self._partitioned(
+            "hash",
+            call=Call.KEY_BY,
+            made_at_once=2,
+            default_parallelism=self._environment.get_parallelism(),
+            key_selector=selector,
+            key_type=as_output_type(key_type),
+        )
+        self._environment.add_operator(keyed._transformation)
+        return KeyedStream(keyed._transformation, self, selector)
 
     def union(self, *streams: DataStream) -> DataStream:
         """The records of all the streams, which have the same type. TypeError where they have not."""
@@ -76,7 +86,19 @@ class DataStream(StreamOutputs, Partitioning):
                     f"union of streams of different types: {self.get_type()} and {one.get_type()}"
                 )
         inputs = [one._transformation for one in (self, *streams)]
-        return self._stream(Transformation(kind="union", name="Union", inputs=inputs, output_type=mine))
+        keyed = sum(one.call is Call.KEY_BY for one in inputs)
+        united = Transformation(
+            call=Call.UNION,
+            kind="union",
+            name="Union",
+            inputs=inputs,
+            output_type=mine,
+            made_at_once=1 + keyed,
+            environment_parallelism=self._environment.get_parallelism(),
+        )
+        if keyed:
+            self._environment.add_operator(united)
+        return self._stream(united)
 
     @overload
     def connect(self, ds: DataStream) -> ConnectedStreams: ...
@@ -99,6 +121,7 @@ class DataStream(StreamOutputs, Partitioning):
     def cache(self) -> CachedDataStream:
         """This stream, computed by the first job that reads it and kept for the others of the environment."""
         cached = Transformation(
+            call=Call.CACHE,
             kind="union",
             name="Cache",
             inputs=[self._transformation],
@@ -115,11 +138,6 @@ class DataStream(StreamOutputs, Partitioning):
         """The records of both streams of a key and window: `co_group(s).where(…).equal_to(…)…apply(…)`."""
         return CoGroupedStreams(self, other)
 
-    def _partitioned_by(
-        self, selector: Callable[[Any], Any], key_type: TypeInformation | None
-    ) -> Transformation:
-        return self._partitioned("hash", key_selector=selector, key_type=key_type)._transformation
-
     def _key_selector_or_none(self) -> Callable[[Any], Any] | None:
         return None
 
@@ -130,9 +148,11 @@ class DataStream(StreamOutputs, Partitioning):
         operator: Any,
         output_type: TypeInformation | None,
         key_selectors: tuple[Callable[[Any], Any], ...] = (),
+        call: Call = Call.OWN,
     ) -> DataStream:
         """A new operator of two inputs, registered with the environment."""
         made = Transformation(
+            call=call,
             kind="two_input",
             name=name,
             inputs=[self._transformation, other._transformation],
@@ -215,14 +235,6 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     def cache(self) -> NoReturn:
         """Raises TypeError."""
         self._refuse("cache")
-
-    def _as_collected(self) -> DataStream:
-        """Rows of key and record, which is what PyFlink's keyed streams consist of."""
-        key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
-        row_type = Types.ROW([key_type, self._origin_stream.get_type()])
-        return self._origin_stream._of_one_input(
-            "Key By", MapOperator(KeyedRow(self._key_selector)), row_type
-        )
 
     def _keep_partitioning(self) -> NoReturn:
         raise TypeError("the partitioning of a KeyedStream cannot be overridden: do it before key_by")

@@ -29,7 +29,7 @@ from engine.datastream.operator_settings import as_output_type
 from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
 from engine.runtime.job import Job, topology_of
-from engine.runtime.transformations import Transformation
+from engine.runtime.transformations import Call, Transformation
 from operators.connectors.collection import CollectionSource
 from operators.connectors.dataframe_source import DataFrameSource
 from operators.connectors.source import Source
@@ -79,7 +79,9 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         Raises TypeError or ValueError where an element does not have the declared type.
         """
         source = CollectionSource(collection, as_output_type(type_info))
-        stream = self._source("legacy_source", "Collection Source", source, type_info)
+        stream = self._source(
+            "legacy_source", "Collection Source", source, type_info, Call.INPUT_FORMAT
+        )
         return stream.force_non_parallel()
 
     def from_source(
@@ -91,7 +93,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     ) -> DataStream:
         """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
         check_source(source)
-        stream = self._source("source", source_name, source, type_info or source.type_info)
+        stream = self._source("source", source_name, source, type_info or source.type_info, Call.SOURCE)
         stream._transformation.watermark_strategy = _as_given(watermark_strategy)
         return stream
 
@@ -103,14 +105,22 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     ) -> DataStream:
         """The records of a source function; Penstock's sources are both sources and source functions."""
         check_source(source_func)
-        return self._source("legacy_source", source_name, source_func, type_info or source_func.type_info)
+        return self._source(
+            "legacy_source", source_name, source_func, type_info or source_func.type_info, Call.LEGACY_SOURCE
+        )
 
     def create_input(
         self, input_format: InputFormat | Source, type_info: TypeInformation | None = None
     ) -> DataStream:
         """The records of an input format that is one of Penstock's sources. TypeError for others."""
         source = check_source(input_format)
-        return self._source("legacy_source", "Custom File Source", source, type_info or source.type_info)
+        return self._source(
+            "legacy_source",
+            "Custom File Source",
+            source,
+            type_info or source.type_info,
+            Call.INPUT_FORMAT,
+        )
 
     def from_dataframe(self, df: DataFrame, type_info: TypeInformation | None = None) -> DataStream:
         """The rows of a Spark DataFrame, lazily. Penstock's own.
@@ -122,7 +132,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
         given = type_of_schema(to_arrow_schema(df.schema, timezone="UTC")) if type_info is None else type_info
         source = DataFrameSource(df, given, schema_of_type(given))
-        return self._source("source", "DataFrame", source, source.type_info)
+        return self._source("source", "DataFrame", source, source.type_info, Call.SOURCE)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run everything that is registered, and wait for it.
@@ -164,6 +174,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """Register an operator or sink; its default parallelism is the environment's now."""
         if transformation.default_parallelism is None:
             transformation.default_parallelism = self.get_parallelism()
+        transformation.environment_parallelism = self.get_parallelism()
         self._registered.append(transformation)
         return transformation
 
@@ -205,8 +216,11 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """Forget the records of a cached stream."""
         self._caches.invalidate(cached)
 
-    def _source(self, kind: str, name: str, source: Any, type_info: TypeInformation | None) -> DataStream:
+    def _source(
+        self, kind: str, name: str, source: Any, type_info: TypeInformation | None, call: Call
+    ) -> DataStream:
         made = Transformation(
+            call=call,
             kind=kind,
             name=name,
             operator=source,

@@ -136,7 +136,7 @@ class StreamSettings:
                 name=name,
                 inputs=[self._transformation],
                 operator=operator,
-                pickled=Pickled(operator, name),
+                pickled=None if operator is None else Pickled(operator, name),
                 output_type=output_type,
                 **settings,
             )

@@ -21,6 +21,7 @@ from engine.datastream.keyed_stream import KeyedOperations
 from engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner, WindowOperationDescriptor
+from engine.runtime.transformations import Call
 from operators.windows.window_operator import WindowOperator
 from operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
 
@@ -130,7 +131,7 @@ class WindowedOperations:
             late_tag=None if tag is None else tag.tag_id,
         )
         name = described.generate_op_name()
-        result = stream._keyed(name, operator, as_output_type(output_type))
+        result = stream._keyed(name, operator, as_output_type(output_type), Call.WINDOW)
         return result.set_description(described.generate_op_desc(self._kind, functions))
 
 

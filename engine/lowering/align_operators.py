@@ -1,0 +1,50 @@
+"""Operators that PyFlink adds for keys get the parallelism and place of those that they belong to.
+
+Source: org.apache.flink.python.util.PythonConfigUtil.{configPythonOperator,alignTransformation}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.lowering.lower_calls import KEY_BY_MAP, KEYED_VALUES, PARTITION_CUSTOM_MAP
+from engine.runtime.lowered_transformation import LoweredTransformation
+from engine.runtime.transformations import take_ids
+
+
+def align_operators(transformations: Iterable[LoweredTransformation]) -> None:
+    """Align what `transformations`, a list of the environment, has; Python operators declare their memory.
+
+    An operator is known by its name, which the author may have changed: then it is not aligned, as in PyFlink.
+    """
+    for one in transformations:
+        if one.inputs:
+            given = one.inputs[0]
+            if given.name == KEYED_VALUES:
+                _take_place_of(given, one)
+                _read_forward(one, given)
+            if one.name in (KEY_BY_MAP, PARTITION_CUSTOM_MAP):
+                _take_place_of(one, given)
+                _read_forward(one, given)
+        if one.python is not None:
+            one.slot_scope.add("PYTHON")
+
+
+def _take_place_of(one: LoweredTransformation, other: LoweredTransformation) -> None:
+    if other.slot_sharing_group is not None:
+        one.slot_sharing_group = other.slot_sharing_group
+    one.co_location_group = other.co_location_group
+    one.parallelism, one.parallelism_configured = other.parallelism, False
+
+
+def _read_forward(one: LoweredTransformation, given: LoweredTransformation) -> None:
+    """Let `one` read its first input, `given`, through a forward partition."""
+    one.inputs[0] = LoweredTransformation(
+        id=take_ids(),
+        kind="partition",
+        name="Partition",
+        inputs=[given],
+        parallelism=given.parallelism,
+        output_type=given.output_type,
+        partitioner="forward",
+    )
