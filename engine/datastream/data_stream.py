@@ -26,8 +26,7 @@ from engine.datastream.unsettable_stream import UnsettableStream
 from engine.datastream.window import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 from engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from engine.runtime.transformations import Call, Transformation
-from operators.records.key_selection import KeyedRow, typed_keys
-from operators.records.map_records import MapOperator
+from operators.records.key_selection import typed_keys
 
 __all__ = [
     "AllWindowedStream",
@@ -235,6 +234,12 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     def cache(self) -> NoReturn:
         """Raises TypeError."""
         self._refuse("cache")
+
+    def _set_collected(self, sink: Transformation) -> None:
+        """Rows of key and record, which is what PyFlink's keyed streams consist of."""
+        key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
+        sink.output_type = Types.ROW([key_type, self._origin_stream.get_type()])
+        sink.key_selector = self._key_selector
 
     def _keep_partitioning(self) -> NoReturn:
         raise TypeError("the partitioning of a KeyedStream cannot be overridden: do it before key_by")

@@ -56,6 +56,7 @@ def job_from_environment(
         config,
         parallelism=environment.get_parallelism(),
         max_parallelism=max_parallelism if max_parallelism > 0 else None,
+        known_ids=environment.known_ids,
     )
     calls = {
         step.call.created

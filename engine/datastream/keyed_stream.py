@@ -111,6 +111,4 @@ class KeyedOperations(StreamSettings):
         output_type: TypeInformation | None,
         call: Call = Call.KEYED_PROCESS,
     ) -> DataStream:
-        return self._of_one_input(
-            name, operator, output_type, key_selectors=(self._key_selector,), call=call
-        )
+        return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,), call=call)

@@ -110,7 +110,11 @@ class RecordOperations(StreamSettings):
                 raise IndexError(f"field {index} of a tuple of {len(types)}")
         output_type = TupleTypeInfo([types[index] for index in field_indexes])
         return self._of_one_input(
-            "Projection", MapOperator(Projection(field_indexes)), output_type, call=Call.PROJECT
+            "Projection",
+            MapOperator(Projection(field_indexes)),
+            output_type,
+            call=Call.PROJECT,
+            made_at_once=1 + self._is_keyed(),
         )
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:

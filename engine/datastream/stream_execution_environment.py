@@ -79,9 +79,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         Raises TypeError or ValueError where an element does not have the declared type.
         """
         source = CollectionSource(collection, as_output_type(type_info))
-        stream = self._source(
-            "legacy_source", "Collection Source", source, type_info, Call.INPUT_FORMAT
-        )
+        stream = self._source("legacy_source", "Collection Source", source, type_info, Call.INPUT_FORMAT)
         return stream.force_non_parallel()
 
     def from_source(
@@ -245,7 +243,9 @@ class StreamExecutionEnvironment(EnvironmentOptions):
             for cached in self._caches.unfilled(roots):
                 done = self._fill(cached)
                 roots = [one for one in roots if one not in done]
-        return job_from_environment(self, roots, job_name)
+        job = job_from_environment(self, roots, job_name)
+        self.known_ids.clear()
+        return job
 
     def _fill(self, cached: Transformation) -> list[Transformation]:
         """Compute a cached stream; gives what has run for it."""

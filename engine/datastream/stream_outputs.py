@@ -71,6 +71,7 @@ class StreamOutputs(StreamSettings):
         if limit is not None and limit < 1:
             raise ValueError(f"limit {limit}: at least 1")
         sink = self._collect_sink(limit)
+        self._set_collected(sink)
         self._environment.add_operator(sink)
         name = job_execution_name or COLLECT_JOB
         if limit is None:
@@ -104,10 +105,12 @@ class StreamOutputs(StreamSettings):
             raise TypeError(
                 f"{type(sink).__name__} is no sink of Penstock: sinks of Java classes have no meaning here"
             )
-        return DataStreamSink(self._environment, self._environment.add_operator(self._ending(sink, name, call, made_at_once)))
+        return DataStreamSink(
+            self._environment, self._environment.add_operator(self._ending(sink, name, call, made_at_once))
+        )
 
-    def _is_keyed(self) -> bool:
-        return self._transformation.call is Call.KEY_BY
+    def _set_collected(self, sink: Transformation) -> None:
+        """What `execute_and_collect` gives where that is not the stream's records themselves."""
 
     def _collect_sink(self, limit: int | None = None) -> Transformation:
         sink = self._ending(CollectSink(limit), COLLECT_SINK, Call.COLLECT, 0)

@@ -17,7 +17,7 @@ from engine.datastream.operator_settings import (
 from engine.datastream.pickled import Pickled
 from engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from engine.datastream.slot_sharing_group import SlotSharingGroup
-from engine.runtime.transformations import VIRTUAL_KINDS, Transformation
+from engine.runtime.transformations import VIRTUAL_KINDS, Call, Transformation
 
 if TYPE_CHECKING:
     from engine.datastream.data_stream import DataStream
@@ -122,6 +122,10 @@ class StreamSettings:
         if one.kind in VIRTUAL_KINDS:
             raise TypeError(f"{method}: a stream that comes from {one.name} has no operator of its own")
         return one
+
+    def _is_keyed(self) -> bool:
+        """Whether the stream's records reach Flink as Rows of key and record."""
+        return self._transformation.call is Call.KEY_BY
 
     def _can_be_parallel(self) -> bool:
         return not self._non_parallel

@@ -19,13 +19,19 @@ _CARRIERS = frozenset(PythonOperator) - {PythonOperator.BROADCAST}
 
 Outputs = dict[int, dict[int, LoweredTransformation]]
 
+#: Ids of fused operators, by those of the two that were fused.
+KnownIds = dict[tuple[int, int], int]
+
 
 def fuse_operators(
-    transformations: Sequence[LoweredTransformation], target: LoweredTransformation | None = None
+    transformations: Sequence[LoweredTransformation],
+    target: LoweredTransformation | None,
+    known_ids: KnownIds,
 ) -> tuple[list[LoweredTransformation], LoweredTransformation | None, list[NotFused]]:
     """The list of transformations after fusing, what `target` became, and what was not fused, and why.
 
-    With `target` only what it reads is fused, and nothing else stays in the list (execute_and_collect).
+    `known_ids`: the ids of what the same operators were fused to before, in a plan of the same job. With
+    `target` only what it reads is fused, and nothing else stays in the list (execute_and_collect).
     """
     outputs = _outputs(transformations)
     fused: dict[int, LoweredTransformation] = {}
@@ -41,7 +47,7 @@ def fuse_operators(
         reasons = [] if given is None else _reasons_against(given, one, outputs)
         result = one
         if given is not None and not reasons:
-            result = _fused(given, one)
+            result = _fused(given, one, known_ids)
             for reader in outputs.get(one.id, {}).values():
                 _replace_input(reader, one, result)
             if one.id in outputs:
@@ -93,9 +99,10 @@ def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, out
         reasons.append(f"parallelism {up.parallelism} and {down.parallelism}")
     if up.max_parallelism != down.max_parallelism:
         reasons.append(f"max parallelism {up.max_parallelism} and {down.max_parallelism} (-1: not set)")
-    if up.slot_sharing_group != down.slot_sharing_group:
-        groups = [one.slot_sharing_group or "none set" for one in (up, down)]
-        reasons.append(f"slot sharing groups {groups[0]} and {groups[1]}")
+    groups = [(one.slot_sharing_group is None, one.slot_resources) for one in (up, down)]
+    if groups[0] != groups[1]:  # SlotSharingGroup.equals does not look at names
+        names = [one.slot_sharing_group or "not set" for one in (up, down)]
+        reasons.append(f"slot sharing group {names[0]} and {names[1]}")
     if up.chaining == "NEVER":
         reasons.append(f"chaining is disabled for {up.name}")
     if down.chaining != "ALWAYS":
@@ -109,13 +116,17 @@ def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, out
     return reasons
 
 
-def _fused(up: LoweredTransformation, down: LoweredTransformation) -> LoweredTransformation:
+def _fused(
+    up: LoweredTransformation, down: LoweredTransformation, known_ids: KnownIds
+) -> LoweredTransformation:
+    if (up.id, down.id) not in known_ids:
+        known_ids[up.id, down.id] = take_ids()
     weights = dict(up.managed_memory)
     for use_case, weight in down.managed_memory.items():
         weights[use_case] = weight + weights.get(use_case, 0)
     descriptions = [one.description for one in (up, down) if one.description is not None]
     return LoweredTransformation(
-        id=take_ids(),
+        id=known_ids[up.id, down.id],
         kind=up.kind,
         name=f"{up.name}, {down.name}",
         inputs=list(up.inputs),
@@ -123,6 +134,7 @@ def _fused(up: LoweredTransformation, down: LoweredTransformation) -> LoweredTra
         parallelism=up.parallelism,
         max_parallelism=up.max_parallelism,
         slot_sharing_group=up.slot_sharing_group,
+        slot_resources=up.slot_resources,
         co_location_group=up.co_location_group,
         uid=up.uid,
         uid_hash=up.uid_hash,

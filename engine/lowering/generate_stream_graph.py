@@ -35,7 +35,7 @@ class _Upstream:
     node: int
     partition: LoweredTransformation | None = None  #: the one nearest to the reader
     exchange_mode: str = str(StreamExchangeMode.UNDEFINED)
-    tag: str | None = None
+    side_output: LoweredTransformation | None = None  #: the one nearest to the reader
 
 
 class StreamGraphGenerator:
@@ -100,16 +100,17 @@ class StreamGraphGenerator:
         given = [upstream for other in one.inputs for upstream in self._ends[other.id]]
         if one.kind == "union":
             return given
+        if one.kind == "cache":
+            if self._batch:
+                self._add_cache(one)
+            return given
         if one.kind == "partition":
             self._next_id += len(given)  # Flink makes a virtual node for each
             mode = one.exchange_mode if self._batch else str(StreamExchangeMode.UNDEFINED)
-            return [
-                replace(upstream, partition=one, exchange_mode=mode)
-                for upstream in given
-            ]
+            return [replace(upstream, partition=one, exchange_mode=mode) for upstream in given]
         if one.kind == "side_output":
             self._next_id += len(given)
-            return [replace(upstream, tag=one.tag) for upstream in given]
+            return [replace(upstream, side_output=one) for upstream in given]
         if one.commits is not None:
             return self._expand_sink(one)
         self._add_operator(one)
@@ -156,6 +157,23 @@ class StreamGraphGenerator:
             self._add_operator(committer)
         return []
 
+    def _add_cache(self, one: LoweredTransformation) -> None:
+        """CacheTransformationTranslator: an operator that keeps what its input puts out."""
+        (given,) = one.inputs
+        cached = given.inputs[0] if given.kind == "side_output" else given
+        self._next_id += given.kind == "side_output"
+        writer = replace(
+            one,
+            kind="one_input",
+            name="CacheWrite",
+            parallelism=cached.parallelism,
+            parallelism_configured=cached.parallelism_configured,
+            max_parallelism=cached.max_parallelism,
+            chaining="HEAD",
+            operator_factory="SimpleOperatorFactory",
+        )
+        self._add_operator(writer)
+
     def _add_operator(self, one: LoweredTransformation) -> None:
         settings = self._settings
         inputs = [self._ends[given.id] for given in one.inputs]
@@ -171,7 +189,9 @@ class StreamGraphGenerator:
             "id": one.id,
             "name": _PREFIXES.get(one.kind, "") + one.name,
             "parallelism": self._parallelism if one.parallelism == -1 else one.parallelism,
-            "max_parallelism": settings["max_parallelism"] if one.max_parallelism <= 0 else one.max_parallelism,
+            "max_parallelism": settings["max_parallelism"]
+            if one.max_parallelism <= 0
+            else one.max_parallelism,
             "parallelism_configured": one.parallelism_configured and one.parallelism != -1,
             "slot_sharing_group": one.slot_sharing_group or self._inherited_group(inputs),
             "co_location_group": one.co_location_group,
@@ -249,7 +269,7 @@ class StreamGraphGenerator:
             "pointwise": pointwise,
             "broadcast": partitioner == Partitioner.BROADCAST,
             "exchange_mode": upstream.exchange_mode,
-            "output_tag": upstream.tag,
+            "output_tag": None if upstream.side_output is None else upstream.side_output.tag,
             "buffer_timeout": source["buffer_timeout"],
             "unaligned_checkpoints": partitioner not in ALIGNED,
             "inter_inputs_keys_correlated": spread,
@@ -257,7 +277,9 @@ class StreamGraphGenerator:
             "chainable": False,
         }
         self._edges.append(edge)
-        self._inputs[str(edge["edge_id"])] = InputEdge(upstream.partition, max(1, type_number))
+        self._inputs[str(edge["edge_id"])] = InputEdge(
+            upstream.partition, upstream.side_output, max(1, type_number)
+        )
         key = upstream.partition.id if upstream.partition is not None and partitioner in KEYED else None
         self._partitioners[str(edge["edge_id"])] = (edge["partitioner_class"], key)
         source["out_edges"].append(edge["edge_id"])

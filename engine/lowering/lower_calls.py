@@ -7,6 +7,7 @@ org.apache.flink.streaming.api.datastream that they call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from engine.common.typeinfo import RowTypeInfo, TypeInformation, Types
@@ -17,6 +18,7 @@ from operators.connectors.recover_sinks import needs_commit
 from operators.kinds import OPERATOR_KINDS
 from operators.process.keyed_function_operators import KeyedMapOperator
 from operators.records.helper_functions import object_text, row_text, same_record
+from operators.records.key_selection import KeyedRow
 from operators.records.map_records import MapOperator
 
 #: PythonConfigUtil.{KEYED_STREAM_VALUE,STREAM_KEY_BY_MAP,STREAM_PARTITION_CUSTOM_MAP}_OPERATOR_NAME.
@@ -31,6 +33,7 @@ _SETTINGS = (
     "uid",
     "uid_hash",
     "slot_sharing_group",
+    "slot_resources",
     "co_location_group",
     "description",
     "min_resources",
@@ -45,6 +48,8 @@ class LoweredCalls:
         self._thread_mode = thread_mode
         self._ends: dict[int, LoweredTransformation] = {}
         self._made: list[LoweredTransformation] = []
+        #: Operators of earlier jobs, which this one reads.
+        self.earlier: list[LoweredTransformation] = []
         self._call: Transformation
         self._ids: Iterator[int]
 
@@ -62,8 +67,8 @@ class LoweredCalls:
             self._call, self._made = call, []
             self._ids = iter(range(call.first_id, call.first_id + call.made_at_once))
             self._ends[call.created] = getattr(self, f"_{call.call.name.lower()}")(call)
-            if call.created in wanted:
-                registered += [one for one in self._made if one.kind in _REGISTERED]
+            made = [one for one in self._made if one.kind in _REGISTERED]
+            (registered if call.created in wanted else self.earlier).extend(made)
         return registered
 
     def end_of(self, call: Transformation) -> LoweredTransformation:
@@ -76,6 +81,10 @@ class LoweredCalls:
         factory = "CollectSinkOperatorFactory"
         made = self._of_call(call, inputs=[given], operator_factory=factory, coordinated=True)
         made.uid = f"dataStreamCollect_{made.id}"
+        made.supports_concurrent_execution_attempts = False
+        if call.key_selector is not None:
+            rows = MapOperator(KeyedRow(call.key_selector))
+            made.steps = (replace(made.steps[0], name="Key By", operator=rows, call=None), *made.steps)
         return made
 
     # one method for each Call, named after it
@@ -104,7 +113,9 @@ class LoweredCalls:
     def _co_process(self, call: Transformation) -> LoweredTransformation:
         if call.key_selectors:
             return self._of_call(call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True))
-        return self._of_call(call, python=PythonOperator.CO_PROCESS)
+        # Flink keeps keyed state for the input that is keyed, although PyFlink's operator is not
+        keyed = tuple(given.call is Call.KEY_BY for given in call.inputs)
+        return self._of_call(call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ())
 
     def _broadcast_process(self, call: Transformation) -> LoweredTransformation:
         keyed = (True, False) if call.key_selectors else ()
@@ -127,7 +138,7 @@ class LoweredCalls:
             call.timestamp_extractor,
             python=PythonOperator.PROCESS,
         )
-        stamped = self._helper(name, extract, pair, call.pickled, operator_factory=factory)
+        stamped = self._helper(name, extract, pair, call.operator, operator_factory=factory)
         return self._of_call(call, inputs=[stamped], operator_factory=_UDF, operator=None)
 
     def _key_by(self, call: Transformation) -> LoweredTransformation:
@@ -135,12 +146,16 @@ class LoweredCalls:
             [call.key_type or Types.PICKLED_BYTE_ARRAY(), call.output_type or Types.PICKLED_BYTE_ARRAY()]
         )
         given = self.end_of(call.inputs[0])
-        return self._partition(call, self._helper(KEY_BY_MAP, given, row, None, python=PythonOperator.PROCESS))
+        return self._partition(
+            call, self._helper(KEY_BY_MAP, given, row, None, python=PythonOperator.PROCESS)
+        )
 
     def _partition_custom(self, call: Transformation) -> LoweredTransformation:
         row = Types.ROW([Types.INT(), call.output_type or Types.PICKLED_BYTE_ARRAY()])
         given, python = self.end_of(call.inputs[0]), PythonOperator.PROCESS
-        partitioned = self._partition(call, self._helper(PARTITION_CUSTOM_MAP, given, row, None, python=python))
+        partitioned = self._partition(
+            call, self._helper(PARTITION_CUSTOM_MAP, given, row, None, python=python)
+        )
         return self._of_call(call, inputs=[partitioned], kind="one_input", python=python, operator=None)
 
     def _partition(
@@ -148,9 +163,7 @@ class LoweredCalls:
     ) -> LoweredTransformation:
         given = given or self.end_of(call.inputs[0])
         partitioner = "custom" if call.call is Call.PARTITION_CUSTOM else call.partitioner
-        return self._virtual(
-            "Partition", "partition", [given], partitioner=partitioner, partition_call=call
-        )
+        return self._virtual("Partition", "partition", [given], partitioner=partitioner, partition_call=call)
 
     def _union(self, call: Transformation) -> LoweredTransformation:
         return self._virtual("Union", "union", [self._plain(given) for given in call.inputs])
@@ -163,7 +176,9 @@ class LoweredCalls:
         )
 
     def _cache(self, call: Transformation) -> LoweredTransformation:
-        return self._virtual("Cache", "union", [self.end_of(call.inputs[0])])
+        if call.kind == "legacy_source":  # an earlier job has filled it
+            return self._legacy_source(call)
+        return self._virtual("Cache", "cache", [self.end_of(call.inputs[0])])
 
     def _print(self, call: Transformation) -> LoweredTransformation:
         given, output_type = self._plain(call.inputs[0]), call.inputs[0].output_type
@@ -183,7 +198,8 @@ class LoweredCalls:
         return self._of_call(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
 
     def _sink_to(self, call: Transformation) -> LoweredTransformation:
-        made = self._of_call(call, operator_factory="SinkWriterOperatorFactory")
+        keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()
+        made = self._of_call(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
         made.commits = needs_commit(call.operator)
         made.supports_concurrent_execution_attempts = isinstance(call.operator, FileSink)
         return made
@@ -224,12 +240,12 @@ class LoweredCalls:
         self, call: Transformation, *, operator: Any = ..., inputs: Any = None, **properties: Any
     ) -> LoweredTransformation:
         """The operator of a call with all that its author has set."""
-        if operator is ...:
-            operator = call.pickled or call.operator
+        passes = operator is None
         step = Step(
             name=call.name,
             transformation=next(self._ids),
-            operator=operator,
+            operator=None if passes else call.operator,
+            pickled=None if passes else call.pickled,
             output_type=call.output_type,
             kind=call.kind,
             call=call,

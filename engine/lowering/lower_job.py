@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from engine.lowering.align_operators import align_operators
-from engine.lowering.fuse_operators import fuse_operators
+from engine.lowering.fuse_operators import KnownIds, fuse_operators
 from engine.lowering.generate_stream_graph import StreamGraphGenerator
 from engine.lowering.lost_settings import lost_settings
 from engine.lowering.lower_calls import LoweredCalls
@@ -37,20 +37,22 @@ def lower_job(
     *,
     parallelism: int,
     max_parallelism: int | None,
+    known_ids: KnownIds,
 ) -> LoweredJob:
     """The transformations that PyFlink hands to Flink for the calls `roots`, and their StreamGraph.
 
     If the last of `roots` collects records, only what it reads is fused, and where operators are fused
-    everything else leaves the job. Raises JobCompileError for options that PyFlink refuses.
+    everything else leaves the job. `known_ids`: see fuse_operators. Raises JobCompileError for options that PyFlink refuses.
     """
     calls = LoweredCalls(thread_mode=config.get(EXECUTION_MODE) == "thread")
     transformations = calls.lower(roots)
-    align_operators(transformations)
+    align_operators(calls.earlier, {one.id for one in calls.earlier})
+    align_operators(transformations, {id for pair in known_ids for id in pair})
     sink = next((root for root in roots if root.call is Call.COLLECT), None)
     read = None if sink is None else calls.end_of(sink.inputs[0])
     not_fused: list[NotFused] = []
     if _is_enabled(config):
-        transformations, read, not_fused = fuse_operators(transformations, read)
+        transformations, read, not_fused = fuse_operators(transformations, read, known_ids)
     if sink is not None and read is not None:
         transformations.append(calls.collect_sink(sink, read))
     submitted, to_run = _graphs(name, transformations, config, parallelism, max_parallelism)

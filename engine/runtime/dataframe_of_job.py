@@ -10,7 +10,7 @@ from pyspark.sql.types import StructType
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from engine.runtime.exchange_on_spark import JobFrames
 from engine.runtime.job import Job
-from engine.runtime.plan_job import plan_job
+from engine.runtime.plan_job import plan_to_run
 from engine.runtime.run_environment import cached_files_on_spark, run_session
 from engine.runtime.run_job import required_slots
 from engine.runtime.run_on_spark import source_dataframes
@@ -31,8 +31,8 @@ def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
     Raises JobCompileError. A vertex with several readers stays cached in the session once it has run.
     """
     type_info = sink.inputs[0].output_type
-    tables = plan_job(job)
-    compiled = compile_job(job.transformations, tables, batch=job.batch)
+    tables = plan_to_run(job)
+    compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     (terminal,) = compiled.terminals
     ended = _ending_in_dataframe(compiled, terminal.node, type_info)
     spark = run_session(required_slots(tables))

@@ -35,7 +35,8 @@ class Step:
 
     name: str  #: the call's operator name, before fusing
     transformation: int  #: id of the transformation that it was before fusing
-    operator: Any  #: an operator of package `operators`, or its pickle; None: records pass as they are
+    operator: Any  #: an operator, Source or Sink of package `operators`; None: records pass as they are
+    pickled: Any = None  #: `operator` as it was when the call was made: this one runs
     output_type: TypeInformation | None
     kind: str  #: the call's kind
     call: Transformation | None  #: the call; None: PyFlink adds the step
@@ -55,6 +56,7 @@ class LoweredTransformation:
     parallelism_configured: bool = False
     max_parallelism: int = -1
     slot_sharing_group: str | None = None
+    slot_resources: tuple[Any, ...] = ()  #: of its slot sharing group, if it has any
     co_location_group: str | None = None
     uid: str | None = None
     uid_hash: str | None = None
@@ -110,6 +112,7 @@ class InputEdge:
     """What the StreamGraph does not say of one of its edges."""
 
     partition: LoweredTransformation | None  #: the one that decides how records travel
+    side_output: LoweredTransformation | None
     number: int  #: input of the target, from 1
 
 

@@ -72,6 +72,7 @@ class Transformation:
     uid: str | None = None
     uid_hash: str | None = None
     slot_sharing_group: str | None = None
+    slot_resources: tuple[Any, ...] = ()  #: of its slot sharing group, if it has any
     co_location_group: str | None = None
     buffer_timeout: int | None = None
     chaining: str | None = None

@@ -35,8 +35,6 @@ class TimestampsAndWatermarksOperator(Operator):
     BoundedOutOfOrdernessWatermarks.
     """
 
-    encodes_results = True
-
     def __init__(self, strategy: Any) -> None:
         self.strategy = strategy
 

@@ -11,7 +11,6 @@ from plans.plan_json.joins.json_text import KEEP_NULLS, without_brace
 from plans.plan_json.joins.slots_json import slots_json
 from plans.plan_json.joins.stream_graph_json import stream_graph_json
 from plans.plan_json.sections import SECTIONS
-from plans.vocabulary import TopologyForm
 
 _JSON: dict[str, Callable[[Mapping[str, DataFrame]], DataFrame]] = {
     "stream_graph": stream_graph_json,
@@ -25,8 +24,7 @@ _JSON: dict[str, Callable[[Mapping[str, DataFrame]], DataFrame]] = {
 def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
     """(name, line): one row per planned topology and one per row of `rejected`.
 
-    A planned topology has the sections whose tables are there; a topology that came in as a stream graph has
-    no `stream_graph`, which would repeat its input. A refused one has name (null if it had none that could be
+    A planned topology has the sections whose tables are there. A refused one has name (null if it had none that could be
     read), error_stage, error and message. A line is one value, so a plan has to fit 2 GB of text.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
@@ -38,9 +36,7 @@ def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
             lines = lines.join(part, F.col("t.topology_id") == F.col(f"{section.key}.topology_id"), "left")
             json = F.coalesce(f"{section.key}.json", F.lit(section.empty))
             text = F.concat(F.lit(f',"{section.key}":'), json)
-            if section.key == TopologyForm.STREAM_GRAPH:
-                text = F.when(F.col("t.form") != str(TopologyForm.STREAM_GRAPH), text)
-            texts.append(F.coalesce(text, F.lit("")))
+            texts.append(text)
     planned = lines.select("t.name", F.concat(*texts, F.lit("}")).alias("line"))
     refusal = F.to_json(F.struct("name", "error_stage", "error", "message"), KEEP_NULLS)
     return planned.unionByName(rejected.select("name", refusal.alias("line")))
