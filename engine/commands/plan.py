@@ -68,7 +68,8 @@ def command(
         typer.Argument(
             metavar="INPUT...",
             help="Topology files (JSON lines, or JSON over many lines: objects or arrays of them; .gz), "
-            "directories or globs of them, - for standard input, one folder of tables, or plan stores. JSON "
+            "directories or globs of them, - for standard input, one folder of tables, plan stores, or scripts "
+            "(.py) with jobs. JSON "
             "of Flink (a job's plan of its REST interface, getExecutionPlan()), and what penstock export and "
             "info --json write, are topologies too.",
         ),
@@ -199,7 +200,7 @@ def command(
     longest = _bytes(max_line_size)
     policies = _policies(planner, costs, time_limit)
     asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
-    named, inputs = inputs, context.with_resource(stores_as_files(inputs))
+    named, inputs = inputs, context.with_resource(stores_as_files(inputs, configuration.scripts))
     chosen = choose_planner(
         asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
     )

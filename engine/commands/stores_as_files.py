@@ -1,9 +1,13 @@
-"""Stores among the inputs of `plan`: their topologies as files, which every planner reads."""
+"""Stores and scripts among the inputs of `plan`: their topologies as files, which every planner reads."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from types import MappingProxyType
+
+import orjson
 
 from engine.commands.export import ExportFormat, lines_of_plan
 from engine.commits.temporary_folders import short_lived_folder
@@ -16,12 +20,14 @@ from engine.store.store_errors import store_errors
 from plans.errors import InputError
 from plans.importing.read_graphs import form_of_graph
 
+NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _MOST_OF_A_NAME = 40
 
 
 @contextmanager
-def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
-    """`inputs` with a file of topology lines, there for as long as the context, in place of each local store.
+def stores_as_files(inputs: Sequence[str], scripts: Mapping[str, str] = NO_OPTIONS) -> Iterator[list[str]]:
+    """`inputs` with a file of topology lines, there for as long as the context, in place of each local store,
+    and of each script (`scripts`: options of its environments).
 
     It holds what was planned in the newest version, or in that of STORE@VERSION; of what was rejected a store
     keeps no text, which is said. Raises StoreError, and InputError where nothing was planned, and for graphs.
@@ -34,9 +40,32 @@ def stores_as_files(inputs: Sequence[str]) -> Iterator[list[str]]:
             )
     with short_lived_folder("plan") as folder:
         yield [
-            path if (store := local_store_and_version(path)) is None else _written(*store, folder, number)
+            path
+            if (store := local_store_and_version(path)) is None and not path.endswith(".py")
+            else _jobs_written(path, scripts, folder, number)
+            if store is None
+            else _written(*store, folder, number)
             for number, path in enumerate(inputs)
         ]
+
+
+def _jobs_written(script: str, scripts: Mapping[str, str], folder: str, number: int) -> str:
+    """A file of the topologies of a script's jobs."""
+    from engine.commands.job_option import say_failure_of_script
+    from engine.commands.say_fusing import say_lost_settings
+    from engine.datastream.environment_settings import EnvironmentSettings
+    from engine.library.jobs_of_script import jobs_of_script
+    from engine.runtime.job import topology_of
+
+    with redirect_stdout(sys.stderr):
+        found = jobs_of_script(script, [], EnvironmentSettings(config=scripts))
+    say_failure_of_script(found)
+    for job in found.jobs:
+        say_lost_settings(job)
+    file = Path(folder) / str(number) / f"{os.path.basename(script)[:_MOST_OF_A_NAME]}.jsonl"
+    file.parent.mkdir()
+    write_texts([orjson.dumps(topology_of(job)).decode() for job in found.jobs], file)
+    return str(file)
 
 
 def _written(store: str, version: int | None, folder: str, number: int) -> str:

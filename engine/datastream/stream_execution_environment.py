@@ -18,6 +18,7 @@ from engine.common.typeinfo import TypeInformation
 from engine.common.watermark_strategy import WatermarkStrategy
 from engine.datastream.arrow_schemas import schema_of_type, type_of_schema
 from engine.datastream.cached_streams import CachedStreams
+from engine.datastream.captured_jobs import NoRecords, PlannedJob, is_captured
 from engine.datastream.collected_values import collected_values
 from engine.datastream.data_stream import DataStream
 from engine.datastream.environment_options import EnvironmentOptions
@@ -139,6 +140,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         RuntimeError where nothing is registered.
         """
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return JobExecutionResult(PlannedJob().job_id, 0)
         from engine.runtime.run_job import run_job
 
         result = run_job(job)
@@ -147,6 +150,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run everything that is registered, without waiting for it. Raises as `execute` up to its start."""
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return JobClient(PlannedJob())
         from engine.runtime.start_job import RunningJob
 
         return JobClient(RunningJob(job).start())
@@ -182,9 +187,11 @@ class StreamExecutionEnvironment(EnvironmentOptions):
             raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
         return job_from_environment(self, self._registered, job_name)
 
-    def collect(self, job_name: str, sink: Transformation) -> CollectedRecords:
+    def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
         """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return NoRecords()
         from engine.runtime.collect_records import CollectedRecords
 
         return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
@@ -192,6 +199,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
         """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return []
         from engine.runtime.run_job import collect_job
 
         values = collect_job(job, sink)
@@ -200,6 +209,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
         job = self._job_to_run([sink], None)
+        if is_captured(job):
+            raise JobCaptured  # there is no DataFrame without its rows
         from engine.runtime.dataframe_of_job import dataframe_of_job
 
         done = {one.created for one in job.transformations}
@@ -234,12 +245,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         return taken
 
     def _job_to_run(self, roots: list[Transformation], job_name: str | None) -> Job:
-        """The job of `roots`, with the caches filled that it reads; JobCaptured where it is not to run."""
-        captured = current_settings().captured
-        if captured is not None:
-            captured.append(job_from_environment(self, roots, job_name))
-            raise JobCaptured
-        if is_batch(self.options()):
+        """The job of `roots`, with the caches filled that it reads, unless it is only to be planned."""
+        if current_settings().captured is None and is_batch(self.options()):
             for cached in self._caches.unfilled(roots):
                 done = self._fill(cached)
                 roots = [one for one in roots if one not in done]

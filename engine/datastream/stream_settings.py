@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from engine.common.execution_config import ExecutionConfig
 from engine.common.typeinfo import TypeInformation, Types
+from engine.datastream.line_of_script import line_of_script
 from engine.datastream.operator_settings import (
     check_max_parallelism,
     check_parallelism,
@@ -46,17 +47,17 @@ class StreamSettings:
 
     def name(self, name: str) -> Self:
         """Name the operator."""
-        self._operator("name").name = name
+        self._name_operator("name", name)
         return self
 
     def uid(self, uid: str) -> Self:
         """Give the operator an id that stays the same when the job changes; unique in the job."""
-        self._operator("uid").uid = uid
+        self._name_operator("uid", uid)
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
         """Set the operator's id itself: 32 hex digits. ValueError for anything else."""
-        self._operator("set_uid_hash").uid_hash = check_uid_hash(uid_hash)
+        self._name_operator("uid_hash", check_uid_hash(uid_hash))
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -122,6 +123,11 @@ class StreamSettings:
         if one.kind in VIRTUAL_KINDS:
             raise TypeError(f"{method}: a stream that comes from {one.name} has no operator of its own")
         return one
+
+    def _name_operator(self, setting: str, value: str) -> None:
+        one = self._operator("set_uid_hash" if setting == "uid_hash" else setting)
+        setattr(one, setting, value)
+        one.set_at[setting] = line_of_script()
 
     def _is_keyed(self) -> bool:
         """Whether the stream's records reach Flink as Rows of key and record."""

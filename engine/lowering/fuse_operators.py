@@ -36,6 +36,7 @@ def fuse_operators(
     outputs = _outputs(transformations)
     fused: dict[int, LoweredTransformation] = {}
     done: set[int] = set()
+    parts: dict[int, int] = {}
     not_fused: list[NotFused] = []
     waiting = deque(transformations if target is None else [target])
     while waiting:
@@ -60,11 +61,27 @@ def fuse_operators(
             for old in (given, one):
                 fused.pop(old.id, None)
                 done.add(old.id)
+                parts[old.id] = result.id
             if one is target:
                 target = result
         waiting.append(result)
         waiting.extend(result.inputs)
-    return list(fused.values()), target, not_fused
+    return list(fused.values()), target, _between_whole_operators(not_fused, parts)
+
+
+def _between_whole_operators(not_fused: Iterable[NotFused], parts: dict[int, int]) -> list[NotFused]:
+    """`not_fused` by the operators that were there in the end; `parts`: what an operator became a part of."""
+
+    def whole(one: int) -> int:
+        while one in parts:
+            one = parts[one]
+        return one
+
+    ends = {(whole(one.source), whole(one.target)): one.reasons for one in not_fused}
+    return [
+        NotFused(source=source, target=target, reasons=reasons)
+        for (source, target), reasons in ends.items()
+    ]
 
 
 def _outputs(transformations: Iterable[LoweredTransformation]) -> Outputs:

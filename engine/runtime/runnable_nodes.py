@@ -6,6 +6,7 @@ passes its records on.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -55,11 +56,19 @@ class StreamInput:
 
 
 def runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
-    """Nodes by id, but committers, which run on the driver."""
+    """Nodes by id, but those that do not run here.
+
+    The driver commits what a sink has written, and keeps what a stream is cached for. PyFlink runs the
+    functions of a fused operator twice if a union of `execute_and_collect` reads their operators as they were
+    before; nothing reads the fused one, which is left out here.
+    """
     found = {}
     part = _FIRST_PART
+    read = {row["source"] for row in graph.stream_graph["edges"]}
+    runs = Counter(step.transformation for one in graph.physical.values() for step in one.steps)
     for node, one in graph.physical.items():
-        if not one.steps:
+        is_copy = len(one.steps) > 1 and all(runs[step.transformation] > 1 for step in one.steps)
+        if not one.steps or (is_copy and node not in read):
             continue
         steps = tuple(step for step in one.steps if step.operator is not None)
         steps = steps or (replace(one.steps[-1], operator=PassOperator(), pickled=None),)
