@@ -10,7 +10,7 @@ from engine.runtime.job import Job
 
 
 def is_captured(job: Job) -> bool:
-    """Whether `job` is only to be planned, and is kept for that. JobCaptured where the script ends with it."""
+    """Whether `job` is kept only to be planned. Raises JobCaptured where the script ends with it."""
     settings = current_settings()
     if settings.captured is None:
         return False

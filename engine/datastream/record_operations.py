@@ -120,8 +120,8 @@ class RecordOperations(StreamSettings):
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give the records event time and watermarks.
 
-        With a timestamp assigner the stream is that of the last of three operators, as in PyFlink, and has the
-        environment's parallelism, otherwise its input's.
+        With a timestamp assigner it is the last of three operators, as in PyFlink, and has the environment's
+        parallelism, otherwise its input's.
         """
         assigner = watermark_strategy.timestamp_assigner
         operator = TimestampsAndWatermarksOperator(replace(watermark_strategy, timestamp_assigner=None))

@@ -8,8 +8,8 @@ from typing import Any
 from engine.runtime.lowered_transformation import LostSetting, LoweredJob
 
 _LOST = {
-    "uid": "state that was saved by it is not found: the fused operator has the uid of its first one, or none",
-    "uid_hash": "state that was saved by it is not found: the fused operator has the hash of its first one",
+    "uid": "state saved under it is not found: the fused operator has the uid of its first one, or none",
+    "uid_hash": "state saved under it is not found: the fused operator has the hash of its first one",
     "name": "it is a part of the fused operator's name; metrics are by that one",
 }
 
@@ -18,8 +18,8 @@ def lost_setting_text(lost: LostSetting) -> str:
     """A setting that PyFlink forgets, as a sentence."""
     where = f" ({lost.line})" if lost.line else ""
     return (
-        f"{lost.setting} {lost.value!r}{where} of {lost.name!r} is lost, because PyFlink fuses the operator into "
-        f"{lost.fused_into!r}; {_LOST[lost.setting]}"
+        f"{lost.setting} {lost.value!r}{where} of {lost.name!r} is lost, because PyFlink fuses the operator "
+        f"into {lost.fused_into!r}; {_LOST[lost.setting]}"
     )
 
 

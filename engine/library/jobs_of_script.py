@@ -11,7 +11,7 @@ from plans.errors import InputError, PenstockError
 
 
 class JobsOfScript(NamedTuple):
-    """Jobs in the order of their execution; `failure`: what the script failed with behind the last of them."""
+    """Jobs in the order of their execution; `failure`: what the script failed with after the last one."""
 
     jobs: list[Job]
     failure: PenstockError | None

@@ -17,7 +17,7 @@ def align_operators(
 ) -> None:
     """Align what `transformations`, a list of the environment, has; Python operators declare their memory.
 
-    An operator is known by its name, which the author may have changed: then it is not aligned, as in PyFlink.
+    An operator is known by its name. If its author has changed the name, it is not aligned, as in PyFlink.
     Those of the ids `aligned_before` have their partitions already, which take no new ids.
     """
     for one in transformations:

@@ -79,8 +79,7 @@ def _between_whole_operators(not_fused: Iterable[NotFused], parts: dict[int, int
 
     ends = {(whole(one.source), whole(one.target)): one.reasons for one in not_fused}
     return [
-        NotFused(source=source, target=target, reasons=reasons)
-        for (source, target), reasons in ends.items()
+        NotFused(source=source, target=target, reasons=reasons) for (source, target), reasons in ends.items()
     ]
 
 

@@ -41,9 +41,10 @@ class _Upstream:
 class StreamGraphGenerator:
     """Translates transformations to nodes and edges, in Flink's order.
 
-    `name` is the job's. `settings` are those that plans.topology.job_settings.read_job_settings reads of the job, `parallelism` is
-    the job's, and `next_id` the next id of Flink's counter: sinks of the Sink V2 API become operators with
-    ids of their own. JobCompileError where Flink refuses the graph.
+    `name` and `parallelism` are the job's; `settings` are what
+    plans.topology.job_settings.read_job_settings reads of it. `next_id` is the next id of Flink's counter,
+    because sinks of the Sink V2 API become operators with ids of their own. JobCompileError where Flink
+    refuses the graph.
     """
 
     def __init__(self, name: str, settings: Mapping[str, Any], *, parallelism: int, next_id: int) -> None:

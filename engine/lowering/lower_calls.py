@@ -282,7 +282,7 @@ class LoweredCalls:
         key_selectors: tuple[Any, ...] = (),
         **properties: Any,
     ) -> LoweredTransformation:
-        """An operator that PyFlink adds for a call. `runs`: type of its records here, the call's if absent."""
+        """An operator that PyFlink adds for a call. `runs`: type of its records here; default: the call's."""
         call = self._call
         step = Step(
             name=name,

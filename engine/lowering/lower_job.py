@@ -42,7 +42,8 @@ def lower_job(
     """The transformations that PyFlink hands to Flink for the calls `roots`, and their StreamGraph.
 
     If the last of `roots` collects records, only what it reads is fused, and where operators are fused
-    everything else leaves the job. `known_ids`: see fuse_operators. Raises JobCompileError for options that PyFlink refuses.
+    everything else leaves the job. `known_ids`: see fuse_operators. Raises JobCompileError for options that
+    PyFlink refuses.
     """
     calls = LoweredCalls(thread_mode=config.get(EXECUTION_MODE) == "thread")
     transformations = calls.lower(roots)

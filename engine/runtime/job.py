@@ -26,7 +26,7 @@ class Job:
     """Everything that planning and running need; nothing of it changes once the job is made."""
 
     name: str
-    #: The calls of the script that the job consists of, as engine.runtime.transformations.reachable gives them.
+    #: The calls of the script that the job consists of, in their order.
     transformations: list[Transformation]
     lowered: LoweredJob  #: what PyFlink makes of them
     parallelism: int

@@ -133,7 +133,7 @@ class LoweredJob:
     transformations: list[LoweredTransformation]  #: in the order in which Flink translates them
     not_fused: tuple[NotFused, ...] = ()
     lost_settings: tuple[LostSetting, ...] = ()
-    #: The StreamGraph as it is submitted, and as it runs here: with the parallelism of every operator, also in
-    #: BATCH mode, where Flink's scheduler finds it out while the job runs.
+    #: The StreamGraph as it is submitted, and as it runs here: in BATCH mode, where Flink's scheduler finds
+    #: the parallelism of an operator while the job runs, with that of the script.
     submitted: GeneratedGraph
     to_run: GeneratedGraph

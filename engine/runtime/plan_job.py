@@ -18,7 +18,7 @@ def plan_job(job: Job) -> dict[str, pa.Table]:
 
 
 def plan_to_run(job: Job) -> dict[str, pa.Table]:
-    """Tables of all layers of the job as it runs here: in BATCH mode, too, with the parallelism of the script.
+    """Tables of all layers of the job as it runs here: in BATCH mode, too, with the script's parallelism.
 
     Raises JobCompileError with what Flink says where it refuses the job.
     """

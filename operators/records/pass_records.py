@@ -4,7 +4,7 @@ from operators.chain.operator import Operator, Timestamps, Values
 
 
 class PassOperator(Operator):
-    """Puts its records out as they are: what an operator of Flink does here that only prepares an exchange."""
+    """Puts its records out as they are, in place of an operator that only prepares an exchange."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Hand on the values."""

@@ -10,8 +10,8 @@ from operators.records.map_records import current
 class ExtractTimestampsOperator(Operator):
     """Records get the timestamps that `assigner` extracts.
 
-    Source: pyflink.datastream.data_stream.DataStream.assign_timestamps_and_watermarks, whose operator puts out
-    pairs of record and timestamp, which the next one sets.
+    Source: pyflink.datastream.data_stream.DataStream.assign_timestamps_and_watermarks, whose operator puts
+    out pairs of record and timestamp.
     """
 
     def __init__(self, assigner: Any) -> None:

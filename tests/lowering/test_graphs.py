@@ -2,8 +2,8 @@
 
 `api_calls.txt` has a function for each method of the API and each rule of PyFlink's fusing, which was run in
 STREAMING, BATCH and AUTOMATIC mode, in threads, and with python.operator-chaining.enabled=false. The graphs
-of `case_graphs.jsonl.gz` are those of tests/pyflink/cases.txt, with `print` and `execute` as the end, and their
-JobGraphs. Ids are counted from the first transformation of a script.
+of `case_graphs.jsonl.gz` are those of tests/pyflink/cases.txt, with `print` and `execute` as the end, and
+their JobGraphs. Ids are counted from the first transformation of a script.
 """
 
 import contextlib

@@ -24,8 +24,9 @@ _JSON: dict[str, Callable[[Mapping[str, DataFrame]], DataFrame]] = {
 def to_plan_lines(tables: Mapping[str, DataFrame]) -> DataFrame:
     """(name, line): one row per planned topology and one per row of `rejected`.
 
-    A planned topology has the sections whose tables are there. A refused one has name (null if it had none that could be
-    read), error_stage, error and message. A line is one value, so a plan has to fit 2 GB of text.
+    A planned topology has the sections whose tables are there. A refused one has name (null if it had none
+    that could be read), error_stage, error and message. A line is one value, so a plan has to fit 2 GB of
+    text.
     """
     topologies, rejected = tables["topologies"], tables["rejected"]
     lines = topologies.alias("t")
