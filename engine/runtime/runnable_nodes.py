@@ -67,7 +67,8 @@ def runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
     read = {row["source"] for row in graph.stream_graph["edges"]}
     runs = Counter(step.transformation for one in graph.physical.values() for step in one.steps)
     for node, one in graph.physical.items():
-        is_copy = len(one.steps) > 1 and all(runs[step.transformation] > 1 for step in one.steps)
+        fused = one.python is not None and len(one.steps) > 1
+        is_copy = fused and all(runs[step.transformation] > 1 for step in one.steps)
         if not one.steps or (is_copy and node not in read):
             continue
         steps = tuple(step for step in one.steps if step.operator is not None)
@@ -92,7 +93,8 @@ def stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> d
     for row in graph.stream_graph["edges"]:
         edge = graph.edges[row["edge_id"]]
         if row["source"] in nodes and row["target"] in nodes:
-            source, call = nodes[row["source"]], edge.partition and edge.partition.partition_call
+            source = nodes[row["source"]]
+            call = None if edge.partition is None else edge.partition.partition_call
             side = edge.side_output
             found[row["edge_id"]] = StreamInput(
                 source=source,

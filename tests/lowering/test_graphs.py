@@ -143,5 +143,15 @@ def test_all_cases_are_submitted_as_pyflink_submits_them(tmp_path):
 
 
 def operators(graph):
-    keys = ("name", "parallelism", "max_parallelism", "invokable", "operator_ids", "operators", "outputs")
-    return {vertex["id"]: {key: vertex[key] for key in keys} for vertex in graph["vertices"]}
+    keys = ("name", "parallelism", "max_parallelism", "invokable", "operator_ids", "outputs")
+    of_operator = ("operator_id", "name", "chain_index")
+    return {
+        vertex["id"]: (
+            *(vertex[key] for key in keys),
+            sorted(
+                (*(operator[key] for key in of_operator), sorted(operator["managed_memory_fraction"].items()))
+                for operator in vertex["operators"]
+            ),
+        )
+        for vertex in graph["vertices"]
+    }
