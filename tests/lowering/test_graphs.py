@@ -143,11 +143,12 @@ def test_all_cases_are_submitted_as_pyflink_submits_them(tmp_path):
 
 
 def operators(graph):
-    keys = ("name", "parallelism", "max_parallelism", "invokable", "operator_ids", "outputs")
+    keys = ("name", "parallelism", "max_parallelism", "invokable", "operator_ids")
     of_operator = ("operator_id", "name", "chain_index")
     return {
         vertex["id"]: (
             *(vertex[key] for key in keys),
+            [(output["type"], output["consumers"]) for output in vertex["outputs"]],  # ids follow from nodes'
             sorted(
                 (*(operator[key] for key in of_operator), sorted(operator["managed_memory_fraction"].items()))
                 for operator in vertex["operators"]
