@@ -12,6 +12,7 @@ from engine.common.typeinfo import TypeInformation
 from engine.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from engine.datastream.operator_settings import as_output_type, check_methods
 from engine.datastream.state import MapStateDescriptor
+from engine.runtime.transformations import Call
 from operators.process.broadcast_operators import BroadcastProcessOperator, KeyedBroadcastProcessOperator
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class BroadcastConnectedStream:
                 "Co-Process-Broadcast",
                 BroadcastProcessOperator(func, self.broadcast_state_descriptors),
                 as_output_type(output_type),
+                call=Call.BROADCAST_PROCESS,
             )
         _check(func, KeyedBroadcastProcessFunction, BroadcastProcessFunction, "a keyed stream")
         return stream._connected_with(
@@ -68,6 +70,7 @@ class BroadcastConnectedStream:
             KeyedBroadcastProcessOperator(func, selector, self.broadcast_state_descriptors),
             as_output_type(output_type),
             key_selectors=(selector,),
+            call=Call.BROADCAST_PROCESS,
         )
 
 

@@ -26,6 +26,7 @@ from engine.datastream.operator_settings import (
 )
 from engine.datastream.output_tag import OutputTag
 from engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner, WindowOperationDescriptor
+from engine.runtime.transformations import Call
 from operators.common.arguments import require_integer
 from operators.windows.window_operator import WindowOperator
 from operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
@@ -136,7 +137,7 @@ class WindowedOperations:
             late_tag=None if tag is None else tag.tag_id,
         )
         name = described.generate_op_name()
-        result = stream._keyed(name, operator, as_output_type(output_type))
+        result = stream._keyed(name, operator, as_output_type(output_type), Call.WINDOW)
         return result.set_description(described.generate_op_desc(self._kind, functions))
 
 

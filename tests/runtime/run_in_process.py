@@ -14,7 +14,7 @@ from engine.runtime.deliver_rows import records
 from engine.runtime.errors import JobCancelledError
 from engine.runtime.job import Job
 from engine.runtime.job_monitor import JobMonitor
-from engine.runtime.plan_job import plan_job
+from engine.runtime.plan_job import plan_to_run
 from engine.runtime.run_control import RunControl
 from engine.runtime.run_settings import task_settings
 from engine.runtime.run_until_enough import Rows, run_until_enough
@@ -28,7 +28,7 @@ def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[Compiled
     environment = stream._environment
     environment.add_operator(stream._collect_sink(limit))
     job = environment._job_to_run(environment._take_registered(), "in process")
-    compiled = compile_job(job.transformations, plan_job(job), batch=job.batch)
+    compiled = compile_job(job.lowered.to_run, plan_to_run(job), batch=job.batch)
     return compiled, task_settings(job, "0" * 32, None, {})
 
 

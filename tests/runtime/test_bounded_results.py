@@ -16,7 +16,7 @@ from engine.datastream.window import CountTumblingWindowAssigner, GlobalWindow
 from engine.machine.machine_error import with_exit_code_of_disk
 from engine.runtime.compile_job import compile_job
 from engine.runtime.errors import JobExecutionError
-from engine.runtime.plan_job import plan_job
+from engine.runtime.plan_job import plan_to_run
 from operators.chain.errors import EnoughResults, UserFunctionError
 from operators.task.pulled import pulled
 from operators.task.run_task import run_task
@@ -220,6 +220,6 @@ def test_a_dataframe_is_not_gathered_in_one_subtask(env):
     env.set_parallelism(2)
     stream = env.from_collection([1, 2]).flat_map(Endless(), Types.LONG())
     job = env._job_to_run([stream._dataframe_sink()], None)
-    compiled = compile_job(job.transformations, plan_job(job), batch=job.batch)
+    compiled = compile_job(job.lowered.to_run, plan_to_run(job), batch=job.batch)
     assert [one.chain.name for one in compiled.vertices][1].startswith("FlatMap -> ")
     assert [one.chain.parallelism for one in compiled.vertices] == [1, 2]
