@@ -31,7 +31,7 @@ from engine.datastream.operator_settings import as_output_type
 from engine.datastream.pickled import Pickled
 from engine.datastream.source_checks import SideOutputTypes, check_source
 from engine.runtime.job import Job, topology_of
-from engine.runtime.no_effect import say_without_effect
+from engine.runtime.no_effect import say_left_out, say_without_effect
 from engine.runtime.transformations import Call, Transformation
 from operators.common.arguments import require_text
 from operators.connectors.collection import CollectionSource
@@ -314,6 +314,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
                 roots = [one for one in roots if one not in done]
         job = job_from_environment(self, roots, job_name)
         self.known_ids.clear()
+        say_left_out(job, roots)
         return job
 
     def _fill(self, cached: Transformation) -> list[Transformation]:

@@ -64,7 +64,10 @@ class StreamOutputs(StreamSettings):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Run all that is registered with the environment, and give this stream's records.
+        """Run what this stream reads, and give its records.
+
+        As in PyFlink, what else is registered with the environment runs, too, only where
+        `python.operator-chaining.enabled` is false; otherwise it is left out, which is said of sinks.
 
         Without `limit`, records are read while the job runs: it waits for its reader, what it fails with is
         raised by the iterator, and closing or losing the iterator cancels it. With `limit`, the call gives a
@@ -123,7 +126,7 @@ class StreamOutputs(StreamSettings):
 
     def _dataframe_sink(self) -> Transformation:
         """Where the records are, as many subtasks: a DataFrame that has enough rows then stops them."""
-        sink = self._collect_sink()
+        sink = self._ending(CollectSink(), COLLECT_SINK, Call.OWN, 1)
         sink.parallelism = effective_parallelism(self._transformation)
         return sink
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from engine.common.configuration import Configuration
 from engine.datastream.data_stream import DataStream
 from engine.runtime import collect_records, run_job
 from engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
@@ -21,6 +22,10 @@ from engine.runtime.run_until_enough import Rows, run_until_enough
 from operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from operators.task.run_task import run_task
 from operators.task.task_spec import ResultsAddress, TaskSettings, TaskSpec
+
+#: Operators are not fused, and `execute_and_collect` runs other sinks, too.
+NOT_FUSED = Configuration()
+NOT_FUSED.set_boolean("python.operator-chaining.enabled", False)
 
 
 def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[CompiledJob, TaskSettings]:
