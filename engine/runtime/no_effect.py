@@ -51,13 +51,12 @@ def say_without_effect(options: Mapping[str, str]) -> None:
 
 
 def say_left_out(job: Job, roots: Iterable[Transformation]) -> None:
-    """A warning that names sinks among `roots` that PyFlink leaves out of `job`, whose records are collected."""
+    """A warning with the sinks among `roots` that PyFlink leaves out of a job whose records are collected."""
     names = [one.name for one in roots if one.kind == "sink" and one not in job.transformations]
     if names:
         complain(
-            f"warning: job {job.name!r} collects records, and as in PyFlink what it does not read for that is "
-            f"left out: {', '.join(names)}; run sinks with execute, or set "
-            "python.operator-chaining.enabled to false"
+            f"warning: job {job.name!r} collects records, and as in PyFlink it leaves out the sinks "
+            f"{', '.join(names)}; run them with execute, or set python.operator-chaining.enabled to false"
         )
 
 
