@@ -11,6 +11,9 @@ from penstock.plans.importing.given_graph import EDGE_ATTRIBUTES, GivenEdge, Giv
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import Partitioner
 
+_FIELD_LIMIT = 131_072
+"""Characters of a cell."""
+
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 """By what a file's name ends in; others are separated by spaces or tabs."""
 
@@ -71,11 +74,14 @@ def _cells(text: str, separator: str | None, file: str) -> Iterator[tuple[int, l
     rows = csv.reader(
         io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True
     )
+    before = csv.field_size_limit(_FIELD_LIMIT)  # the process's, which reading CSV records sets, too
     try:
         for cells in rows:
             yield rows.line_num, cells
     except csv.Error as error:
         raise _wrong(file, rows.line_num, str(error), "CSV as of RFC 4180") from None
+    finally:
+        csv.field_size_limit(before)
 
 
 def _edge(
