@@ -23,7 +23,7 @@ from penstock.plans.passes import GIVEN
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
-from tests.planned_lines import LAYERS, differs
+from tests.planned_lines import LAYERS, differs, refused_inside_a_sink
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
 
@@ -57,12 +57,6 @@ def test_plans_are_flinks(path):
         refused = {"error_stage", "error", "message"}
         wanted = refused if "error" in line["expected"] else set(LAYERS) - given
         assert set(plans[line["expected"]["name"]]) == {"name", *wanted}
-
-
-def refused_inside_a_sink(topology, found, expected):
-    """Both refuse it. Another of its reasons may be named where a part of a sink has one."""
-    has_parts = any("writer" in row for row in topology["transformations"])
-    return has_parts and "error" in found and "error" in expected
 
 
 @pytest.mark.parametrize("mode", MODES)
