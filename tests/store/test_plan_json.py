@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -17,7 +18,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def tables_of(spark: SparkSession, lines: list[Line]) -> dict[str, pl.DataFrame]:
     """Not by toArrow, which refuses null structs whose fields are not null."""
-    frames = tables_from_golden(spark, lines)
+    frames: dict[str, Any] = dict(tables_from_golden(spark, lines))
     return {
         name: from_arrow(pa.Table.from_batches(frame._collect_as_arrow(empty_list_if_zero_records=False)))
         for name, frame in frames.items()
