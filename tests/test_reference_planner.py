@@ -48,7 +48,7 @@ def test_plans_are_flinks(file: str) -> None:
 
 
 def test_golden_data_is_a_good_share() -> None:
-    assert len(FILES) == 10
+    assert len(FILES) == 11
     expected = [line["expected"] for file in FILES for line in golden_lines(file)]
     assert len(expected) > 600
     assert len(Counter(e["message"][:40] for e in expected if "error" in e)) > 20

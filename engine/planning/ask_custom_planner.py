@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Mapping
 from contextlib import chdir, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -129,8 +130,14 @@ def _where(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     own = [frame for frame in frames if not any(folder in frame.filename for folder in _INSTALLED)]
     for frame in reversed(own or frames):
-        return f" ({frame.filename}, line {frame.lineno}, in {frame.name})"
+        return f" ({_as_imported(frame.filename)}, line {frame.lineno}, in {frame.name})"
     return ""
+
+
+def _as_imported(path: str) -> str:
+    """The path from the folder of modules that it is in: the same in workers, which have copies elsewhere."""
+    folders = [folder for folder in sys.path if folder and Path(path).is_relative_to(folder)]
+    return str(Path(path).relative_to(max(folders, key=len))) if folders else path
 
 
 def _require_topologies(answer: Any, topologies: pl.Series) -> None:
