@@ -6,6 +6,7 @@ import typer
 
 from penstock.engine.commands.explain_in_text import tell
 from penstock.engine.commands.explain_what_if import explain_what_if
+from penstock.engine.commands.job_option import JobOption
 from penstock.engine.commands.key_values import ConfigDir, Define
 from penstock.engine.commands.plan_to_draw import plan_of_source
 from penstock.engine.explain.explain_edge import Explanation, explain_edge
@@ -56,6 +57,7 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Of a store; default: the newest.")
     ] = None,
+    job: JobOption = None,
     config_dir: ConfigDir = None,
     define: Define = None,
 ) -> None:
@@ -73,8 +75,13 @@ def command(
         return
     if operator is not None and edge is not None:
         raise ConfigurationError("--operator and --edge cannot go together", "name one of them")
-    plan = ExplainedPlan(plan_of_source(source, list(arguments or []), topology, version, config_dir, define))
+    drawn = plan_of_source(source, list(arguments or []), topology, version, config_dir, define, job)
+    plan = ExplainedPlan(drawn)
     explained = _explain(plan, operator, edge)
+    if drawn.job is not None:
+        from penstock.engine.explain.explain_fusing import explain_fusing
+
+        explained["fusing"] = explain_fusing(drawn.job.lowered)
     if json:
         import orjson
 

@@ -28,11 +28,29 @@ def tell(explained: Explanation, whole: bool) -> None:
             _tell_operator(operator)
         for edge in edges:
             _tell_edge(edge, all_conditions=True)
+    if whole and "fusing" in explained:
+        _tell_fusing(explained["fusing"])
     for group in explained["slots"]:
         say()
         slots, tasks = _number(group["slots"], "slot"), _number(group["tasks"], "task")
         _say(f"slot sharing group {group['name']}: {slots} for {tasks}", 0)
         _say(f"{group['because']} ({group['largest_vertex']})", 2)
+
+
+def _tell_fusing(fusing: Explanation) -> None:
+    """Which Python operators PyFlink fuses, and which not, and why."""
+    for one in fusing["fused"]:
+        say()
+        _say(f"fused to one Python operator: {', '.join(one['operators'])}", 0)
+    for one in fusing["not_fused"]:
+        say()
+        _say(f"{one['source']['name']} → {one['target']['name']}", 0)
+        _say(f"two Python operators, not fused: {'; '.join(one['reasons'])}", 2)
+    for one in fusing["lost_settings"]:
+        say()
+        where = f" ({one['line']})" if one["line"] else ""
+        _say(f"{one['setting']} {one['value']!r}{where} of {one['operator']} is lost", 0)
+        _say(f"PyFlink fuses the operator into {one['fused_into']}", 2)
 
 
 def _tell_operator(operator: Explanation) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
+from penstock.engine.commands.job_option import JobOption, say_failure_of_script
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
 from penstock.engine.commands.require_store import require_store
@@ -46,12 +47,16 @@ def command(
     api: Annotated[
         bool, typer.Option("--api", help="List which of PyFlink's names are supported, and exit.")
     ] = False,
+    job: JobOption = None,
     real_pyflink: Annotated[
         bool,
         typer.Option("--real-pyflink", help="Import the PyFlink that is installed."),
     ] = False,
 ) -> None:
-    """Run SCRIPT up to its first execute and show the plan of that job; nothing runs on Spark."""
+    """Run SCRIPT and show the plan of every job that it executes; nothing runs on Spark.
+
+    Its jobs have no results here: a script that needs them may fail behind a job, which is said.
+    """
     if api:
         from penstock.engine.pyflink_names.supported import support_table
 
@@ -59,36 +64,33 @@ def command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
+    from penstock.engine.commands.say_fusing import say_lost_settings
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
-    from penstock.engine.library.run_script import run_script
+    from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.runtime.job import Job
-    from penstock.plans.errors import InputError
 
     configuration = given_configuration(config_dir, define)
     if to is not None:
         require_store(to)
-    captured: list[Job] = []
     say_what_is_overridden(configuration, parallelism=parallelism)
     settings = EnvironmentSettings(
         parallelism=parallelism,
         config=configuration.scripts,
-        captured=captured,
         plan_options=plan_options(cluster=configuration.cluster),
     )
-    run_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
-    if not captured:
-        raise InputError(
-            f"{script}: it ended without executing a job", "a job is planned when it is executed"
-        )
+    found = jobs_of_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
+    captured = found.jobs if job is None else [chosen_job(found, job, script)]
+    say_failure_of_script(found)
+    for one in captured:
+        say_lost_settings(one)
     if execution_plan:
         from penstock.engine.datastream.execution_plan import execution_plan_json
 
-        write_texts([execution_plan_json(job) for job in captured], None)
+        write_texts([execution_plan_json(one) for one in captured], None)
         return
     from penstock.engine.runtime.plan_job import plan_job
 
-    plans = [plan_job(job) for job in captured]
+    plans = [plan_job(one) for one in captured]
     if json:
         write_texts([_json_line(tables) for tables in plans], None)
     else:

@@ -68,9 +68,9 @@ def command(
         typer.Argument(
             metavar="INPUT...",
             help="Topology files (JSON lines, or JSON over many lines: objects or arrays of them; .gz), "
-            "directories or globs of them, - for standard input, one folder of tables, or plan stores. JSON "
-            "of Flink (a job's plan of its REST interface, getExecutionPlan()), and what penstock export and "
-            "info --json write, are topologies too.",
+            "directories or globs of them, - for standard input, one folder of tables, plan stores, or "
+            "scripts (.py) with jobs. JSON of Flink (a job's plan of its REST interface, "
+            "getExecutionPlan()), and what penstock export and info --json write, are topologies too.",
         ),
     ],
     out: Annotated[str, typer.Option("--out", metavar="STORE", help="The plan store to write a version to.")],

@@ -1,6 +1,7 @@
 """The plan that `penstock draw` and `explain` show: of a store, a topology file or a script's job."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -25,6 +26,7 @@ def plan_of_source(
     version: int | None,
     config_dir: str | None,
     define: list[str] | None,
+    job: str | None = None,
 ) -> DrawnPlan:
     """The plan of one topology of a store, of a topology file, or of a script with `arguments`.
 
@@ -35,6 +37,7 @@ def plan_of_source(
         raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
     given = require_kind(source, version, *HOLDS_PLANS)
     if given.kind is SourceKind.STORE:
+        require_none(job, "--job", source)
         from penstock.engine.store.store_errors import store_errors
 
         with store_errors(given.path, "reading"):
@@ -45,7 +48,8 @@ def plan_of_source(
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
     if given.kind is SourceKind.SCRIPT:
         require_none(topology, "--topology", source)
-        return plan_of_script(source, arguments, options, configuration.scripts)
+        return plan_of_script(source, arguments, options, configuration.scripts, job)
+    require_none(job, "--job", source)
     return plan_of_file(source, topology, options)
 
 
@@ -83,29 +87,32 @@ def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> Drawn
     return plan_of_tables(planned.tables, name, path)
 
 
-def plan_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> DrawnPlan:
-    """The job that a script would run first; see job_of_script."""
+def plan_of_script(
+    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
+) -> DrawnPlan:
+    """One of a script's jobs; see job_of_script."""
     from penstock.engine.runtime.plan_job import plan_job
 
-    return plan_of_tables(plan_job(job_of_script(script, arguments, options, scripts)), None, script)
+    job = job_of_script(script, arguments, options, scripts, wanted)
+    return replace(plan_of_tables(plan_job(job), None, script), job=job)
 
 
-def job_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> "Job":
-    """The job that a script would run first. Same errors as jobs_of_script."""
-    return jobs_of_script(script, arguments, options, scripts)[0]
+def job_of_script(
+    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
+) -> "Job":
+    """The job of a script that has the number (from 1) or the name `wanted`; None: the first one.
 
-
-def jobs_of_script(
-    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object
-) -> "list[Job]":
-    """The jobs that a script would run; nothing runs on Spark.
-
+    The script runs to its end, or up to its first execute if that job is wanted; nothing runs on Spark.
     `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
     executes nothing, ScriptError where it raises.
     """
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
     from penstock.engine.library.run_script import run_script
 
+    if wanted is not None:
+        settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
+        return chosen_job(jobs_of_script(script, arguments, settings), wanted, script)
     captured: list[Job] = []
     settings = EnvironmentSettings(config=scripts, captured=captured, plan_options=options)  # type: ignore[arg-type]
     run_script(script, list(arguments), settings)
@@ -113,7 +120,7 @@ def jobs_of_script(
         raise InputError(
             f"{script}: it ended without executing a job", "a job is planned when it is executed"
         )
-    return captured
+    return captured[0]
 
 
 def require_none(what: object, option: str, source: str) -> None:

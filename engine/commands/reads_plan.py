@@ -1,7 +1,8 @@
 """Commands that look at plans take whatever has one: a store, or what is planned on the way."""
 
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
@@ -125,11 +126,23 @@ def as_store(
 
 
 def topologies_of_script(script: str, folder: Path, options: Any, scripts: object) -> Path:
-    """A file of topology lines, one for each job that the script executes; nothing runs."""
-    from penstock.engine.commands.plan_to_draw import jobs_of_script
+    """A file of topology lines, one for each job that the script executes, as PyFlink submits it.
+
+    Nothing runs. What the script prints goes to standard error, as what PyFlink loses of its names and uids.
+    """
+    from penstock.engine.commands.job_option import say_failure_of_script
+    from penstock.engine.commands.say_fusing import say_lost_settings
+    from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.library.jobs_of_script import jobs_of_script
     from penstock.engine.runtime.job import topology_of
 
-    lines = [orjson.dumps(topology_of(job)) for job in jobs_of_script(script, [], options, scripts)]
+    settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
+    with redirect_stdout(sys.stderr):
+        found = jobs_of_script(script, [], settings)
+    say_failure_of_script(found)
+    for job in found.jobs:
+        say_lost_settings(job)
+    lines = [orjson.dumps(topology_of(job)) for job in found.jobs]
     file = folder / f"{Path(script).stem}.jsonl"
     file.write_bytes(b"\n".join(lines) + b"\n")
     return file

@@ -136,11 +136,14 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
     the same names.
     """
+    from penstock.engine.commands.say_fusing import say_lost_settings
     from penstock.engine.runtime.job import topology_of
 
     before = set(sys.modules)
     with redirect_stdout(sys.stderr):
-        topology = topology_of(job_of_script(script, [], options, scripts))
+        job = job_of_script(script, [], options, scripts)
+        say_lost_settings(job)
+        topology = topology_of(job)
     own = Path(script).resolve().parent
     for name in set(sys.modules) - before:
         file = getattr(sys.modules[name], "__file__", None)

@@ -13,6 +13,7 @@ from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from penstock.engine.datastream.functions import AsyncFunction, AsyncRetryStrategy
 from penstock.engine.datastream.operator_settings import as_output_type, check_methods
+from penstock.engine.runtime.transformations import Call
 from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
 
 if TYPE_CHECKING:
@@ -104,4 +105,6 @@ def _wait(
         ordered=ordered,
         retry_strategy=strategy,
     )
-    return stream._of_one_input("async wait operator", operator, as_output_type(output_type), kind="async")
+    return stream._of_one_input(
+        "async wait operator", operator, as_output_type(output_type), call=Call.PROCESS
+    )

@@ -12,6 +12,7 @@ from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.datastream.functions import BroadcastProcessFunction, KeyedBroadcastProcessFunction
 from penstock.engine.datastream.operator_settings import as_output_type, check_methods
 from penstock.engine.datastream.state import MapStateDescriptor
+from penstock.engine.runtime.transformations import Call
 from penstock.operators.process.broadcast_operators import (
     BroadcastProcessOperator,
     KeyedBroadcastProcessOperator,
@@ -63,6 +64,7 @@ class BroadcastConnectedStream:
                 "Co-Process-Broadcast",
                 BroadcastProcessOperator(func, self.broadcast_state_descriptors),
                 as_output_type(output_type),
+                call=Call.BROADCAST_PROCESS,
             )
         _check(func, KeyedBroadcastProcessFunction, BroadcastProcessFunction, "a keyed stream")
         return stream._connected_with(
@@ -71,6 +73,7 @@ class BroadcastConnectedStream:
             KeyedBroadcastProcessOperator(func, selector, self.broadcast_state_descriptors),
             as_output_type(output_type),
             key_selectors=(selector,),
+            call=Call.BROADCAST_PROCESS,
         )
 
 

@@ -16,11 +16,13 @@ from penstock.engine.datastream.functions import (
     KeyedCoProcessFunction,
     KeySelector,
 )
-from penstock.engine.datastream.operator_settings import as_output_type, check_function_object
+from penstock.engine.datastream.operator_settings import as_output_type, check_methods
+from penstock.engine.runtime.transformations import Call
 from penstock.operators.process.keyed_function_operators import KeyedCoFlatMapOperator, KeyedCoMapOperator
 from penstock.operators.process.keyed_process_operators import KeyedCoProcessOperator
 from penstock.operators.process.process_operators import CoProcessOperator
 from penstock.operators.records.co_map_records import CoFlatMapOperator, CoMapOperator
+from penstock.operators.records.key_selection import KeyedRow
 
 if TYPE_CHECKING:
     from penstock.engine.datastream.data_stream import DataStream
@@ -51,14 +53,14 @@ class ConnectedStreams:
 
     def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """At most one result for each record, by `map1` or `map2`; None is no result."""
-        check_function_object(func, CoMapFunction, "map's function on two streams")
+        check_methods(func, CoMapFunction, "map's function on two streams")
         selectors = self._selectors()
         operator = KeyedCoMapOperator(func, *selectors) if selectors else CoMapOperator(func)
         return self._result("Co-Map", operator, output_type)
 
     def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
         """Any number of results for each record, by `flat_map1` or `flat_map2`."""
-        check_function_object(func, CoFlatMapFunction, "flat_map's function on two streams")
+        check_methods(func, CoFlatMapFunction, "flat_map's function on two streams")
         selectors = self._selectors()
         operator = KeyedCoFlatMapOperator(func, *selectors) if selectors else CoFlatMapOperator(func)
         return self._result("Co-Flat Map", operator, output_type)
@@ -70,7 +72,7 @@ class ConnectedStreams:
 
         Either class of function goes with either kind of streams, as in PyFlink.
         """
-        check_function_object(func, (CoProcessFunction, KeyedCoProcessFunction), "process's function")
+        check_methods(func, (CoProcessFunction, KeyedCoProcessFunction), "process's function")
         selectors = self._selectors()
         if selectors is None:
             return self._result("Co-Process", CoProcessOperator(func), output_type)
@@ -87,9 +89,16 @@ class ConnectedStreams:
 
     def _result(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
         selectors = self._selectors()
-        first, second = self.stream1, self.stream2
-        if selectors is None:  # of one keyed stream the records are rows of key and record
-            first, second = first._without_keys(), second._without_keys()
-        return first._connected_with(
-            second, name, operator, as_output_type(output_type), key_selectors=selectors or ()
+        if selectors is None:
+            operator.rows = tuple(
+                None if (selector := one._key_selector_or_none()) is None else KeyedRow(selector)
+                for one in (self.stream1, self.stream2)
+            )
+        return self.stream1._connected_with(
+            self.stream2,
+            name,
+            operator,
+            as_output_type(output_type),
+            key_selectors=selectors or (),
+            call=Call.CO_PROCESS,
         )

@@ -6,7 +6,6 @@ Source: pyflink.datastream.data_stream; org.apache.flink.streaming.api.datastrea
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import Any, NoReturn, overload
 
 from penstock.engine.common.typeinfo import TypeInformation, Types
@@ -31,9 +30,8 @@ from penstock.engine.datastream.window import (
     WindowAssigner,
 )
 from penstock.engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
-from penstock.engine.runtime.transformations import Transformation, effective_parallelism
-from penstock.operators.records.key_selection import KeyedRow, typed_keys
-from penstock.operators.records.map_records import MapOperator
+from penstock.engine.runtime.transformations import Call, Transformation
+from penstock.operators.records.key_selection import typed_keys
 
 __all__ = [
     "AllWindowedStream",
@@ -67,10 +65,21 @@ class DataStream(StreamOutputs, Partitioning):
         """
         if isinstance(key_selector, str | list | tuple):
             columns, of_columns = column_keys(self._transformation.output_type, key_selector)
-            return KeyedStream(self._partitioned_by(columns, check_key_type(of_columns)), self, columns)
+            declared = check_key_type(of_columns)
+            by_columns = self._partitioned("hash", key_selector=columns, key_type=declared)
+            return KeyedStream(by_columns._transformation, self, columns)
         declared = check_key_type(as_output_type(key_type))
         selector: Any = Pickled(typed_keys(selector_of(key_selector), declared), "key_by")
-        return KeyedStream(self._partitioned_by(selector, declared), self, selector)
+        keyed = self._partitioned(
+            "hash",
+            call=Call.KEY_BY,
+            made_at_once=2,
+            default_parallelism=self._environment.get_parallelism(),
+            key_selector=selector,
+            key_type=declared,
+        )
+        self._environment.add_operator(keyed._transformation)
+        return KeyedStream(keyed._transformation, self, selector)
 
     def union(self, *streams: DataStream) -> DataStream:
         """The records of all the streams, which have the same type. TypeError where they have not."""
@@ -86,7 +95,19 @@ class DataStream(StreamOutputs, Partitioning):
             from penstock.operators.common.spark_schemas import with_any_nulls
 
             mine = with_any_nulls([one.output_type for one in inputs])
-        return self._stream(Transformation(kind="union", name="Union", inputs=inputs, output_type=mine))
+        keyed = sum(one.call is Call.KEY_BY for one in inputs)
+        united = Transformation(
+            call=Call.UNION,
+            kind="union",
+            name="Union",
+            inputs=inputs,
+            output_type=mine,
+            made_at_once=1 + keyed,
+            environment_parallelism=self._environment.get_parallelism(),
+        )
+        if keyed:
+            self._environment.add_operator(united)
+        return self._stream(united)
 
     @overload
     def connect(self, ds: DataStream) -> ConnectedStreams: ...
@@ -109,6 +130,7 @@ class DataStream(StreamOutputs, Partitioning):
     def cache(self) -> CachedDataStream:
         """This stream, computed by the first job that reads it and kept for the others of the environment."""
         cached = Transformation(
+            call=Call.CACHE,
             kind="union",
             name="Cache",
             inputs=[self._transformation],
@@ -125,17 +147,8 @@ class DataStream(StreamOutputs, Partitioning):
         """The records of both streams of a key and window: `co_group(s).where(…).equal_to(…)…apply(…)`."""
         return CoGroupedStreams(self, other)
 
-    def _partitioned_by(
-        self, selector: Callable[[Any], Any], key_type: TypeInformation | None
-    ) -> Transformation:
-        return self._partitioned("hash", key_selector=selector, key_type=key_type)._transformation
-
     def _key_selector_or_none(self) -> Callable[[Any], Any] | None:
         return None
-
-    def _without_keys(self) -> DataStream:
-        """What an operator reads that has no use for the keys of this stream."""
-        return self
 
     def _connected_with(
         self,
@@ -144,9 +157,11 @@ class DataStream(StreamOutputs, Partitioning):
         operator: Any,
         output_type: TypeInformation | None,
         key_selectors: tuple[Callable[[Any], Any], ...] = (),
+        call: Call = Call.OWN,
     ) -> DataStream:
         """A new operator of two inputs, registered with the environment."""
         made = Transformation(
+            call=call,
             kind="two_input",
             name=name,
             inputs=[self._transformation, other._transformation],
@@ -228,29 +243,23 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """As for other streams, of rows of key and record: what PyFlink's keyed streams consist of."""
-        return self._without_keys().assign_timestamps_and_watermarks(watermark_strategy)
+        stamped = super().assign_timestamps_and_watermarks(watermark_strategy)
+        self._give_rows(stamped._transformation)
+        return stamped
 
     def cache(self) -> NoReturn:
         """Raises TypeError."""
         self._refuse("cache")
 
-    def _as_collected(self) -> DataStream:
-        """Rows of key and record, which is what PyFlink's keyed streams consist of, as they come."""
-        key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
-        row_type = Types.ROW([key_type, self._origin_stream.get_type()])
-        return self._origin_stream._of_one_input(
-            "Key By",
-            MapOperator(KeyedRow(self._key_selector)),
-            row_type,
-            default_parallelism=effective_parallelism(self._origin_stream._transformation),
-        )
+    def _set_collected(self, sink: Transformation) -> None:
+        """Rows of key and record, which is what PyFlink's keyed streams consist of."""
+        self._give_rows(sink)
 
-    def _without_keys(self) -> DataStream:
-        """Rows of key and record, at the subtask of the key."""
-        first = Pickled(typed_keys(itemgetter(0), self._transformation.key_type), "key_by")
-        return self._as_collected()._partitioned(
-            "hash", key_selector=first, key_type=self._transformation.key_type
-        )
+    def _give_rows(self, one: Transformation) -> None:
+        """Let `one`, which reads this stream, give rows of key and record."""
+        key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
+        one.output_type = Types.ROW([key_type, self._origin_stream.get_type()])
+        one.key_selector = self._key_selector
 
     def _keep_partitioning(self) -> NoReturn:
         raise TypeError("the partitioning of a KeyedStream cannot be overridden: do it before key_by")

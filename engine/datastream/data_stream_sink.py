@@ -5,13 +5,11 @@ Source: org.apache.flink.streaming.api.datastream.DataStreamSink.
 
 from __future__ import annotations
 
-from typing import Any
-
 from penstock.engine.datastream.environment_options import EnvironmentOptions
 from penstock.engine.datastream.operator_settings import check_parallelism, check_uid_hash
 from penstock.engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.runtime.transformations import Transformation
+from penstock.engine.runtime.transformations import Call, Transformation
 from penstock.operators.common.arguments import require_text
 
 
@@ -21,10 +19,6 @@ class DataStreamSink:
     def __init__(self, environment: EnvironmentOptions, transformation: Transformation) -> None:
         self._environment = environment
         self._transformation = transformation
-
-    def expand(self, writer: dict[str, Any], committer: dict[str, Any] | None) -> None:
-        """Plan it as a sink of the Sink V2 API: a writer, and a committer after it unless that is None."""
-        self._transformation.writer, self._transformation.committer = writer, committer
 
     def name(self, name: str) -> DataStreamSink:
         """Name the sink."""
@@ -41,7 +35,7 @@ class DataStreamSink:
 
         TypeError for a sink of `sink_to`, as in Flink: it becomes operators with ids of their own.
         """
-        if self._transformation.writer is not None:
+        if self._transformation.call is Call.SINK_TO:
             raise TypeError(
                 "set_uid_hash: only sink functions (add_sink) take a uid hash, not sink_to; use uid"
             )

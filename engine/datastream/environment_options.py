@@ -30,6 +30,7 @@ from penstock.engine.datastream.python_options import (
     PYTHON_REQUIREMENTS,
 )
 from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.lowering.fuse_operators import KnownIds
 from penstock.engine.runtime.job import RUNTIME_MODE, CachedFile
 from penstock.operators.common.arguments import require_kind, require_text
 from penstock.plans.topology import flink_options as options
@@ -50,6 +51,8 @@ class EnvironmentOptions:
         self._config = ExecutionConfig(configuration)
         self._checkpoint_config = CheckpointConfig(configuration)
         self._cached_files: dict[str, CachedFile] = {}
+        #: Ids of operators that were fused for a plan of what is registered.
+        self.known_ids: KnownIds = {}
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
 
     def get_config(self) -> ExecutionConfig:

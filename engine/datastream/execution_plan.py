@@ -24,7 +24,7 @@ def execution_plan_json(job: Job) -> str:
     tables = plan_in_process([topology], until=Layer.STREAM_GRAPH).tables
     lines = to_execution_plan_lines({name: from_arrow(table) for name, table in tables.items()})
     plan = require_planned(topology, json.loads(lines["line"][0]))["execution_plan"]
-    by_id = dict(enumerate(job.transformations, 1))
+    nodes = job.lowered.submitted.physical
     for node in plan["nodes"]:
-        node["contents"] = by_id[node["id"]].description or node["contents"]
+        node["contents"] = nodes[node["id"]].description or node["contents"]
     return json.dumps(plan, indent=2, ensure_ascii=False)

@@ -17,6 +17,7 @@ from penstock.engine.datastream.python_options import (
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
 )
+from penstock.engine.lowering.lower_job import lower_job
 from penstock.engine.runtime.job import RUNTIME_MODE, CachedFile, Job
 from penstock.engine.runtime.transformations import Transformation, reachable
 from penstock.plans.topology import flink_options as options
@@ -48,12 +49,27 @@ def job_from_environment(
         config[options.CACHED_FILES.key] = cached_files_option(files)
     max_parallelism = environment.get_max_parallelism()
     requirements, _, cache = config.get(PYTHON_REQUIREMENTS, "").partition(PARAM_DELIMITER)
-    return Job(
-        name=job_name or read_option(config, options.JOB_NAME) or (BATCH_JOB if batch else STREAMING_JOB),
-        transformations=reachable(roots),
+    name = job_name or read_option(config, options.JOB_NAME) or (BATCH_JOB if batch else STREAMING_JOB)
+    lowered = lower_job(
+        name,
+        roots,
+        config,
         parallelism=environment.get_parallelism(),
         max_parallelism=max_parallelism if max_parallelism > 0 else None,
-        chaining=environment.is_chaining_enabled(),
+        known_ids=environment.known_ids,
+    )
+    calls = [
+        step.call
+        for one in lowered.submitted.physical.values()
+        for step in one.steps
+        if step.call is not None
+    ]
+    return Job(
+        name=name,
+        transformations=reachable(calls),
+        lowered=lowered,
+        parallelism=environment.get_parallelism(),
+        max_parallelism=max_parallelism if max_parallelism > 0 else None,
         config=config,
         batch=batch,
         job_parameters=dict(environment.get_config().get_global_job_parameters()),

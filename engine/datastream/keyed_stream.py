@@ -21,6 +21,7 @@ from penstock.engine.datastream.functions import (
 )
 from penstock.engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from penstock.engine.datastream.stream_settings import StreamSettings
+from penstock.engine.runtime.transformations import Call
 from penstock.operators.process.keyed_function_operators import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
@@ -103,5 +104,11 @@ class KeyedOperations(StreamSettings):
         """
         return aggregated(self, self._key_selector, aggregations)
 
-    def _keyed(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
-        return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,))
+    def _keyed(
+        self,
+        name: str,
+        operator: Any,
+        output_type: TypeInformation | None,
+        call: Call = Call.KEYED_PROCESS,
+    ) -> DataStream:
+        return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,), call=call)

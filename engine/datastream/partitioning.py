@@ -15,7 +15,8 @@ from penstock.engine.datastream.operator_settings import check_function
 from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.record_operations import RecordOperations
 from penstock.engine.datastream.state import MapStateDescriptor
-from penstock.engine.runtime.transformations import Transformation
+from penstock.engine.lowering.lower_calls import KEYED_VALUES
+from penstock.engine.runtime.transformations import Call, Transformation
 from penstock.operators.records.key_selection import OpenedMethod
 
 if TYPE_CHECKING:
@@ -77,15 +78,20 @@ class Partitioning(RecordOperations):
     ) -> DataStream:
         """To the subtask whose number `partitioner` gives for the record's key and the number of subtasks."""
         check_function(partitioner, Partitioner, "partitioner")
-        return self._partitioned(
-            "custom",
+        return self._of_one_input(
+            KEYED_VALUES,
+            None,
+            self._transformation.output_type,
+            call=Call.PARTITION_CUSTOM,
+            made_at_once=3,
             key_selector=Pickled(selector_of(key_selector), "partition_custom"),
             custom_partitioner=Pickled(opened(partitioner, Partitioner, "partition"), "partition_custom"),
         )
 
-    def _partitioned(self, partitioner: str, **settings: Any) -> DataStream:
+    def _partitioned(self, partitioner: str, call: Call = Call.PARTITION, **settings: Any) -> DataStream:
         return self._stream(
             Transformation(
+                call=call,
                 kind="partition",
                 name="Partition",
                 inputs=[self._transformation],

@@ -1,12 +1,12 @@
 """Operations on the single records of a stream.
 
-Source: pyflink.datastream.data_stream.DataStream; org.apache.flink.streaming.api.datastream.DataStream, whose
-plans these calls give, without PyFlink's own helper operators for keys and timestamps.
+Source: pyflink.datastream.data_stream.DataStream.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -23,13 +23,17 @@ from penstock.engine.datastream.functions import (
     ProcessFunction,
 )
 from penstock.engine.datastream.operator_settings import as_output_type, check_function, check_methods
+from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.stream_settings import StreamSettings
-from penstock.engine.runtime.transformations import effective_parallelism
+from penstock.engine.runtime.transformations import Call, effective_parallelism
 from penstock.operators.process.process_operators import ProcessOperator
 from penstock.operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
 from penstock.operators.records.project_records import Projection
 from penstock.operators.records.record_batches import FilterBatchesOperator, MapBatchesOperator
-from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from penstock.operators.records.timestamps_and_watermarks import (
+    ExtractTimestampsOperator,
+    TimestampsAndWatermarksOperator,
+)
 
 if TYPE_CHECKING:
     from penstock.engine.datastream.data_stream import DataStream
@@ -46,21 +50,25 @@ class RecordOperations(StreamSettings):
     ) -> DataStream:
         """One result for each record. Results without a declared type are pickled."""
         check_function(func, MapFunction, "map's function")
-        return self._of_one_input("Map", MapOperator(func), as_output_type(output_type))
+        return self._of_one_input("Map", MapOperator(func), as_output_type(output_type), call=Call.PROCESS)
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Any number of results for each record."""
         check_function(func, FlatMapFunction, "flat_map's function")
-        return self._of_one_input("FlatMap", FlatMapOperator(func), as_output_type(output_type))
+        return self._of_one_input(
+            "FlatMap", FlatMapOperator(func), as_output_type(output_type), call=Call.PROCESS
+        )
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction | pc.Expression) -> DataStream:
         """The records for which the function, or a pyarrow compute expression over their fields, is true."""
         if isinstance(func, pc.Expression):
             return self._of_one_input("Filter", FilterBatchesOperator(func), self._transformation.output_type)
         check_function(func, FilterFunction, "filter's function")
-        return self._of_one_input("Filter", FilterOperator(func), self._transformation.output_type)
+        return self._of_one_input(
+            "Filter", FilterOperator(func), self._transformation.output_type, call=Call.PROCESS
+        )
 
     def process(
         self, func: ProcessFunction | KeyedProcessFunction, output_type: TypeInformation | None = None
@@ -70,7 +78,9 @@ class RecordOperations(StreamSettings):
         As in PyFlink a KeyedProcessFunction that uses neither key nor timers will do.
         """
         check_methods(func, (ProcessFunction, KeyedProcessFunction), "process's function")
-        return self._of_one_input("PROCESS", ProcessOperator(func), as_output_type(output_type))
+        return self._of_one_input(
+            "PROCESS", ProcessOperator(func), as_output_type(output_type), call=Call.PROCESS
+        )
 
     def map_batches(
         self, func: BatchFunction, schema: pa.Schema | TypeInformation | None = None
@@ -99,18 +109,28 @@ class RecordOperations(StreamSettings):
             if not 0 <= index < len(types):
                 raise IndexError(f"field {index} of a tuple of {len(types)}")
         output_type = TupleTypeInfo([types[index] for index in field_indexes])
-        return self._of_one_input("Projection", MapOperator(Projection(field_indexes)), output_type)
+        return self._of_one_input(
+            "Projection",
+            MapOperator(Projection(field_indexes)),
+            output_type,
+            call=Call.PROJECT,
+            made_at_once=1 + self._is_keyed(),
+        )
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
         """Give the records event time and watermarks.
 
-        With a timestamp assigner the operator has the environment's parallelism, as PyFlink's extraction of
-        timestamps has, otherwise its input's.
+        With a timestamp assigner it is the last of three operators, as in PyFlink, and has the environment's
+        parallelism, otherwise its input's.
         """
-        settings = {}
-        if watermark_strategy.timestamp_assigner is None:
+        assigner = watermark_strategy.timestamp_assigner
+        operator = TimestampsAndWatermarksOperator(replace(watermark_strategy, timestamp_assigner=None))
+        settings: dict[str, Any] = {"call": Call.TIMESTAMPS}
+        name = "Timestamps/Watermarks"
+        if assigner is None:
             settings["default_parallelism"] = effective_parallelism(self._transformation)
-        operator = TimestampsAndWatermarksOperator(watermark_strategy)
-        return self._of_one_input(
-            "Timestamps/Watermarks", operator, self._transformation.output_type, **settings
-        )
+        else:
+            extract = ExtractTimestampsOperator(assigner)
+            settings |= {"timestamp_extractor": Pickled(extract, "Extract-Timestamp"), "made_at_once": 3}
+            name = "Remove-Timestamp"
+        return self._of_one_input(name, operator, self._transformation.output_type, **settings)

@@ -19,6 +19,7 @@ from penstock.engine.common.time import Duration
 from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.datastream.cached_streams import CachedStreams
+from penstock.engine.datastream.captured_jobs import NoRecords, PlannedJob, is_captured
 from penstock.engine.datastream.collected_values import collected_values
 from penstock.engine.datastream.data_stream import DataStream, KeyedStream
 from penstock.engine.datastream.environment_options import EnvironmentOptions
@@ -34,8 +35,8 @@ from penstock.engine.datastream.operator_settings import as_output_type
 from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.source_checks import SideOutputTypes, check_source
 from penstock.engine.runtime.job import Job, topology_of
-from penstock.engine.runtime.no_effect import say_without_effect
-from penstock.engine.runtime.transformations import Transformation
+from penstock.engine.runtime.no_effect import say_left_out, say_without_effect
+from penstock.engine.runtime.transformations import Call, Transformation
 from penstock.operators.common.arguments import require_text
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.source import Source
@@ -86,7 +87,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         Raises TypeError or ValueError where an element does not have the declared type.
         """
         source = CollectionSource(collection, as_output_type(type_info))
-        stream = self._source("legacy_source", "Collection Source", source, type_info)
+        stream = self._source("legacy_source", "Collection Source", source, type_info, Call.INPUT_FORMAT)
         return stream.force_non_parallel()
 
     def from_source(
@@ -99,7 +100,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
         check_source(source)
         require_text(source_name, "source_name")
-        stream = self._source("source", source_name, source, type_info or source.type_info)
+        stream = self._source("source", source_name, source, type_info or source.type_info, Call.SOURCE)
         stream._transformation.watermark_strategy = _as_given(watermark_strategy)
         return stream
 
@@ -111,14 +112,22 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     ) -> DataStream:
         """The records of a source function; Penstock's sources are both sources and source functions."""
         check_source(source_func)
-        return self._source("legacy_source", source_name, source_func, type_info or source_func.type_info)
+        return self._source(
+            "legacy_source", source_name, source_func, type_info or source_func.type_info, Call.LEGACY_SOURCE
+        )
 
     def create_input(
         self, input_format: InputFormat | Source, type_info: TypeInformation | None = None
     ) -> DataStream:
         """The records of an input format that is one of Penstock's sources. TypeError for others."""
         source = check_source(input_format)
-        return self._source("legacy_source", "Custom File Source", source, type_info or source.type_info)
+        return self._source(
+            "legacy_source",
+            "Custom File Source",
+            source,
+            type_info or source.type_info,
+            Call.INPUT_FORMAT,
+        )
 
     @overload
     def from_dataframe(
@@ -164,7 +173,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         from penstock.engine.datastream.dataframe_streams import dataframe_source
 
         source = dataframe_source(df, type_info, event_time, watermark)
-        stream = self._source("source", "DataFrame", source, source.type_info)
+        stream = self._source("source", "DataFrame", source, source.type_info, Call.SOURCE)
         return stream if key is None else stream.key_by(key)
 
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
@@ -174,6 +183,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         RuntimeError where nothing is registered.
         """
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return JobExecutionResult(PlannedJob().job_id, 0)
         from penstock.engine.runtime.run_job import run_job
 
         result = run_job(job)
@@ -182,6 +193,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run everything that is registered without waiting for it. Raises as `execute` up to its start."""
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return JobClient(PlannedJob())
         from penstock.engine.runtime.start_job import RunningJob
 
         return JobClient(RunningJob(job).start())
@@ -207,6 +220,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """Register an operator or sink; its default parallelism is the environment's now."""
         if transformation.default_parallelism is None:
             transformation.default_parallelism = self.get_parallelism()
+        transformation.environment_parallelism = self.get_parallelism()
         self._registered.append(transformation)
         return transformation
 
@@ -216,9 +230,11 @@ class StreamExecutionEnvironment(EnvironmentOptions):
             raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
         return job_from_environment(self, self._registered, job_name)
 
-    def collect(self, job_name: str, sink: Transformation) -> CollectedRecords:
+    def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
         """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return NoRecords()
         from penstock.engine.runtime.collect_records import CollectedRecords
 
         return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
@@ -226,6 +242,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
         """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
         job = self._job_to_run(self._take_registered(), job_name)
+        if is_captured(job):
+            return []
         from penstock.engine.runtime.run_job import collect_job
 
         values = collect_job(job, sink)
@@ -241,6 +259,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
             raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
+        if is_captured(job):
+            raise JobCaptured
         from penstock.engine.runtime.dataframe_of_job import dataframes_of_job
 
         self._forget(job)
@@ -249,6 +269,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def dataframe_of(self, sink: Transformation) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
         job = self._job_to_run([sink], None)
+        if is_captured(job):
+            raise JobCaptured  # there is no DataFrame without its rows
         from penstock.engine.runtime.dataframe_of_job import dataframe_of_job
 
         self._forget(job)
@@ -266,8 +288,11 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """Forget the records of a cached stream."""
         self._caches.invalidate(cached)
 
-    def _source(self, kind: str, name: str, source: Any, type_info: TypeInformation | None) -> DataStream:
+    def _source(
+        self, kind: str, name: str, source: Any, type_info: TypeInformation | None, call: Call
+    ) -> DataStream:
         made = Transformation(
+            call=call,
             kind=kind,
             name=name,
             operator=source,
@@ -283,17 +308,18 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         return taken
 
     def _job_to_run(self, roots: list[Transformation], job_name: str | None) -> Job:
-        """The job of `roots`, with the caches filled that it reads; JobCaptured where it is not to run."""
-        captured = current_settings().captured
-        if captured is not None:
-            captured.append(job_from_environment(self, roots, job_name))
-            raise JobCaptured
-        say_without_effect(self.options())
-        if is_batch(self.options()):
+        """The job of `roots`, with the caches filled that it reads, unless it is only to be planned."""
+        runs = current_settings().captured is None
+        if runs:
+            say_without_effect(self.options())
+        if runs and is_batch(self.options()):
             for cached in self._caches.unfilled(roots):
                 done = self._fill(cached)
                 roots = [one for one in roots if one not in done]
-        return job_from_environment(self, roots, job_name)
+        job = job_from_environment(self, roots, job_name)
+        self.known_ids.clear()
+        say_left_out(job, roots)
+        return job
 
     def _fill(self, cached: Transformation) -> list[Transformation]:
         """Compute a cached stream; gives what has run for it."""

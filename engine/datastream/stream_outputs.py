@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
+from penstock.engine.common.typeinfo import ExternalTypeInfo, RowTypeInfo, Types
 from penstock.engine.datastream.closeable_iterator import CloseableIterator
 from penstock.engine.datastream.data_stream_sink import DataStreamSink
 from penstock.engine.datastream.output_tag import OutputTag
-from penstock.engine.datastream.record_operations import RecordOperations
 from penstock.engine.datastream.source_checks import side_output_type
-from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Transformation, effective_parallelism
+from penstock.engine.datastream.stream_settings import StreamSettings
+from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Call, Transformation, effective_parallelism
 from penstock.operators.common.arguments import require_text
 from penstock.operators.connectors.sink import CollectSink, PrintSink, Sink
-from penstock.operators.records.map_records import same_record
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,20 +27,18 @@ COLLECT_JOB = "DataStream Collect"
 COLLECT_SINK = "Data stream collect sink"
 
 
-class StreamOutputs(RecordOperations):
+class StreamOutputs(StreamSettings):
     """add_sink, sink_to, print, execute_and_collect, to_dataframe, get_side_output."""
 
     def add_sink(self, sink_func: Sink) -> DataStreamSink:
         """Write the records to a sink function; Penstock's sinks are both sinks and sink functions."""
-        return self._sink_to(sink_func, "Unnamed")
+        return self._sink_to(sink_func, "Unnamed", Call.ADD_SINK, 1 + self._is_keyed())
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
         """Write the records to a sink, after the transformer that the sink may bring."""
         transformer = sink.get_transformer() if hasattr(sink, "get_transformer") else None
         stream = self if transformer is None else transformer.apply(self)
-        ended = stream._sink_to(sink, "Sink")
-        ended.expand(sink.planned_writer, sink.planned_committer)
-        return ended
+        return stream._sink_to(sink, "Sink", Call.SINK_TO)
 
     def print(self, sink_identifier: str | None = None) -> DataStreamSink:
         """Print one line for each record on the driver's standard output.
@@ -49,9 +47,10 @@ class StreamOutputs(RecordOperations):
         """
         if sink_identifier is not None:
             require_text(sink_identifier, "sink_identifier")
-        return self._sink_to(
-            PrintSink(sink_identifier, self._transformation.output_type), "Print to Std. Out"
-        )
+        output_type = self._transformation.output_type
+        as_text = output_type is None or isinstance(output_type, RowTypeInfo | ExternalTypeInfo)
+        printed = PrintSink(sink_identifier, Types.STRING() if as_text else output_type)
+        return self._sink_to(printed, "Print to Std. Out", Call.PRINT, 1 + self._is_keyed() + as_text)
 
     @overload
     def execute_and_collect(self, job_execution_name: str | None = None) -> CloseableIterator: ...
@@ -65,7 +64,10 @@ class StreamOutputs(RecordOperations):
     def execute_and_collect(
         self, job_execution_name: str | None = None, limit: int | None = None
     ) -> CloseableIterator | list[Any]:
-        """Run all that is registered with the environment, and give this stream's records.
+        """Run what this stream reads, and give its records.
+
+        As in PyFlink, what else is registered with the environment runs, too, only where
+        `python.operator-chaining.enabled` is false; otherwise it is left out, which is said of sinks.
 
         Without `limit`, records are read while the job runs: it waits for its reader, what it fails with is
         raised by the iterator, and closing or losing the iterator cancels it. With `limit`, the call gives a
@@ -74,7 +76,8 @@ class StreamOutputs(RecordOperations):
         """
         if limit is not None and limit < 1:
             raise ValueError(f"limit {limit}: at least 1")
-        sink = self._as_collected()._collect_sink(limit)
+        sink = self._collect_sink(limit)
+        self._set_collected(sink)
         self._environment.add_operator(sink)
         name = job_execution_name or COLLECT_JOB
         if limit is None:
@@ -100,42 +103,37 @@ class StreamOutputs(RecordOperations):
         if one.kind in VIRTUAL_KINDS:
             raise TypeError(f"get_side_output: a stream that comes from {one.name} has no side outputs")
         output_type = side_output_type(self._environment.side_output_types, one, output_tag)
-        side = self._stream(
-            Transformation(
-                kind="side_output",
-                name="SideOutput",
-                inputs=[one],
-                tag=output_tag.tag_id,
-                output_type=output_type,
-            )
+        return self._of_one_input(
+            "Map", None, output_type, call=Call.SIDE_OUTPUT, made_at_once=2, tag=output_tag.tag_id
         )
-        return side.map(same_record, output_tag.type_info)
 
-    def _sink_to(self, sink: Any, name: str) -> DataStreamSink:
+    def _sink_to(self, sink: Any, name: str, call: Call, made_at_once: int = 1) -> DataStreamSink:
         if not isinstance(sink, Sink):
             raise TypeError(
                 f"{type(sink).__name__} is no sink of Penstock: sinks of Java classes have no meaning here"
             )
-        return DataStreamSink(self._environment, self._environment.add_operator(self._ending(sink, name)))
+        return DataStreamSink(
+            self._environment, self._environment.add_operator(self._ending(sink, name, call, made_at_once))
+        )
 
-    def _as_collected(self) -> StreamOutputs:
-        """The stream whose records `execute_and_collect` gives."""
-        return self
+    def _set_collected(self, sink: Transformation) -> None:
+        """What `execute_and_collect` gives where that is not the stream's records themselves."""
 
     def _collect_sink(self, limit: int | None = None) -> Transformation:
-        sink = self._ending(CollectSink(limit), COLLECT_SINK)
+        sink = self._ending(CollectSink(limit), COLLECT_SINK, Call.COLLECT, 0)
         sink.parallelism = 1
-        sink.uid = f"dataStreamCollect_{sink.created}"
         return sink
 
     def _dataframe_sink(self) -> Transformation:
         """Where the records are, as many subtasks: a DataFrame that has enough rows then stops them."""
-        sink = self._collect_sink()
+        sink = self._ending(CollectSink(), COLLECT_SINK, Call.OWN, 1)
         sink.parallelism = effective_parallelism(self._transformation)
         return sink
 
-    def _ending(self, sink: Sink, name: str) -> Transformation:
+    def _ending(self, sink: Sink, name: str, call: Call, made_at_once: int) -> Transformation:
         return Transformation(
+            call=call,
+            made_at_once=made_at_once,
             kind="sink",
             name=name,
             inputs=[self._transformation],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from penstock.engine.common.execution_config import ExecutionConfig
 from penstock.engine.common.typeinfo import TypeInformation, Types
+from penstock.engine.datastream.line_of_script import line_of_script
 from penstock.engine.datastream.operator_settings import (
     check_buffer_timeout,
     check_max_parallelism,
@@ -18,7 +19,7 @@ from penstock.engine.datastream.operator_settings import (
 from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Transformation
+from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Call, Transformation
 from penstock.operators.common.arguments import require_text
 
 if TYPE_CHECKING:
@@ -48,17 +49,17 @@ class StreamSettings:
 
     def name(self, name: str) -> Self:
         """Name the operator."""
-        self._operator("name").name = require_text(name, "name")
+        self._name_operator("name", require_text(name, "name"))
         return self
 
     def uid(self, uid: str) -> Self:
         """Give the operator an id that stays the same when the job changes; unique in the job."""
-        self._operator("uid").uid = None if uid is None else require_text(uid, "uid")
+        self._name_operator("uid", None if uid is None else require_text(uid, "uid"))
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
         """Set the operator's id itself: 32 hex digits. ValueError for anything else."""
-        self._operator("set_uid_hash").uid_hash = check_uid_hash(uid_hash)
+        self._name_operator("uid_hash", check_uid_hash(uid_hash))
         return self
 
     def set_parallelism(self, parallelism: int) -> Self:
@@ -123,6 +124,15 @@ class StreamSettings:
             raise TypeError(f"{method}: a stream that comes from {one.name} has no operator of its own")
         return one
 
+    def _name_operator(self, setting: str, value: str | None) -> None:
+        one = self._operator("set_uid_hash" if setting == "uid_hash" else setting)
+        setattr(one, setting, value)
+        one.set_at[setting] = line_of_script()
+
+    def _is_keyed(self) -> bool:
+        """Whether the stream's records reach Flink as Rows of key and record."""
+        return self._transformation.call is Call.KEY_BY
+
     def _can_be_parallel(self) -> bool:
         return not self._non_parallel
 
@@ -136,7 +146,7 @@ class StreamSettings:
                 name=name,
                 inputs=[self._transformation],
                 operator=operator,
-                pickled=Pickled(operator, name),
+                pickled=None if operator is None else Pickled(operator, name),
                 output_type=output_type,
                 **settings,
             )

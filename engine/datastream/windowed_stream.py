@@ -31,6 +31,7 @@ from penstock.engine.datastream.window import (
     WindowAssigner,
     WindowOperationDescriptor,
 )
+from penstock.engine.runtime.transformations import Call
 from penstock.operators.common.arguments import require_integer
 from penstock.operators.windows.window_operator import WindowOperator
 from penstock.operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
@@ -141,7 +142,7 @@ class WindowedOperations:
             late_tag=None if tag is None else tag.tag_id,
         )
         name = described.generate_op_name()
-        result = stream._keyed(name, operator, as_output_type(output_type))
+        result = stream._keyed(name, operator, as_output_type(output_type), Call.WINDOW)
         return result.set_description(described.generate_op_desc(self._kind, functions))
 
 

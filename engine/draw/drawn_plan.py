@@ -3,13 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError
 from penstock.plans.tables.column_types import TOPOLOGY
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.job import Job
 
 Row = dict[str, Any]
 
@@ -22,6 +25,7 @@ class DrawnPlan:
 
     topology: str
     table: Callable[[str], pl.LazyFrame | None]
+    job: "Job | None" = None  #: of a script: what was planned
 
     def has(self, *tables: str) -> bool:
         """Whether the plan goes as far as these tables."""

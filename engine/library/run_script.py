@@ -10,6 +10,7 @@ from pathlib import Path
 from penstock.engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
 from penstock.engine.datastream.python_options import FILE_DELIMITER, PYTHON_FILES
 from penstock.engine.machine.named_output import is_of_standard_output
+from penstock.engine.runtime.transformations import restart_ids
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import InputError, PenstockError
 
@@ -41,6 +42,7 @@ def run_script(
     if settings.captured is not None:
         with without_pandas():
             pass  # pyarrow has looked for it now; a script that imports it has it as ever
+    restart_ids()
     python_files = settings.config.get(PYTHON_FILES, "").split(FILE_DELIMITER)
     with use_settings(settings), _as_main(path, [script, *arguments], list(filter(None, python_files))):
         try:

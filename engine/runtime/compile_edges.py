@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.engine.runtime.resolve_inputs import StreamInput
-from penstock.engine.runtime.transformations import Transformation
+from penstock.engine.runtime.runnable_nodes import RunnableNode, StreamInput
 from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
 
 Rows = list[dict[str, Any]]
@@ -32,31 +31,30 @@ def output_spec(
     edge_numbers: Mapping[tuple[int, int], int],
     sizes: Mapping[int, dict[str, Any]],
     readers: Mapping[str, Mapping[int, tuple[int, int]]],
-    by_node: Mapping[int, Transformation],
+    by_node: Mapping[int, RunnableNode],
     batch: bool,
     limit: int | None = None,
 ) -> OutputSpec:
     """A JobEdge (`row` of table job_edges) as its producer writes it."""
     edge = _edge_parts(row, given)
     target = by_node[row["target_node"]]
-    partition = edge.partition
     partitioner = row["ship_strategy"].lower()
     partitions = readers[row["data_set_id"]]
     producer, consumer = sizes[row["source_vertex"]], sizes[row["target_vertex"]]
     return OutputSpec(
         source_node=row["source_node"],
-        tag=None if edge.tag is None else edge.tag.tag,
+        tag=edge.tag,
         edge=edge_numbers[row["target_vertex"], row["input_index"]],
         partitioner=partitioner,
-        type_info=(edge.tag or edge.source).output_type,
+        type_info=edge.output_type,
         consumers=consumer["parallelism"],
         consumer_max_parallelism=consumer["max_parallelism"],
         consumer_name=target.name,
         limit=limit,
         reading=tuple(partitions[subtask] for subtask in range(producer["parallelism"])),
-        key_selector=None if partition is None else partition.key_selector,
-        key_type=None if partition is None else partition.key_type,
-        custom_partitioner=None if partition is None else partition.custom_partitioner,
+        key_selector=edge.key_selector,
+        key_type=edge.key_type,
+        custom_partitioner=edge.custom_partitioner,
         grouped=_grouped(partitioner, target, batch),
         first=_first(row, target),
     )
@@ -66,7 +64,7 @@ def gate_spec(
     row: dict[str, Any],
     given: Mapping[tuple[int, int], StreamInput],
     edge_numbers: Mapping[tuple[int, int], int],
-    by_node: Mapping[int, Transformation],
+    by_node: Mapping[int, RunnableNode],
     batch: bool,
 ) -> GateSpec:
     """A JobEdge as its consumer reads it."""
@@ -75,16 +73,16 @@ def gate_spec(
     return GateSpec(
         edge=edge_numbers[row["target_vertex"], row["input_index"]],
         input_number=edge.number,
-        target_node=row["target_node"],
-        type_info=(edge.tag or edge.source).output_type,
+        target_node=target.first,
+        type_info=edge.output_type,
         grouped=_grouped(row["ship_strategy"].lower(), target, batch),
         first=_first(row, target),
     )
 
 
-def _grouped(partitioner: str, target: Transformation, batch: bool) -> bool:
-    return batch and partitioner == "hash" and bool(getattr(target.operator, "keyed", False))
+def _grouped(partitioner: str, target: RunnableNode, batch: bool) -> bool:
+    return batch and partitioner == "hash" and bool(getattr(target.steps[0].operator, "keyed", False))
 
 
-def _first(row: dict[str, Any], target: Transformation) -> bool:
-    return row["broadcast"] and len(target.inputs) > 1
+def _first(row: dict[str, Any], target: RunnableNode) -> bool:
+    return row["broadcast"] and target.inputs > 1

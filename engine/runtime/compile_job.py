@@ -1,27 +1,26 @@
-"""Compiles a plan, and the transformations it was made from, to what Spark tasks run.
+"""Compiles a plan, and the graph it was made from, to what Spark tasks run.
 
 Nothing is decided here: vertices, chains, parallelism, partitioners and who reads what are the plan's. What
-the plan does not know (functions, selectors, types) is looked up in the transformations.
+the plan does not know (functions, selectors, types) is looked up in the graph.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from penstock.engine.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
 from penstock.engine.runtime.errors import JobCompileError
-from penstock.engine.runtime.resolve_inputs import StreamInput, inputs_of
-from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Transformation
+from penstock.engine.runtime.lowered_transformation import GeneratedGraph
+from penstock.engine.runtime.runnable_nodes import RunnableNode, StreamInput, runnable_nodes, stream_inputs
+from penstock.engine.runtime.transformations import Transformation
 from penstock.operators.connectors.sink import CollectSink, Sink
-from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
 from penstock.operators.task.build_chain import chain_order
 from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
-from penstock.operators.task.sink_operators import CommitterOperator, terminal_operator
-
-_COMMITTER = OPERATOR_KINDS["committer"].operator_factory
+from penstock.operators.task.sink_operators import terminal_operator
 
 
 @dataclass(frozen=True)
@@ -53,28 +52,22 @@ class CompiledJob:
     terminals: tuple[Terminal, ...]
 
 
-def compile_job(
-    transformations: Sequence[Transformation], tables: Mapping[str, pa.Table], *, batch: bool
-) -> CompiledJob:
-    """What runs. `transformations`: those that `tables` (all layers of one job) were planned from, in order.
+def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch: bool) -> CompiledJob:
+    """What runs. `graph`: the one that `tables` (all layers of one job) were planned from.
 
-    Raises JobCompileError where plan and transformations do not belong together, or cannot run.
+    Committers of sinks are left out: the driver commits. Raises JobCompileError where plan and graph do not
+    belong together, or cannot run.
     """
     rows = {name: tables[name].to_pylist() for name in _READ}
-    by_node = {row["id"]: transformations[row["transformation"] - 1] for row in rows["stream_nodes"]}
-    committers = {row["id"] for row in rows["stream_nodes"] if row["operator_factory"] == _COMMITTER}
-    inputs = {
-        node: [StreamInput(one, None, None, 1)] if node in committers else inputs_of(one)
-        for node, one in by_node.items()
-    }
-    nodes = {one.created: node for node, one in by_node.items() if node not in committers}
+    by_node = runnable_nodes(graph)
+    inputs = stream_inputs(graph, by_node)
+    _leave_out_committers(rows, by_node)
     stream_edges = {(edge["target"], edge["in_index"]): edge for edge in rows["stream_edges"]}
     given: dict[tuple[int, int], StreamInput] = {}
-    for (target, in_index), edge in stream_edges.items():
-        found = inputs[target][in_index]
-        if nodes[found.source.created] != edge["source"]:
-            raise JobCompileError(f"edge {edge['edge_id']}: the plan is not of these transformations")
-        given[target, in_index] = found
+    for place, edge in stream_edges.items():
+        if edge["edge_id"] not in inputs:
+            raise JobCompileError(f"edge {edge['edge_id']}: the plan is not of this job")
+        given[place] = inputs[edge["edge_id"]]
 
     order = {row["vertex"]: row["topological_order"] for row in rows["job_vertices"]}
     job_edges = sorted(rows["job_edges"], key=lambda row: (order[row["target_vertex"]], row["input_index"]))
@@ -82,11 +75,9 @@ def compile_job(
     sizes = {row["vertex"]: row for row in rows["execution_job_vertices"]}
     readers = readers_of(rows)
     wants_batches = _columnar_sources(by_node, stream_edges)
-    wants_batches |= dict.fromkeys(committers, False)
-    written = [row for row in rows["chained_operators"] if row["node"] not in committers]
-    terminals = _terminals(by_node, written)
+    terminals = _terminals(by_node, rows["chained_operators"])
     read = {edge["source"] for edge in stream_edges.values()}
-    if len(inputs.keys() - read) > 1:
+    if len(by_node.keys() - read) > 1:
         for terminal in terminals.values():
             if isinstance(terminal.sink, CollectSink):
                 terminal.sink.limit = None  # ending early would take records from the other ends
@@ -115,14 +106,7 @@ def compile_job(
             if row["target_vertex"] == key
         )
         operators, edges = _chain(
-            members,
-            committers,
-            given,
-            stream_edges,
-            by_node,
-            sizes[key]["parallelism"],
-            terminals,
-            wants_batches,
+            members, given, stream_edges, by_node, sizes[key]["parallelism"], terminals, wants_batches
         )
         chain = ChainSpec(
             vertex=key,
@@ -149,7 +133,6 @@ def compile_job(
 
 
 _READ = (
-    "stream_nodes",
     "stream_edges",
     "job_vertices",
     "chained_operators",
@@ -160,45 +143,55 @@ _READ = (
 )
 
 
+def _leave_out_committers(rows: dict[str, Rows], by_node: Mapping[int, RunnableNode]) -> None:
+    """Remove nodes that do not run, edges to them, and vertices of nothing else."""
+    rows["stream_edges"] = [row for row in rows["stream_edges"] if row["target"] in by_node]
+    rows["job_edges"] = [row for row in rows["job_edges"] if row["target_node"] in by_node]
+    rows["chained_operators"] = [row for row in rows["chained_operators"] if row["node"] in by_node]
+    rows["job_vertices"] = [row for row in rows["job_vertices"] if row["vertex"] in by_node]
+
+
 def _columnar_sources(
-    by_node: Mapping[int, Transformation], stream_edges: Mapping[tuple[int, int], dict[str, Any]]
+    by_node: Mapping[int, RunnableNode], stream_edges: Mapping[tuple[int, int], dict[str, Any]]
 ) -> dict[int, bool]:
     """For each node, whether it puts out record batches."""
     columnar: dict[int, bool] = {}
     for node, one in by_node.items():
-        if one.kind in VIRTUAL_KINDS:
-            continue
-        if "source" in one.kind:
+        if one.source:
             readers = [
                 by_node[target] for (target, _), edge in stream_edges.items() if edge["source"] == node
             ]
             wanted = bool(readers) and all(_takes_batches(reader) for reader in readers)
-            stamped = getattr(one, "watermark_strategy", None) is not None and _stamps(one)
-            source: Any = one.operator
-            columnar[node] = source.columnar or (source.has_batches and wanted and not stamped)
+            source: Any = one.steps[0].operator
+            columnar[node] = source.columnar or (source.has_batches and wanted and not _stamps(one))
         else:
-            columnar[node] = getattr(one.operator, "columnar", False)
+            columnar[node] = getattr(one.steps[-1].operator, "columnar", False)
     return columnar
 
 
-def _takes_batches(one: Transformation) -> bool:
-    return bool(getattr(one.operator, "columnar", False))
+def _takes_batches(one: RunnableNode) -> bool:
+    return bool(getattr(one.steps[0].operator, "columnar", False))
 
 
-def _stamps(one: Transformation) -> bool:
-    strategy = one.watermark_strategy
+def _watermark_strategy(one: RunnableNode) -> Any:
+    call = one.steps[0].call
+    return None if call is None else call.watermark_strategy
+
+
+def _stamps(one: RunnableNode) -> bool:
+    strategy = _watermark_strategy(one)
     return strategy is not None and (
         strategy.timestamp_assigner is not None or strategy.out_of_orderness_milliseconds is not None
     )
 
 
-def _terminals(by_node: Mapping[int, Transformation], members: Rows) -> dict[int, Terminal]:
+def _terminals(by_node: Mapping[int, RunnableNode], members: Rows) -> dict[int, Terminal]:
     found: dict[int, Terminal] = {}
     for row in members:
-        one = by_node[row["node"]]
-        if isinstance(one.operator, Sink):
-            started = one.operator.start(type_info=one.output_type)
-            found[row["node"]] = Terminal(-1 - len(found), row["node"], row["name"], started, one)
+        last = by_node[row["node"]].steps[-1]
+        if isinstance(last.operator, Sink) and last.call is not None:
+            started = last.operator.start(type_info=last.output_type)
+            found[row["node"]] = Terminal(-1 - len(found), row["node"], row["name"], started, last.call)
     return found
 
 
@@ -210,10 +203,9 @@ def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None
 
 def _chain(
     members: Rows,
-    committers: Collection[int],
     given: Mapping[tuple[int, int], StreamInput],
     stream_edges: Mapping[tuple[int, int], dict[str, Any]],
-    by_node: Mapping[int, Transformation],
+    by_node: Mapping[int, RunnableNode],
     parallelism: int,
     terminals: Mapping[int, Terminal],
     columnar: Mapping[int, bool],
@@ -222,9 +214,10 @@ def _chain(
     edges = [
         ChainedEdge(
             source_node=edge["source"],
-            target_node=target,
+            target_node=by_node[target].first,
             input_number=given[target, in_index].number,
             tag=edge["output_tag"],
+            encodes=by_node[edge["source"]].python,
         )
         for (target, in_index), edge in stream_edges.items()
         if edge["source"] in names and target in names and (edge["chainable"] or edge["chained_source"])
@@ -232,44 +225,46 @@ def _chain(
     sides: dict[int, dict[str, Any]] = {}
     for found in given.values():
         if found.tag is not None:
-            node = next(n for n, one in by_node.items() if one is found.source)
-            sides.setdefault(node, {})[str(found.tag.tag)] = found.tag.output_type
+            sides.setdefault(found.source.node, {})[found.tag] = found.output_type
     specs: dict[int, OperatorSpec] = {}
     for node, name in names.items():
         one = by_node[node]
-        source = "source" in one.kind
-        operator: Any = CommitterOperator() if node in committers else one.pickled or one.operator
-        if source and columnar[node]:
-            operator = operator.batches()
+        edges += [
+            ChainedEdge(source_node=number, target_node=reader) for number, reader in pairwise(one.numbers)
+        ]
+        for number, step in zip(one.numbers, one.steps, strict=True):
+            specs[number] = OperatorSpec(
+                node=number,
+                name=name,
+                function=step.name if len(one.steps) > 1 else "",
+                operator=step.pickled or step.operator,
+                output_type=step.output_type,
+                side_output_types=sides.get(number, {}),
+            )
         if node in terminals:
             feeding = given[node, 0]
-            gives = columnar[next(n for n, other in by_node.items() if other is feeding.source)]
+            alone = len(one.steps) == 1
             operator = terminal_operator(
                 terminals[node].edge,
                 terminals[node].sink,
-                (feeding.tag or feeding.source).output_type,
-                columnar=gives and feeding.tag is None,
+                feeding.output_type if alone else one.steps[-2].output_type,
+                columnar=alone and columnar[feeding.source.node] and feeding.tag is None,
             )
-        specs[node] = OperatorSpec(
-            node=node,
-            name=name,
-            operator=operator,
-            output_type=one.output_type,
-            side_output_types=sides.get(node, {}),
-            source=source,
-            splits=tuple(map(tuple, operator.splits(parallelism))) if source else (),
-        )
-        if source and _stamps(one):
+            specs[node] = replace(specs[node], operator=operator)
+        if one.source:
+            source: Any = specs[node].operator
+            if columnar[node]:
+                source = source.batches()
+            splits = tuple(map(tuple, source.splits(parallelism)))
+            specs[node] = replace(specs[node], operator=source, source=True, splits=splits)
+        if one.source and _stamps(one):
             # in Flink part of the source operator; here an operator of its own after the reader
-            specs[node] = replace(specs[node], node=-node)
-            specs[-node], specs[node] = (
-                specs[node],
-                OperatorSpec(
-                    node=node,
-                    name=name,
-                    operator=TimestampsAndWatermarksOperator(one.watermark_strategy),
-                    output_type=one.output_type,
-                ),
+            specs[-node] = replace(specs[node], node=-node)
+            specs[node] = OperatorSpec(
+                node=node,
+                name=name,
+                operator=TimestampsAndWatermarksOperator(_watermark_strategy(one)),
+                output_type=one.output_type,
             )
             edges.append(ChainedEdge(source_node=-node, target_node=node))
     in_order = chain_order(specs, tuple(edges))

@@ -17,7 +17,7 @@ from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex, com
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.exchange_on_spark import JobFrames, worker_function
 from penstock.engine.runtime.job import Job
-from penstock.engine.runtime.plan_job import plan_job
+from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.engine.runtime.run_environment import cached_files_on_spark, run_session
 from penstock.engine.runtime.run_job import required_slots
 from penstock.engine.runtime.run_on_spark import source_dataframes
@@ -118,8 +118,8 @@ def _frames(
     job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any
 ) -> tuple[JobFrames, CompiledJob]:
     """The job whose sinks, by `created`, give batches of those schemas; rows of `result_schema` if given."""
-    tables = plan_job(job)
-    compiled = compile_job(job.transformations, tables, batch=job.batch)
+    tables = plan_to_run(job)
+    compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     for terminal in compiled.terminals:
         schema = schemas[terminal.transformation.created]
         pickled = is_pickled(terminal.transformation.inputs[0].output_type)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
-from penstock.engine.runtime.transformations import Transformation, to_topology
-from penstock.plans.topology import flink_options as options
-from penstock.plans.topology.flink_options import read_option
+from penstock.engine.runtime.lowered_transformation import GeneratedGraph, LoweredJob
+from penstock.engine.runtime.transformations import Transformation
 
-SCHEDULER = "jobmanager.scheduler"
 RUNTIME_MODE = "execution.runtime-mode"
 
 
@@ -28,10 +26,11 @@ class Job:
     """Everything that planning and running need; nothing of it changes once the job is made."""
 
     name: str
-    transformations: list[Transformation]  #: as engine.runtime.transformations.reachable gives them
+    #: The calls of the script that the job consists of, in their order.
+    transformations: list[Transformation]
+    lowered: LoweredJob  #: what PyFlink makes of them
     parallelism: int
     max_parallelism: int | None = None
-    chaining: bool = True
     config: dict[str, str] = field(default_factory=dict)  #: Flink options
     batch: bool = False
     job_parameters: Mapping[str, str] = field(default_factory=dict)
@@ -46,36 +45,23 @@ class Job:
 
 
 def topology_of(job: Job) -> dict[str, Any]:
-    """The topology (docs/topology-files.md) of `job`, for the planner.
-
-    Transformation number n of `job.transformations` has id n. In BATCH mode collections are sources that are
-    bounded, which for the planner only the kind `source` is; in both modes keyed operators of two inputs say
-    themselves what the planner adds to those of one.
-    """
-    config = dict(job.config)
-    if job.batch:
-        config.setdefault(SCHEDULER, "Default")
-    return to_topology(
-        job.name,
-        [_as_planned(one, job) for one in job.transformations],
-        parallelism=job.parallelism,
-        max_parallelism=job.max_parallelism,
-        chaining=job.chaining,
-        config=config,
-    )
+    """The topology (docs/topology-files.md) of `job` as PyFlink submits it, for the planner."""
+    return _topology(job, job.lowered.submitted)
 
 
-def _as_planned(one: Transformation, job: Job) -> Transformation:
-    if job.batch and one.kind == "legacy_source":
-        return replace(one, kind="source")
-    if one.kind != "two_input" or not one.key_selectors:
-        return one
-    keyed = replace(one, slot_scope=sorted({*one.slot_scope, "STATE_BACKEND"}))
-    if job.batch:
-        # BatchExecutionUtils.applyBatchExecutionSettings
-        if one.chaining in (None, "ALWAYS"):
-            keyed.chaining = "HEAD"
-        if read_option(job.config, options.SORT_INPUTS):
-            mebibytes = max(1, read_option(job.config, options.SORTED_INPUTS_MEMORY) >> 20)
-            keyed.managed_memory = keyed.managed_memory or {"OPERATOR": mebibytes}
-    return keyed
+def topology_to_run(job: Job) -> dict[str, Any]:
+    """The topology of `job` as it runs here: every operator with its parallelism, also in BATCH mode."""
+    return _topology(job, job.lowered.to_run)
+
+
+def _topology(job: Job, graph: GeneratedGraph) -> dict[str, Any]:
+    topology: dict[str, Any] = {
+        "name": job.name,
+        "stream_graph": graph.stream_graph,
+        "parallelism": job.parallelism,
+    }
+    if job.max_parallelism is not None:
+        topology["max_parallelism"] = job.max_parallelism
+    if job.config:
+        topology["config"] = job.config
+    return topology

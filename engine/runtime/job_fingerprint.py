@@ -41,7 +41,13 @@ def job_fingerprint(job: Job) -> str:
 
 
 def _of_transformation(one: Transformation) -> list[Any]:
-    functions = (one.key_selectors, one.key_selector, one.custom_partitioner, one.watermark_strategy)
+    functions = (
+        one.key_selectors,
+        one.key_selector,
+        one.custom_partitioner,
+        one.timestamp_extractor,
+        one.watermark_strategy,
+    )
     known: list[Any] = [one.kind, one.name, one.parallelism, identify_value(functions)]
     if isinstance(one.operator, Source):
         found = one.operator.fingerprint()

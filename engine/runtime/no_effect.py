@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.engine.output.say import complain
+from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.transformations import Transformation
 
 _JAVA = (
     "nothing of Java runs in jobs here: read and write with Penstock's own sources and sinks, and bring "
@@ -46,6 +48,16 @@ def say_without_effect(options: Mapping[str, str]) -> None:
             by_reason.setdefault(why, []).append(key)
     for why, keys in by_reason.items():
         say_once(keys, why)
+
+
+def say_left_out(job: Job, roots: Iterable[Transformation]) -> None:
+    """A warning with the sinks among `roots` that PyFlink leaves out of a job whose records are collected."""
+    names = [one.name for one in roots if one.kind == "sink" and one not in job.transformations]
+    if names:
+        complain(
+            f"warning: job {job.name!r} collects records, and as in PyFlink it leaves out the sinks "
+            f"{', '.join(names)}; run them with execute, or set python.operator-chaining.enabled to false"
+        )
 
 
 def say_once(what: Iterable[str], why: str) -> None:

@@ -23,7 +23,7 @@ from penstock.engine.runtime.job_monitor import Attempt, JobMonitor, now
 from penstock.engine.runtime.job_result import JobResult
 from penstock.engine.runtime.keep_vertices import finished_vertices
 from penstock.engine.runtime.next_run import next_run
-from penstock.engine.runtime.plan_job import plan_job
+from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.engine.runtime.recover_jobs import recovered_job
 from penstock.engine.runtime.restart_backoff import Backoff, restart_backoff
 from penstock.engine.runtime.results_to_driver import ResultsToDriver
@@ -81,7 +81,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     remember_secrets(job.config)
     acknowledge_runs()
     backoff = restart_backoff(job.config)
-    tables = plan_job(job)
+    tables = plan_to_run(job)
     following = next_run(job)
     repeated = settle_earlier_runs(following)
     recovered = control.recovered = recovered_job(job, tables, control.job_id)
@@ -93,7 +93,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     if recovered is not None and recovered.done_before and not collects:
         published_jobs[job.name] += any(needs_commit(one.sink) for one in following.sinks)
         return job_done_before(job, control, tables, "the run that is resumed has finished it")
-    compiled = compile_job(job.transformations, tables, batch=job.batch)
+    compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     result = JobResult(
         control.job_id,
         job.name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from penstock.operators.common.typeinfo import TypeInformation
@@ -19,12 +20,39 @@ VIRTUAL_KINDS = frozenset({"partition", "union", "side_output"})
 _creation_order = itertools.count(1)
 
 
+class Call(StrEnum):
+    """The methods of PyFlink's API that make transformations; each is lowered in its own way."""
+
+    SOURCE = "from_source"
+    LEGACY_SOURCE = "add_source"
+    INPUT_FORMAT = "create_input"  #: from_collection, too
+    PROCESS = "process"  #: map, flat_map, filter and async functions, too
+    KEYED_PROCESS = "keyed process"  #: map, flat_map, filter, reduce and its like on a KeyedStream, too
+    WINDOW = "window"
+    CO_PROCESS = "co-process"
+    BROADCAST_PROCESS = "broadcast process"
+    PROJECT = "project"
+    TIMESTAMPS = "assign_timestamps_and_watermarks"
+    KEY_BY = "key_by"
+    PARTITION_CUSTOM = "partition_custom"
+    PARTITION = "partition"
+    UNION = "union"
+    SIDE_OUTPUT = "get_side_output"
+    CACHE = "cache"
+    PRINT = "print"
+    ADD_SINK = "add_sink"
+    SINK_TO = "sink_to"
+    COLLECT = "execute_and_collect"
+    OWN = "own"  #: a method that PyFlink does not have: lowered as in Java
+
+
 @dataclass(eq=False, kw_only=True)
 class Transformation:
     """One step of a job. `kind` is one of a topology file's (docs/topology-files.md)."""
 
     kind: str
     name: str
+    call: Call = Call.OWN
     inputs: list[Transformation] = field(default_factory=list)
     output_type: TypeInformation | None = None  #: None: records travel pickled
 
@@ -44,6 +72,7 @@ class Transformation:
     uid: str | None = None
     uid_hash: str | None = None
     slot_sharing_group: str | None = None
+    slot_resources: tuple[Any, ...] = ()  #: of its slot sharing group, if it has any
     co_location_group: str | None = None
     buffer_timeout: int | None = None
     chaining: str | None = None
@@ -62,12 +91,13 @@ class Transformation:
         None  #: custom: key and number of channels to channel
     )
 
-    # kind sink: what sink_to makes of it; None: a sink function
-    writer: dict[str, Any] | None = None
-    committer: dict[str, Any] | None = None
-
     # kind side_output
     tag: str | None = None
+
+    #: Of timestamps and watermarks with an assigner: the operator that extracts timestamps, pickled.
+    timestamp_extractor: Any = None
+    #: The environment's parallelism when the call was made, for operators that PyFlink adds.
+    environment_parallelism: int | None = None
 
     # kind source
     watermark_strategy: Any = (
@@ -75,6 +105,36 @@ class Transformation:
     )
 
     created: int = field(default_factory=lambda: next(_creation_order))
+
+    #: How many transformations PyFlink makes of the call when it is made, and the id of the first of them.
+    made_at_once: int = 1
+    first_id: int = 0
+
+    #: Where in the script a name, uid or uid_hash was set: file and line.
+    set_at: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.first_id = take_ids(self.made_at_once)
+        if self.kind in VIRTUAL_KINDS and self.inputs and self.default_parallelism is None:
+            self.default_parallelism = effective_parallelism(self.inputs[0])
+
+
+_taken_ids = [0]
+
+
+def take_ids(count: int = 1) -> int:
+    """The first of `count` new ids of transformations, which count up in a process as Flink's do.
+
+    Source: Transformation.getNewNodeId.
+    """
+    first = _taken_ids[0] + 1
+    _taken_ids[0] += count
+    return first
+
+
+def restart_ids() -> None:
+    """Count from 1 again, as a new JVM does."""
+    _taken_ids[0] = 0
 
 
 def reachable(roots: Iterable[Transformation]) -> list[Transformation]:
@@ -90,68 +150,8 @@ def reachable(roots: Iterable[Transformation]) -> list[Transformation]:
 
 
 def effective_parallelism(one: Transformation) -> int | None:
-    """What it runs with: its own, else its default; its first input's where it is virtual.
+    """What it runs with: its own, else its default; where it is virtual, its first input's when it was made.
 
     Source: Transformation.getParallelism, PartitionTransformation, UnionTransformation.
     """
-    while one.kind in VIRTUAL_KINDS:
-        one = one.inputs[0]
     return one.parallelism or one.default_parallelism
-
-
-_PLAIN_KEYS = (
-    "parallelism",
-    "max_parallelism",
-    "uid",
-    "uid_hash",
-    "slot_sharing_group",
-    "co_location_group",
-    "buffer_timeout",
-    "chaining",
-    "managed_memory",
-    "slot_scope",
-    "min_resources",
-    "preferred_resources",
-    "partitioner",
-    "exchange_mode",
-    "tag",
-)
-
-
-_OF_SINKS = ("writer", "committer")
-"""Keys that count even where they are empty."""
-
-
-def to_topology(
-    name: str,
-    transformations: list[Transformation],
-    *,
-    parallelism: int,
-    max_parallelism: int | None,
-    chaining: bool,
-    config: dict[str, str],
-) -> dict[str, Any]:
-    """The topology (docs/topology-files.md) that `transformations`, as `reachable` gives them, describe."""
-    ids = {one.created: position for position, one in enumerate(transformations, 1)}
-    rows = []
-    for one in transformations:
-        row: dict[str, Any] = {"id": ids[one.created], "kind": one.kind}
-        if one.name:
-            row["name"] = one.name
-        row["inputs"] = [ids[given.created] for given in one.inputs]
-        for key in _PLAIN_KEYS:
-            value = getattr(one, key)
-            if value is not None and value not in ({}, []):
-                row[key] = value
-        row |= {key: given for key in _OF_SINKS if (given := getattr(one, key)) is not None}
-        if one.kind not in VIRTUAL_KINDS and one.default_parallelism not in (None, parallelism):
-            row.setdefault("parallelism", one.default_parallelism)
-        rows.append(row)
-    topology: dict[str, Any] = {"name": name, "transformations": rows, "parallelism": parallelism}
-    if max_parallelism is not None:
-        topology["max_parallelism"] = max_parallelism
-    if not chaining:
-        topology["chaining"] = False
-    if config:
-        topology["config"] = config
-    return topology

@@ -53,6 +53,7 @@ class OperatorContext:
     job_name: str = "job"
     task_name: str = "task"
     operator_name: str = "operator"
+    function_name: str = ""  #: the function of an operator that was fused of several
     subtask: int = 0
     parallelism: int = 1
     max_parallelism: int = 128
@@ -82,8 +83,6 @@ class Operator:
     keyed: ClassVar[bool] = False
     #: True: its records have to be of their declared type, though nothing encodes them on their way to it.
     wants_declared_types: bool = False
-    #: True: Flink runs it in Java: what functions give it leaves it as the coder of its type has it.
-    encodes_results: ClassVar[bool] = False
 
     context: OperatorContext
     output: Output
@@ -143,6 +142,8 @@ def failure(
     """
     if isinstance(error, (UserFunctionError, EnoughResults)):
         raise error
+    if context.function_name:
+        during = f"{context.function_name}: {during}" if during else f"{context.function_name} raised"
     return UserFunctionError(
         job=context.job_name,
         operator=context.operator_name,

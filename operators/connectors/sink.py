@@ -71,10 +71,8 @@ class Sink:
 
     #: Whether writers take record batches as well.
     columnar: bool = False
-    #: What Flink makes of it in `sink_to`: the `writer` and the `committer` of a topology file
-    #: (docs/topology-files.md); no committer: None.
-    planned_writer: ClassVar[dict[str, Any]] = {}
-    planned_committer: ClassVar[dict[str, Any] | None] = {}
+    #: Whether Flink may run several attempts of its writers at once (SupportsConcurrentExecutionAttempts).
+    supports_concurrent_execution_attempts: ClassVar[bool] = False
     #: Tells this run of the sink from every other; set by `start`.
     write_id: str = ""
     #: How often `commit` was begun before with these committables (CommitRequest.getNumberOfRetries in
@@ -147,8 +145,7 @@ class DiscardSink(Sink):
     """
 
     columnar = True
-    planned_writer: ClassVar[dict[str, Any]] = {"supports_concurrent_execution_attempts": True}
-    planned_committer: ClassVar[dict[str, Any] | None] = None
+    supports_concurrent_execution_attempts = True
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer that does nothing."""

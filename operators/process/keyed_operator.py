@@ -16,7 +16,7 @@ from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Oper
 from penstock.operators.chain.results import Results
 from penstock.operators.common.serialized_keys import dictionary_key, dictionary_keys
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.records.key_selection import keys_of_records, opened_functions
+from penstock.operators.records.key_selection import KEY_SELECTOR, keys_of_records, opened_functions
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
 from penstock.operators.state.timer_queue import TimerQueue
 
@@ -24,8 +24,6 @@ from penstock.operators.state.timer_queue import TimerQueue
 _RESULTS_AT_ONCE = 8192
 #: Roughly what a timer takes. Timers get a quarter of the memory for state.
 _BYTES_A_TIMER = 200
-#: What failed, in error messages.
-KEY_SELECTOR = "key selector"
 
 
 class KeyedOperator(Operator):

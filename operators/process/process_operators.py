@@ -6,6 +6,7 @@ Source: org.apache.flink.streaming.api.operators.{ProcessOperator,co.CoProcessOp
 from penstock.operators.chain.operator import Timestamps, Values
 from penstock.operators.process.contexts import UnkeyedContext, UnkeyedTimerService
 from penstock.operators.process.unkeyed_operator import UnkeyedOperator
+from penstock.operators.records.one_keyed_input import OneKeyedInput
 
 
 class ProcessOperator(UnkeyedOperator):
@@ -21,7 +22,7 @@ class ProcessOperator(UnkeyedOperator):
         self.handle_with(self.function.process_element, self._context, values, timestamps)
 
 
-class CoProcessOperator(UnkeyedOperator):
+class CoProcessOperator(UnkeyedOperator, OneKeyedInput):
     """A CoProcessFunction."""
 
     def open(self) -> None:
@@ -31,8 +32,8 @@ class CoProcessOperator(UnkeyedOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle records of the first stream."""
-        self.handle_with(self.function.process_element1, self._context, values, timestamps)
+        self.handle_with(self.function.process_element1, self._context, self.records(1, values), timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Handle records of the second stream."""
-        self.handle_with(self.function.process_element2, self._context, values, timestamps)
+        self.handle_with(self.function.process_element2, self._context, self.records(2, values), timestamps)

@@ -5,10 +5,10 @@ from typing import Any
 
 from penstock.operators.chain.operator import Timestamps, Values
 from penstock.operators.records.map_records import FlatMapResults
-from penstock.operators.records.user_function import FunctionOperator
+from penstock.operators.records.one_keyed_input import OneKeyedInput
 
 
-class CoMapOperator(FunctionOperator):
+class CoMapOperator(OneKeyedInput):
     """One result per record, by `map1` or `map2`; as in PyFlink, None is no result.
 
     Source: org.apache.flink.streaming.api.operators.co.CoStreamMap.
@@ -21,11 +21,11 @@ class CoMapOperator(FunctionOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the first stream."""
-        self._map(self.function.map1, values, timestamps)
+        self._map(self.function.map1, self.records(1, values), timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the second stream."""
-        self._map(self.function.map2, values, timestamps)
+        self._map(self.function.map2, self.records(2, values), timestamps)
 
     def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
         self._results.of(
@@ -33,7 +33,7 @@ class CoMapOperator(FunctionOperator):
         )
 
 
-class CoFlatMapOperator(FunctionOperator):
+class CoFlatMapOperator(OneKeyedInput):
     """Any number of results per record, by `flat_map1` or `flat_map2`.
 
     Source: org.apache.flink.streaming.api.operators.co.CoStreamFlatMap.
@@ -46,8 +46,8 @@ class CoFlatMapOperator(FunctionOperator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the first stream."""
-        self._results.of(self.function.flat_map1, values, timestamps)
+        self._results.of(self.function.flat_map1, self.records(1, values), timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the second stream."""
-        self._results.of(self.function.flat_map2, values, timestamps)
+        self._results.of(self.function.flat_map2, self.records(2, values), timestamps)

@@ -15,6 +15,9 @@ from penstock.operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeIn
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.records.map_records import current
 
+#: What failed, in error messages.
+KEY_SELECTOR = "key selector"
+
 
 class TypedKeys:
     """Keys as a trip through the coder of their declared type gives them back: Rows with names, say."""
@@ -123,7 +126,7 @@ class KeyedRow:
 
     def __call__(self, value: Any) -> Row:
         """The Row."""
-        return Row(self.select(value), value)
+        return Row(f0=self.select(value), f1=value)
 
 
 def typed_keys(select: Callable[[Any], Any], key_type: TypeInformation | None) -> Callable[[Any], Any]:

@@ -34,11 +34,6 @@ class RecordFunctionOperator(FunctionOperator):
         self._run.process(values, timestamps)
 
 
-def same_record(value: Any) -> Any:
-    """The record: the function of maps that only are there to have a name and settings."""
-    return value
-
-
 class MapOperator(RecordFunctionOperator):
     """One result per record. Source: org.apache.flink.streaming.api.operators.StreamMap."""
 

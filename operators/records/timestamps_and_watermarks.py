@@ -7,6 +7,21 @@ from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Oper
 from penstock.operators.records.map_records import current
 
 
+class ExtractTimestampsOperator(Operator):
+    """Records get the timestamps that `assigner` extracts.
+
+    Source: pyflink.datastream.data_stream.DataStream.assign_timestamps_and_watermarks, whose operator puts
+    out pairs of record and timestamp.
+    """
+
+    def __init__(self, assigner: Any) -> None:
+        self.assigner = assigner
+
+    def process(self, values: Values, timestamps: Timestamps) -> None:
+        """Put the values out with their new timestamps."""
+        self.output.collect(values, extracted(self, self.assigner, values, timestamps))
+
+
 class TimestampsAndWatermarksOperator(Operator):
     """Timestamps by the strategy's assigner; watermarks that follow the largest one.
 
@@ -20,15 +35,11 @@ class TimestampsAndWatermarksOperator(Operator):
     BoundedOutOfOrdernessWatermarks.
     """
 
-    encodes_results = True
-
     def __init__(self, strategy: Any) -> None:
         self.strategy = strategy
 
     def open(self) -> None:
         """Look up what every list needs."""
-        assigner = self.strategy.timestamp_assigner
-        self._extract = None if assigner is None else assigner.extract_timestamp
         self._lag = self.strategy.out_of_orderness_milliseconds
         self._largest = MIN_WATERMARK
         self._emitted = MIN_WATERMARK
@@ -39,8 +50,8 @@ class TimestampsAndWatermarksOperator(Operator):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Put the values out with their new timestamps, then perhaps a watermark."""
-        if self._extract is not None:
-            timestamps = self._extracted(values, timestamps)
+        if self.strategy.timestamp_assigner is not None:
+            timestamps = extracted(self, self.strategy.timestamp_assigner, values, timestamps)
         if self._interval_seconds is None:
             self.output.collect(values, timestamps)
             return
@@ -58,23 +69,24 @@ class TimestampsAndWatermarksOperator(Operator):
         if watermark == MAX_WATERMARK:
             self.output.watermark(watermark)
 
-    def _extracted(self, values: Values, timestamps: Timestamps) -> Timestamps:
-        extract, rest = self._extract, iter(values)
-        assert extract is not None
-        try:
-            if timestamps is None:
-                return _as_longs([extract(value, MIN_WATERMARK) for value in rest])
-            before = [MIN_WATERMARK if stamp is None else stamp for stamp in timestamps]
-            return _as_longs([extract(value, stamp) for value, stamp in zip(rest, before, strict=True)])
-        except BaseException as error:
-            raise self.failed(error, current(values, rest)) from error
-
     def _emit(self) -> None:
         assert self._lag is not None
         watermark = self._largest - self._lag - 1
         if self._largest != MIN_WATERMARK and watermark > self._emitted:
             self._emitted = watermark
             self.output.watermark(watermark)
+
+
+def extracted(operator: Operator, assigner: Any, values: Values, timestamps: Timestamps) -> Timestamps:
+    """The timestamps that an assigner gives the values, which an operator has with `timestamps`."""
+    extract, rest = assigner.extract_timestamp, iter(values)
+    try:
+        if timestamps is None:
+            return _as_longs([extract(value, MIN_WATERMARK) for value in rest])
+        before = [MIN_WATERMARK if stamp is None else stamp for stamp in timestamps]
+        return _as_longs([extract(value, stamp) for value, stamp in zip(rest, before, strict=True)])
+    except BaseException as error:
+        raise operator.failed(error, current(values, rest)) from error
 
 
 def _as_longs(stamps: list[Any]) -> Timestamps:

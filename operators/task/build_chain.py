@@ -60,7 +60,7 @@ class ChainedInput:
     def check_types(self) -> None:
         """From here on take records as their declared type's coder gives them; raise where it takes none.
 
-        PyFlink encodes results where they leave a row of functions, and where several operators read them.
+        PyFlink encodes results where they leave an operator, which may be fused of several functions.
         """
         if self._columnar or is_pickled(self._type_info):
             return
@@ -169,7 +169,11 @@ class Chain:
         self.spec = spec
         self.contexts = {
             one.node: replace(
-                context, operator_name=one.name, metrics={}, plain_results=is_plain(one.output_type)
+                context,
+                operator_name=one.name,
+                function_name=one.function,
+                metrics={},
+                plain_results=is_plain(one.output_type),
             )
             for one in spec.operators
         }
@@ -183,10 +187,6 @@ class Chain:
         inputs = Counter(edge.target_node for edge in spec.edges)
         chained = set(inputs)
         inputs.update(gate.target_node for gate in spec.gates)
-        functions = {one.node for one in spec.operators if not one.source}
-        follow = {edge.target_node for edge in spec.edges if edge.source_node in functions}
-        #: What encodes the results of functions; sources and gates give encoded ones.
-        self._encoding = {node for node in follow if self.operators[node].encodes_results}
         #: Heads into which sources are chained beside other inputs: their watermarks come from the task.
         self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
@@ -270,6 +270,8 @@ class Chain:
             type_info = one.output_type if edge.tag is None else one.side_output_types.get(edge.tag)
             target = self.operators[edge.target_node]
             reader = ChainedInput(target, edge.input_number, type_info, self.contexts[one.node])
+            if edge.encodes:
+                reader.check_types()
             if edge.target_node in self.multiple_input_heads:
                 # chained sources are read before the gates: until then no input's watermark counts alone
                 reader.watermark = _no_watermark
@@ -277,11 +279,6 @@ class Chain:
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
             if output.source_node == one.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
-        encodes = len(main) > 1 or one.node in self._encoding
-        for receivers in (main if encodes else [], *sides.values()):
-            for receiver in receivers:
-                if isinstance(receiver, ChainedInput):
-                    receiver.check_types()
         return OperatorOutput(main, sides, one.name)
 
 

@@ -14,6 +14,7 @@ class OperatorSpec:
 
     node: int  #: its stream node
     name: str
+    function: str = ""  #: of an operator that was fused of several: which of its functions this is
     operator: Any  #: an Operator; a Source where `source`
     output_type: TypeInformation | None = None
     side_output_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
@@ -29,6 +30,8 @@ class ChainedEdge:
     target_node: int
     input_number: int = 1
     tag: str | None = None
+    #: Whether records take their declared type here: where they leave an operator of Python functions.
+    encodes: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

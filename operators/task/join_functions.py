@@ -18,13 +18,15 @@ def join_functions(
     """Have the first operator of each run of map, filter and flat map functions lead the others.
 
     In: the operators of a chain, head first; its edges; the nodes whose records leave it; how many inputs a
-    node has. A run ends where records have a second reader, or their reader a second input.
+    node has. A run ends where records have a second reader, their reader a second input, or they take their
+    declared type.
     """
     readers = Counter(edge.source_node for edge in edges)
     reader = {
         edge.source_node: edge.target_node
         for edge in edges
         if edge.tag is None
+        and not edge.encodes
         and readers[edge.source_node] == inputs[edge.target_node] == 1
         and edge.source_node not in written
     }

@@ -189,16 +189,6 @@ class ColumnarSinkWriterOperator(SinkWriterOperator):
         self._writer.write_batch(batch, timestamps)
 
 
-class CommitterOperator(Operator):
-    """Stands where Flink commits: here the driver does, for all subtasks, so nothing ever comes to it.
-
-    Source: org.apache.flink.streaming.runtime.operators.sink.CommitterOperator.
-    """
-
-    def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Writers send what they have written to the driver."""
-
-
 def terminal_operator(edge: int, sink: Any, type_info: TypeInformation | None, *, columnar: bool) -> Operator:
     """The operator for `sink` as it stands at the end of a stream; `columnar`: it comes in record batches."""
     from penstock.operators.connectors.sink import CollectSink

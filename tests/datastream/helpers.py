@@ -11,7 +11,8 @@ from penstock.engine.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.runtime.job import topology_of
+from penstock.engine.runtime.job import topology_to_run
+from penstock.engine.runtime.transformations import reachable
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]
@@ -38,9 +39,31 @@ def first(pair: Any) -> Any:
     return pair[0]
 
 
+_SETTINGS = (
+    "parallelism",
+    "max_parallelism",
+    "uid",
+    "uid_hash",
+    "slot_sharing_group",
+    "buffer_timeout",
+    "chaining",
+    "partitioner",
+    "tag",
+)
+
+
 def transformations(env: StreamExecutionEnvironment) -> list[dict[str, Any]]:
-    """The topology's rows of what is registered."""
-    rows: list[dict[str, Any]] = topology_of(env.new_job())["transformations"]
+    """The calls that are registered and what they read, numbered from 1, with what their author has set."""
+    calls = reachable(env._registered)
+    ids = {call.created: number for number, call in enumerate(calls, 1)}
+    rows = []
+    for call in calls:
+        row = {"id": ids[call.created], "kind": call.kind, "name": call.name}
+        row["inputs"] = [ids[given.created] for given in call.inputs]
+        row |= {key: value for key in _SETTINGS if (value := getattr(call, key)) is not None}
+        if call.default_parallelism not in (None, env.get_parallelism()):
+            row.setdefault("parallelism", call.default_parallelism)
+        rows.append(row)
     return rows
 
 
@@ -50,10 +73,10 @@ def shape(env: StreamExecutionEnvironment) -> list[tuple[Any, ...]]:
 
 
 class Plan:
-    """A job's plan: vertices by name, and edges between them."""
+    """A job's plan as it runs: vertices by name, and edges between them."""
 
     def __init__(self, env: StreamExecutionEnvironment) -> None:
-        tables = plan_in_process([topology_of(env.new_job())]).tables
+        tables = plan_in_process([topology_to_run(env.new_job())]).tables
         assert tables["rejected"].to_pylist() == []
         self.nodes = {row["name"]: row for row in tables["stream_nodes"].to_pylist()}
         vertices = {row["vertex"]: row for row in tables["job_vertices"].to_pylist()}

@@ -155,7 +155,7 @@ def test_async_streams() -> None:
         (True, 4000, 9),
     ]
     assert [one.retry_strategy is retry for one in found] == [False, False, True, True]
-    assert {one._transformation.kind for one in made} == {"async"}
+    assert {one._transformation.kind for one in made} == {"one_input"}
     assert {one.get_name() for one in made} == {"async wait operator"}
     with pytest.raises(TypeError, match="async def"):
         AsyncDataStream.ordered_wait(stream, Hurry(), Time.seconds(1))

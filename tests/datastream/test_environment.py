@@ -20,7 +20,7 @@ from penstock.engine.datastream.environment_settings import (
 )
 from penstock.engine.machine.machine import cores
 from penstock.engine.runtime import no_effect
-from penstock.engine.runtime.job import CachedFile, Job, topology_of
+from penstock.engine.runtime.job import CachedFile, Job, topology_of, topology_to_run
 from penstock.operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.datastream.helpers import environment, pairs
 
@@ -42,7 +42,7 @@ def test_defaults() -> None:
     assert env.is_changelog_state_backend_enabled() is None
     assert env.get_default_savepoint_directory() is None
     job = registered_job(env)
-    assert (job.name, job.batch, job.chaining) == ("Flink Streaming Job", False, True)
+    assert (job.name, job.batch) == ("Flink Streaming Job", False)
     assert job.auto_watermark_interval_milliseconds == 200
     assert "jobmanager.scheduler" not in topology_of(job).get("config", {})
 
@@ -74,13 +74,16 @@ def test_runtime_modes(mode: str, batch: bool, name: str) -> None:
     assert (job.batch, job.name) == (batch, name)
     topology = topology_of(job)
     assert topology["config"]["execution.runtime-mode"] == ("BATCH" if batch else "STREAMING")
-    assert topology["config"].get("jobmanager.scheduler") == ("Default" if batch else None)
-    assert topology["transformations"][0]["kind"] == ("source" if batch else "legacy_source")
+    graph = topology["stream_graph"]
+    assert (graph["job_type"], graph["dynamic"]) == ("BATCH" if batch else "STREAMING", batch)
+    assert not topology_to_run(job)["stream_graph"]["dynamic"]
 
 
 def test_the_scheduler_asked_for_stays() -> None:
     env = environment(mode="BATCH", jobmanager_scheduler="AdaptiveBatch")
     assert topology_of(registered_job(env))["config"]["jobmanager.scheduler"] == "AdaptiveBatch"
+    given = environment(mode="BATCH", jobmanager_scheduler="Default")
+    assert not topology_of(registered_job(given))["stream_graph"]["dynamic"]
 
 
 def test_configure_changes_what_is_set_only(tmp_path: Path) -> None:
@@ -91,7 +94,8 @@ def test_configure_changes_what_is_set_only(tmp_path: Path) -> None:
     configuration.set_string("pipeline.cached-files", f"name:words,path:'{tmp_path}/words.txt'")
     env.configure(configuration)
     job = registered_job(env)
-    assert (job.batch, job.chaining, job.parallelism) == (True, False, 3)
+    assert (job.batch, job.parallelism) == (True, 3)
+    assert not topology_of(job)["stream_graph"]["chaining_enabled"]
     assert job.cached_files == {"words": CachedFile(path=f"{tmp_path}/words.txt")}
 
 
@@ -106,12 +110,12 @@ def test_settings_of_execution() -> None:
     env.get_config().set_auto_watermark_interval(50)
     env.get_config().set_global_job_parameters({"rate": "3"})
     job = registered_job(env, "named")
-    assert (job.name, job.max_parallelism, job.chaining) == ("named", 64, False)
+    assert (job.name, job.max_parallelism) == ("named", 64)
     assert job.auto_watermark_interval_milliseconds == 50
     assert job.job_parameters == {"rate": "3"}
     topology = topology_of(job)
     assert topology["max_parallelism"] == 64
-    assert topology["chaining"] is False
+    assert topology["stream_graph"]["chaining_enabled"] is False
     assert topology["config"]["execution.buffer-timeout.interval"] == "250 ms"
     assert env.set_buffer_timeout(-1).get_buffer_timeout() == -1
 
@@ -233,8 +237,9 @@ def test_slot_sharing_groups() -> None:
     assert group.get_task_heap_memory() == MemorySize.of_mebi_bytes(64)
     pairs(env).map(str).slot_sharing_group(group)
     pairs(env).map(str).slot_sharing_group("small")
-    rows = topology_of(env.new_job())["transformations"]
-    assert [row.get("slot_sharing_group") for row in rows] == [None, "big", None, "small"]
+    rows = topology_of(env.new_job())["stream_graph"]["nodes"]
+    groups = {row["id"]: row["slot_sharing_group"] for row in rows}
+    assert [groups[node] for node in sorted(groups)] == ["default", "big", "default", "small"]
     with pytest.raises(ValueError, match="need cores and task heap memory"):
         SlotSharingGroup.builder("odd").set_managed_memory_mb(5).build()
 

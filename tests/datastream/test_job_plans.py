@@ -12,12 +12,14 @@ from penstock.engine.datastream import CoMapFunction, OutputTag, ProcessFunction
 from penstock.engine.datastream.state import MapStateDescriptor
 from penstock.engine.datastream.window import TumblingEventTimeWindows
 from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.runtime.transformations import restart_ids
 from penstock.operators.connectors.number_sequence import NumberSequenceSource
 from penstock.operators.connectors.sink import DiscardSink
 from tests.datastream.helpers import Plan, environment, first, pairs
 from tests.datastream.test_connected_streams import Both, KeyedJoined, Rules
 
 SOURCE = "Source: Collection Source"
+KEYS = "_stream_key_by_map_operator"
 SINK = "Sink: Writer"
 
 
@@ -30,8 +32,8 @@ def test_what_is_of_one_parallelism_is_chained(mode: str, partition: str) -> Non
     env = environment(2, mode)
     pairs(env).map(str).filter(bool).sink_to(DiscardSink())
     plan = Plan(env)
-    assert plan.parallelism == {SOURCE: 1, "Map -> Filter -> Sink: Writer": 2}
-    assert plan.edges == [(SOURCE, "REBALANCE", partition, "Map -> Filter -> Sink: Writer")]
+    assert plan.parallelism == {SOURCE: 1, "Map, Filter -> Sink: Writer": 2}
+    assert plan.edges == [(SOURCE, "REBALANCE", partition, "Map, Filter -> Sink: Writer")]
 
 
 def test_a_parallel_source_is_chained() -> None:
@@ -47,11 +49,11 @@ def test_a_keyed_count(mode: str) -> None:
     env = environment(2, mode)
     pairs(env).key_by(first).sum(1).sink_to(DiscardSink())
     plan = Plan(env)
-    assert plan.parallelism == {SOURCE: 1, "Reduce -> Sink: Writer": 2}
+    assert plan.parallelism == {f"{SOURCE} -> {KEYS}": 1, "Reduce -> Sink: Writer": 2}
     blocking = "PIPELINED_BOUNDED" if mode == "STREAMING" else "BLOCKING"
-    assert plan.edges == [(SOURCE, "HASH", blocking, "Reduce -> Sink: Writer")]
+    assert plan.edges == [(f"{SOURCE} -> {KEYS}", "HASH", blocking, "Reduce -> Sink: Writer")]
     node = plan.nodes["Reduce"]
-    assert node["slot_scope"] == ["STATE_BACKEND"]
+    assert node["slot_scope"] == ["PYTHON", "STATE_BACKEND"]
     assert dict(node["managed_memory"]) == ({} if mode == "STREAMING" else {"OPERATOR": 128})
 
 
@@ -62,7 +64,7 @@ def test_two_keyed_inputs(mode: str) -> None:
     one.connect(other).key_by(lambda n: n, lambda n: n).process(KeyedJoined()).sink_to(DiscardSink())
     plan = Plan(env)
     node = plan.nodes["Keyed Co-Process"]
-    assert node["slot_scope"] == ["STATE_BACKEND"]
+    assert node["slot_scope"] == ["PYTHON", "STATE_BACKEND"]
     assert node["chaining"] == ("ALWAYS" if mode == "STREAMING" else "HEAD")
     assert dict(node["managed_memory"]) == ({} if mode == "STREAMING" else {"OPERATOR": 128})
     assert [edge[1] for edge in plan.edges] == ["HASH", "HASH"]
@@ -80,7 +82,8 @@ def test_partitioners_and_changes_of_parallelism() -> None:
     source.map(str).name("g").set_parallelism(3)
     source.forward().map(str).name("h")
     plan = Plan(env)
-    head = "Source: numbers -> h"
+    head = "Source: numbers -> (_partition_custom_map_operator, h)"
+    custom = "_keyed_stream_values_operator, f"
     assert [(edge[1], edge[3]) for edge in plan.edges] == sorted(
         [
             ("REBALANCE", "a"),
@@ -88,11 +91,11 @@ def test_partitioners_and_changes_of_parallelism() -> None:
             ("BROADCAST", "c"),
             ("SHUFFLE", "d"),
             ("GLOBAL", "e"),
-            ("CUSTOM", "f"),
+            ("CUSTOM", "_keyed_stream_values_operator, f"),
             ("REBALANCE", "g"),
         ]
     )
-    assert plan.parallelism == {head: 2, "a": 2, "b": 4, "c": 2, "d": 2, "e": 2, "f": 2, "g": 3}
+    assert plan.parallelism == {head: 2, "a": 2, "b": 4, "c": 2, "d": 2, "e": 2, custom: 2, "g": 3}
 
 
 def test_forward_needs_the_same_parallelism() -> None:
@@ -107,14 +110,14 @@ def test_chaining_calls() -> None:
     stream = numbers(env).map(str).name("a").map(str).name("b").start_new_chain().map(str).name("c")
     stream.map(str).name("d").disable_chaining().map(str).name("e").sink_to(DiscardSink()).disable_chaining()
     plan = Plan(env)
-    assert set(plan.parallelism) == {"Source: numbers -> a", "b -> c", "d", "e", SINK}
+    assert set(plan.parallelism) == {"Source: numbers -> a", "b, c", "d", "e", SINK}
     assert {edge[1] for edge in plan.edges} == {"FORWARD"}
 
 
 def test_chaining_switched_off() -> None:
     env = environment(2).disable_operator_chaining()
     numbers(env).map(str).filter(bool)
-    assert set(Plan(env).parallelism) == {"Source: numbers", "Map", "Filter"}
+    assert set(Plan(env).parallelism) == {"Source: numbers", "Map, Filter"}  # PyFlink fuses all the same
 
 
 def test_slot_sharing_groups() -> None:
@@ -147,7 +150,7 @@ def test_side_outputs() -> None:
     main = numbers(env).process(Split(), Types.LONG())
     main.get_side_output(tag).map(str).name("side")
     main.map(str).name("main")
-    assert set(Plan(env).parallelism) == {"Source: numbers -> PROCESS -> (Map -> side, main)"}
+    assert set(Plan(env).parallelism) == {"Source: numbers -> PROCESS -> (Map, side, main)"}
 
 
 @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
@@ -167,7 +170,7 @@ def test_windows(mode: str) -> None:
     stamped.key_by(lambda n: n % 3).window(windows).reduce(lambda a, b: a + b).sink_to(DiscardSink())
     stamped.window_all(windows).reduce(lambda a, b: a + b).name("all").sink_to(DiscardSink())
     plan = Plan(env)
-    head = "Source: numbers -> Timestamps/Watermarks"
+    head = f"Source: numbers -> Timestamps/Watermarks -> ({KEYS}, {KEYS})"
     assert plan.parallelism == {
         head: 2,
         "TumblingEventTimeWindows -> Sink: Writer": 2,
@@ -199,18 +202,21 @@ def test_keyed_streams_are_read_by_what_has_no_keys() -> None:
     keyed.print()
     keyed.union(pairs(env)).map(str)
     plan = Plan(env)
-    assert (SOURCE, "HASH", "PIPELINED_BOUNDED", "Sink: Print to Std. Out") in plan.edges
+    values = "_keyed_stream_values_operator"
+    keys = f"{SOURCE} -> {KEYS}"
+    assert (keys, "HASH", "PIPELINED_BOUNDED", f"{values} -> Sink: Print to Std. Out") in plan.edges
     assert sum(edge[1] == "HASH" for edge in plan.edges) == 2
 
 
 def test_graphs_as_json() -> None:
+    restart_ids()
     env = environment(2)
     pairs(env).map(str).uid("u").sink_to(DiscardSink())
     graph = env.get_stream_graph()
     assert [node["name"] for node in graph["nodes"]] == [SOURCE, "Map", SINK]
     assert [(edge["source"], edge["target"], edge["partitioner"]) for edge in graph["edges"]] == [
         (1, 2, "REBALANCE"),
-        (2, 4, "FORWARD"),
+        (2, 4, "FORWARD"),  # the sink, number 3, becomes a writer
     ]
     job = env.get_job_graph()
     assert sorted(vertex["name"] for vertex in job["vertices"]) == ["Map -> Sink: Writer", SOURCE]
@@ -218,17 +224,19 @@ def test_graphs_as_json() -> None:
 
 
 def test_the_execution_plan_is_flinks_json() -> None:
+    restart_ids()
     env = environment(2)
     stream = pairs(env)
-    stream.map(str).set_description("to text").print()
+    stream.map(str, Types.STRING()).set_description("to text").print()
     stream.key_by(first).reduce(lambda a, b: a)
     stream.connect(stream).map(Both())
     assert json.loads(env.get_execution_plan()) == {
         "nodes": [
             node(1, SOURCE, "Data Source", 1),
             node(2, "Map", "Operator", 2, (1, "REBALANCE"), contents="to text"),
-            node(5, "Reduce", "Operator", 2, (1, "HASH")),
-            node(6, "Co-Map", "Operator", 2, (1, "REBALANCE"), (1, "REBALANCE")),
+            node(4, KEYS, "Operator", 1, (1, "FORWARD")),
+            node(6, "Reduce", "Operator", 2, (4, "HASH")),
+            node(7, "Co-Map", "Operator", 2, (1, "REBALANCE"), (1, "REBALANCE")),
             node(3, "Sink: Print to Std. Out", "Data Sink", 2, (2, "FORWARD")),
         ]
     }
@@ -236,6 +244,7 @@ def test_the_execution_plan_is_flinks_json() -> None:
 
 
 def test_predecessors_are_in_the_order_of_the_inputs() -> None:
+    restart_ids()
     env = environment(2)
     one, two = pairs(env), pairs(env)
     two.union(one).map(str)
@@ -262,4 +271,4 @@ def test_plain_co_functions_are_not_keyed() -> None:
     env = environment(2)
     assert issubclass(Both, CoMapFunction)
     numbers(env).connect(numbers(env)).map(Both())
-    assert Plan(env).nodes["Co-Map"]["slot_scope"] == []
+    assert Plan(env).nodes["Co-Map"]["slot_scope"] == ["PYTHON"]

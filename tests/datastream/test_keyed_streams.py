@@ -69,7 +69,7 @@ def test_key_by_again_replaces_the_keys() -> None:
     again = stream.key_by(first).key_by(lambda pair: pair[1])
     assert again._transformation.inputs == [stream._transformation]
     again.map(str)
-    assert [kind for kind, _, _ in shape(env)] == ["legacy_source", "partition", "one_input"]
+    assert [kind for kind, _, _ in shape(env)] == ["legacy_source", "partition", "partition", "one_input"]
 
 
 REFUSED: dict[str, list[Any]] = {

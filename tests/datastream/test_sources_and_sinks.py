@@ -86,7 +86,7 @@ def test_side_outputs() -> None:
     assert side.get_type() == Types.INT()
     side.print()
     rows = transformations(env)
-    assert rows[2] == {"id": 3, "kind": "side_output", "name": "SideOutput", "inputs": [2], "tag": "late"}
+    assert rows[2] == {"id": 3, "kind": "one_input", "name": "Map", "inputs": [2], "tag": "late"}
     assert main.get_side_output(OutputTag("late", Types.INT())).get_type() == Types.INT()
     assert main.get_side_output(OutputTag("other")).get_type() == Types.PICKLED_BYTE_ARRAY()
     with pytest.raises(TypeError, match="was asked for with type"):

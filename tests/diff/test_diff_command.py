@@ -278,7 +278,7 @@ def test_the_jobs_of_two_scripts(tmp_path):
     assert (code, said.splitlines()) == (0, ["not JSON"] * 2)
     (found,) = json.loads(out)["topologies"]
     assert [(one["old"], one["new"]) for one in found["operators"]["renamed"]] == [
-        ("Map of old", "Map of new")
+        ("Map of old, Map", "Map of new, Map")
     ]
 
 

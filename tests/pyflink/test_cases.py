@@ -24,7 +24,6 @@ HERE = Path(__file__).parent
 DIFFERENT = {
     "keyed_co_process_totals-BATCH": "PyFlink's BATCH mode forgets the list state of a key",
     "partitioners-BATCH": "PyFlink's batch scheduler runs it with parallelism 1",
-    "execution_plan": "the plan has Java's shape, without PyFlink's maps for keys",
     "failure_in_keyed_process": "PyFlink fails where on_timer returns None; here that is no result",
 }
 

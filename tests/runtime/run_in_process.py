@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from penstock.engine.common.configuration import Configuration
 from penstock.engine.datastream.data_stream import DataStream
 from penstock.engine.runtime import collect_records, run_job
 from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal, compile_job
@@ -14,7 +15,7 @@ from penstock.engine.runtime.deliver_rows import records
 from penstock.engine.runtime.errors import JobCancelledError
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.job_monitor import JobMonitor
-from penstock.engine.runtime.plan_job import plan_job
+from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.engine.runtime.run_control import RunControl
 from penstock.engine.runtime.run_settings import task_settings
 from penstock.engine.runtime.run_until_enough import Rows, run_until_enough
@@ -22,13 +23,17 @@ from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF
 from penstock.operators.task.run_task import run_task
 from penstock.operators.task.task_spec import ResultsAddress, TaskSettings, TaskSpec
 
+#: Operators are not fused, and `execute_and_collect` runs other sinks, too.
+NOT_FUSED = Configuration()
+NOT_FUSED.set_boolean("python.operator-chaining.enabled", False)
+
 
 def compiled_job(stream: DataStream, limit: int | None = None) -> tuple[CompiledJob, TaskSettings]:
     """What `stream.execute_and_collect(limit=limit)` would run."""
     environment = stream._environment
     environment.add_operator(stream._collect_sink(limit))
     job = environment._job_to_run(environment._take_registered(), "in process")
-    compiled = compile_job(job.transformations, plan_job(job), batch=job.batch)
+    compiled = compile_job(job.lowered.to_run, plan_to_run(job), batch=job.batch)
     return compiled, task_settings(job, "0" * 32, None, {})
 
 

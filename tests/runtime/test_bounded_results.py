@@ -16,12 +16,12 @@ from penstock.engine.datastream.window import CountTumblingWindowAssigner, Globa
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.engine.runtime.compile_job import compile_job
 from penstock.engine.runtime.errors import JobExecutionError
-from penstock.engine.runtime.plan_job import plan_job
+from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.operators.chain.errors import EnoughResults, UserFunctionError
 from penstock.operators.task.pulled import pulled
 from penstock.operators.task.run_task import run_task
 from penstock.plans.errors import MachineError
-from tests.runtime.run_in_process import collected, compiled_job, inputs, sent
+from tests.runtime.run_in_process import NOT_FUSED, collected, compiled_job, inputs, sent
 
 #: What functions yield for one record in these tests: more than any piece holds.
 MANY = 200_000
@@ -121,7 +121,7 @@ def test_a_full_disk_names_the_operator_and_what_to_do(env, monkeypatch):
     stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
     with pytest.raises(UserFunctionError, match="begins when all of its input is written") as caught:
         collected(stream.map(lambda value: value))
-    assert caught.value.operator == "FlatMap"
+    assert caught.value.operator == "FlatMap, _stream_key_by_map_operator"
     failed = with_exit_code_of_disk(JobExecutionError(caught.value.cause))
     assert failed.exit_code == MachineError.exit_code
 
@@ -136,6 +136,7 @@ def test_a_limit_takes_the_first_records_there_are(env):
 
 
 def test_a_limit_beside_another_end_of_the_job_stops_nothing(env):
+    env.configure(NOT_FUSED)
     seen = env.from_collection(list(range(50))).map(lambda value: value)
     seen.map(lambda value: value).print()
     compiled, _ = compiled_job(seen, 3)
@@ -220,6 +221,6 @@ def test_a_dataframe_is_not_gathered_in_one_subtask(env):
     env.set_parallelism(2)
     stream = env.from_collection([1, 2]).flat_map(Endless(), Types.LONG())
     job = env._job_to_run([stream._dataframe_sink()], None)
-    compiled = compile_job(job.transformations, plan_job(job), batch=job.batch)
+    compiled = compile_job(job.lowered.to_run, plan_to_run(job), batch=job.batch)
     assert [one.chain.name for one in compiled.vertices][1].startswith("FlatMap -> ")
     assert [one.chain.parallelism for one in compiled.vertices] == [1, 2]

@@ -19,7 +19,7 @@ from penstock.engine.runtime.run_control import run_listeners
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.row import Row
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible
-from tests.runtime.run_in_process import run_jobs_in_process
+from tests.runtime.run_in_process import NOT_FUSED, run_jobs_in_process
 
 
 @pytest.fixture(autouse=True)
@@ -144,6 +144,7 @@ def test_a_reader_that_is_lost_ends_the_job(env, ended, tmp_path, capsys):
     wait_for_end(ended, 1)
     assert capsys.readouterr().err == ""
     files, _ = sinks_of(tmp_path)
+    env.configure(NOT_FUSED)
     stream = env.from_collection([1]).flat_map(endless, Types.LONG())
     stream.sink_to(files.sink)
     for number in stream.execute_and_collect():
@@ -173,6 +174,8 @@ def test_ctrl_c_while_the_reader_waits(env, ended, monkeypatch):
 
 
 def test_other_sinks_are_committed_once_all_is_read_and_not_if_it_is_left(env, tmp_path):
+    env.configure(NOT_FUSED)
+
     def stream():
         files, table = sinks_of(tmp_path)
         numbers = env.from_collection(ALL, Types.LONG())

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from penstock.engine.common import Types
+from penstock.engine.lowering.lower_job import lower_job
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.job_result import JobResult
 from penstock.engine.runtime.record_run import tables_of_run
@@ -65,7 +66,8 @@ def test_chained_sources_and_gates_feed_one_operator(spark, networked):
     sink = Transformation(
         kind="sink", name="Collect", inputs=[number], operator=CollectSink(), output_type=PAIR, parallelism=1
     )
-    job = Job(name="inputs", transformations=reachable([sink]), parallelism=2)
+    lowered = lower_job("inputs", [sink], {}, parallelism=2, max_parallelism=None, known_ids={})
+    job = Job(name="inputs", transformations=reachable([sink]), lowered=lowered, parallelism=2)
     result = run_job(job)
     found = Counter(result.collected[sink.created])
     expected = Counter((value // 10 + 1, value) for value in range(30))

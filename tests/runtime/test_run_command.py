@@ -110,7 +110,7 @@ def test_info_plans_and_runs_nothing(folder):
     plan = json.loads(done.stdout)
     assert plan["name"] == "planned"
     parallelism = {vertex["name"]: vertex["parallelism"] for vertex in plan["job_graph"]["vertices"]}
-    assert parallelism == {"Source: Collection Source": 1, "Map -> Sink: Print to Std. Out": 3}
+    assert parallelism == {"Source: Collection Source": 1, "Map, Map -> Sink: Print to Std. Out": 3}
     visualized = json.loads(penstock("info", "--execution-plan", "script.py", "x", cwd=folder).stdout)
     assert [node["pact"] for node in visualized["nodes"]] == ["Data Source", "Operator", "Data Sink"]
     (folder / "zipped.py").unlink()

@@ -10,11 +10,12 @@ from penstock.operators.connectors.delta import commit_delta
 from penstock.operators.connectors.sink import SinkWriter
 from tests.commits.test_commits import Listed
 from tests.commits.two_sinks import ALL, BOTH, NOTHING, hidden, sinks_of, visible
+from tests.runtime.run_in_process import NOT_FUSED
 
 
 def registered(folder):
     """An environment with a job of both sinks, and the stream they read."""
-    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+    env = StreamExecutionEnvironment.get_execution_environment(NOT_FUSED).set_parallelism(2)
     numbers = env.from_collection(ALL, Types.LONG())
     files, table = sinks_of(folder)
     numbers.sink_to(files.sink)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.arguments import require_text
@@ -124,7 +124,7 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
     Within a bucket, each subtask has an id and numbers its files from 0.
     """
 
-    planned_writer: ClassVar[dict[str, Any]] = {"supports_concurrent_execution_attempts": True}
+    supports_concurrent_execution_attempts = True
 
     def get_transformer(self) -> StreamTransformer | None:
         """None: records need no conversion before they are written."""

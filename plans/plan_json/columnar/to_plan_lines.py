@@ -85,7 +85,7 @@ def to_plan_lines(tables: Tables) -> pl.DataFrame:
     for section in SECTIONS:
         if all(table in tables for table in section.tables):
             parts = [f',"{section.key}":', *_JSON[section.key](tables)]
-            texts += parts_of_topologies(parts, planned.filter(pl.col("form") != section.key))
+            texts += parts_of_topologies(parts, planned)
     texts += parts_of_topologies(["}"], planned)
     refusal = json_object(values(rejected, "name", "error_stage", "error", "message"), keep_nulls=True)
     texts.append(rejected.select(pl.int_range(pl.len()).alias("place") + len(planned), refusal.alias("json")))

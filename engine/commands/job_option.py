@@ -1,0 +1,20 @@
+"""The option that chooses one of a script's jobs."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.engine.library.jobs_of_script import JobsOfScript
+from penstock.engine.output.say import say_beside_output
+
+JobOption = Annotated[
+    str | None,
+    typer.Option("--job", metavar="N|NAME", help="Of a script: only its job of this name, or number from 1."),
+]
+
+
+def say_failure_of_script(found: JobsOfScript) -> None:
+    """Say that a script failed behind the last of its jobs; later ones are not known."""
+    if found.failure is not None:
+        last = found.jobs[-1].name
+        say_beside_output(f"{found.failure.message}; jobs after {last!r} are not known")

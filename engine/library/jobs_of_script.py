@@ -1,0 +1,58 @@
+"""The jobs of a script, without running them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from penstock.engine.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.library.run_script import run_script
+from penstock.engine.runtime.job import Job
+from penstock.plans.errors import InputError, PenstockError
+
+
+class JobsOfScript(NamedTuple):
+    """Jobs in the order of their execution; `failure`: what the script failed with after the last one."""
+
+    jobs: list[Job]
+    failure: PenstockError | None
+
+
+def jobs_of_script(
+    script: str, arguments: Sequence[str], settings: EnvironmentSettings, *, real_pyflink: bool = False
+) -> JobsOfScript:
+    """Run a script, and take all its jobs instead of running them: none of them has results.
+
+    Raises InputError where it executes no job, and what `run_script` raises before the first one. A script
+    that needs results of a job may fail behind it, which is `failure`.
+    """
+    captured: list[Job] = []
+    failure = None
+    try:
+        run_script(
+            script,
+            arguments,
+            replace(settings, captured=captured, goes_on=True),
+            real_pyflink=real_pyflink,
+        )
+    except PenstockError as error:
+        if not captured:
+            raise
+        failure = error
+    if not captured:
+        raise InputError(
+            f"{script}: it ended without executing a job", "a job is planned when it is executed"
+        )
+    return JobsOfScript(captured, failure)
+
+
+def chosen_job(found: JobsOfScript, wanted: str | None, script: str) -> Job:
+    """The job of the number (from 1) or name `wanted`; None: the first one. InputError for any other."""
+    if wanted is None:
+        return found.jobs[0]
+    by_name = [job for job in found.jobs if job.name == wanted]
+    if by_name:
+        return by_name[0]
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(found.jobs):
+        return found.jobs[int(wanted) - 1]
+    names = ", ".join(f"{number} {job.name!r}" for number, job in enumerate(found.jobs, 1))
+    raise InputError(f"{script}: no job {wanted!r}", f"it executes {names}")

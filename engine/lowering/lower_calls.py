@@ -1,0 +1,337 @@
+"""Calls of the DataStream API become the transformations that PyFlink makes of them.
+
+Source: pyflink.datastream.{data_stream,stream_execution_environment,async_data_stream}, and the methods of
+org.apache.flink.streaming.api.datastream that they call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.engine.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.engine.runtime.lowered_transformation import LoweredTransformation, PythonOperator, Step
+from penstock.engine.runtime.transformations import Call, Transformation, reachable, take_ids
+from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.operators.process.keyed_function_operators import KeyedMapOperator
+from penstock.operators.records.helper_functions import object_text, row_text, same_record
+from penstock.operators.records.key_selection import KeyedRow
+from penstock.operators.records.map_records import MapOperator
+
+#: PythonConfigUtil.{KEYED_STREAM_VALUE,STREAM_KEY_BY_MAP,STREAM_PARTITION_CUSTOM_MAP}_OPERATOR_NAME.
+KEYED_VALUES = "_keyed_stream_values_operator"
+KEY_BY_MAP = "_stream_key_by_map_operator"
+PARTITION_CUSTOM_MAP = "_partition_custom_map_operator"
+
+#: Kinds that stand in the environment's list of transformations; the others are reached through inputs.
+_REGISTERED = frozenset({"one_input", "async", "two_input", "multi_input", "sink"})
+_UDF = "SimpleUdfStreamOperatorFactory"
+_SETTINGS = (
+    "uid",
+    "uid_hash",
+    "slot_sharing_group",
+    "slot_resources",
+    "co_location_group",
+    "description",
+    "min_resources",
+    "preferred_resources",
+)
+
+
+class LoweredCalls:
+    """The transformations that calls become, one call after the other in the order of the script."""
+
+    def __init__(self, *, thread_mode: bool) -> None:
+        self._thread_mode = thread_mode
+        self._ends: dict[int, LoweredTransformation] = {}
+        self._made: list[LoweredTransformation] = []
+        #: Operators of earlier jobs, which this one reads.
+        self.earlier: list[LoweredTransformation] = []
+        self._call: Transformation
+        self._ids: Iterator[int]
+
+    def lower(self, roots: Sequence[Transformation]) -> list[LoweredTransformation]:
+        """What is registered with the environment for the calls `roots`, in PyFlink's order.
+
+        What `roots` read is lowered, too, and reached through the inputs of what they become. Sinks that
+        collect records are left out: see `collect_sink`.
+        """
+        wanted = {root.created for root in roots}
+        registered = []
+        for call in reachable(roots):
+            if call.call is Call.COLLECT:
+                continue
+            self._call, self._made = call, []
+            self._ids = iter(range(call.first_id, call.first_id + call.made_at_once))
+            self._ends[call.created] = getattr(self, f"_{call.call.name.lower()}")(call)
+            made = [one for one in self._made if one.kind in _REGISTERED]
+            (registered if call.created in wanted else self.earlier).extend(made)
+        return registered
+
+    def end_of(self, call: Transformation) -> LoweredTransformation:
+        """What a call that was lowered ends in."""
+        return self._ends[call.created]
+
+    def collect_sink(self, call: Transformation, given: LoweredTransformation) -> LoweredTransformation:
+        """The sink of execute_and_collect, which is made once operators are fused. `given`: what it reads."""
+        self._call, self._made, self._ids = call, [], iter((take_ids(),))
+        factory = "CollectSinkOperatorFactory"
+        made = self._of_call(call, inputs=[given], operator_factory=factory, coordinated=True)
+        made.uid = f"dataStreamCollect_{made.id}"
+        made.supports_concurrent_execution_attempts = False
+        _take_rows(made, call)
+        return made
+
+    # one method for each Call, named after it
+
+    def _source(self, call: Transformation) -> LoweredTransformation:
+        return self._of_call(call, operator_factory="SourceOperatorFactory", coordinated=True)
+
+    def _legacy_source(self, call: Transformation) -> LoweredTransformation:
+        return self._of_call(call, operator_factory=_UDF, chaining=call.chaining or "HEAD")
+
+    def _input_format(self, call: Transformation) -> LoweredTransformation:
+        factory = "SimpleInputFormatOperatorFactory"
+        chaining = call.chaining or "HEAD"
+        return self._of_call(call, operator_factory=factory, chaining=chaining, input_format=True)
+
+    def _process(self, call: Transformation) -> LoweredTransformation:
+        return self._of_call(call, kind="one_input", python=PythonOperator.PROCESS)
+
+    def _keyed_process(self, call: Transformation) -> LoweredTransformation:
+        return self._of_call(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
+
+    def _window(self, call: Transformation) -> LoweredTransformation:
+        python = PythonOperator.WINDOW if self._thread_mode else PythonOperator.KEYED_PROCESS
+        return self._of_call(call, python=python, keyed_inputs=(True,))
+
+    def _co_process(self, call: Transformation) -> LoweredTransformation:
+        if call.key_selectors:
+            return self._of_call(call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True))
+        # Flink keeps keyed state for the input that is keyed, although PyFlink's operator is not
+        keyed = tuple(given.call is Call.KEY_BY for given in call.inputs)
+        return self._of_call(call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ())
+
+    def _broadcast_process(self, call: Transformation) -> LoweredTransformation:
+        keyed = (True, False) if call.key_selectors else ()
+        made = self._of_call(call, python=PythonOperator.BROADCAST, keyed_inputs=keyed)
+        made.parallelism_configured, made.chaining = True, "ALWAYS"  # Flink asks the operator, not the call
+        return made
+
+    def _project(self, call: Transformation) -> LoweredTransformation:
+        return self._of_call(call, inputs=[self._plain(call.inputs[0])])
+
+    def _timestamps(self, call: Transformation) -> LoweredTransformation:
+        factory, name = "TimestampsAndWatermarksOperatorFactory", "Timestamps/Watermarks"
+        if call.timestamp_extractor is None:
+            made = self._of_call(call, operator_factory=factory)
+            _take_rows(made, call)
+            return made
+        pair = Types.TUPLE([call.output_type or Types.PICKLED_BYTE_ARRAY(), Types.LONG()])
+        extract = self._helper(
+            "Extract-Timestamp",
+            self.end_of(call.inputs[0]),
+            pair,
+            call.timestamp_extractor,
+            python=PythonOperator.PROCESS,
+        )
+        _take_rows(extract, call)
+        stamped = self._helper(name, extract, pair, call.operator, operator_factory=factory)
+        return self._of_call(call, inputs=[stamped], operator_factory=_UDF, operator=None)
+
+    def _key_by(self, call: Transformation) -> LoweredTransformation:
+        row = Types.ROW(
+            [call.key_type or Types.PICKLED_BYTE_ARRAY(), call.output_type or Types.PICKLED_BYTE_ARRAY()]
+        )
+        given = self.end_of(call.inputs[0])
+        return self._partition(
+            call, self._helper(KEY_BY_MAP, given, row, None, python=PythonOperator.PROCESS)
+        )
+
+    def _partition_custom(self, call: Transformation) -> LoweredTransformation:
+        row = Types.ROW([Types.INT(), call.output_type or Types.PICKLED_BYTE_ARRAY()])
+        given, python = self.end_of(call.inputs[0]), PythonOperator.PROCESS
+        partitioned = self._partition(
+            call, self._helper(PARTITION_CUSTOM_MAP, given, row, None, python=python)
+        )
+        return self._of_call(call, inputs=[partitioned], kind="one_input", python=python, operator=None)
+
+    def _partition(
+        self, call: Transformation, given: LoweredTransformation | None = None
+    ) -> LoweredTransformation:
+        given = given or self.end_of(call.inputs[0])
+        partitioner = "custom" if call.call is Call.PARTITION_CUSTOM else call.partitioner
+        return self._virtual("Partition", "partition", [given], partitioner=partitioner, partition_call=call)
+
+    def _union(self, call: Transformation) -> LoweredTransformation:
+        return self._virtual("Union", "union", [self._plain(given) for given in call.inputs])
+
+    def _side_output(self, call: Transformation) -> LoweredTransformation:
+        side = self._virtual("SideOutput", "side_output", [self.end_of(call.inputs[0])], tag=call.tag)
+        side.output_type = call.output_type
+        return self._of_call(
+            call, inputs=[side], kind="one_input", python=PythonOperator.PROCESS, operator=None
+        )
+
+    def _cache(self, call: Transformation) -> LoweredTransformation:
+        if call.kind == "legacy_source":  # an earlier job has filled it
+            return self._legacy_source(call)
+        return self._virtual("Cache", "cache", [self.end_of(call.inputs[0])])
+
+    def _print(self, call: Transformation) -> LoweredTransformation:
+        given, output_type = self._plain(call.inputs[0]), call.inputs[0].output_type
+        if output_type is None or isinstance(output_type, RowTypeInfo):
+            text = MapOperator(object_text if output_type is None else row_text)
+            given = self._helper(
+                "Map",
+                given,
+                Types.STRING(),
+                text,
+                python=PythonOperator.PROCESS,
+                runs=Types.STRING(),
+            )
+        return self._of_call(call, inputs=[given], operator_factory=_UDF)
+
+    def _add_sink(self, call: Transformation) -> LoweredTransformation:
+        return self._of_call(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
+
+    def _sink_to(self, call: Transformation) -> LoweredTransformation:
+        keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()
+        made = self._of_call(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
+        made.commits = needs_commit(call.operator)
+        made.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
+        return made
+
+    def _own(self, call: Transformation) -> LoweredTransformation:
+        if call.kind == "partition":
+            return self._partition(call)
+        if call.kind in ("union", "side_output"):
+            inputs = [self.end_of(given) for given in call.inputs]
+            return self._virtual(call.name, call.kind, inputs, tag=call.tag)
+        kind = OPERATOR_KINDS[call.kind]
+        return self._of_call(
+            call,
+            operator_factory=kind.operator_factory,
+            coordinated=call.kind == "source",
+            yielding=kind.yielding,
+            keyed_inputs=tuple(True for _ in call.key_selectors),
+        )
+
+    def _plain(self, call: Transformation) -> LoweredTransformation:
+        """What a call ends in; of a keyed stream its records without their keys (KeyedStream._values)."""
+        given = self.end_of(call)
+        if call.call is not Call.KEY_BY:
+            return given
+        values = KeyedMapOperator(same_record, call.key_selector)
+        return self._helper(
+            KEYED_VALUES,
+            given,
+            call.output_type,
+            values,
+            python=PythonOperator.KEYED_PROCESS,
+            keyed_inputs=(True,),
+            key_selectors=(call.key_selector,),
+            runs=call.output_type,
+        )
+
+    def _of_call(
+        self, call: Transformation, *, operator: Any = ..., inputs: Any = None, **properties: Any
+    ) -> LoweredTransformation:
+        """The operator of a call with all that its author has set."""
+        passes = operator is None
+        step = Step(
+            name=call.name,
+            transformation=next(self._ids),
+            operator=None if passes else call.operator,
+            pickled=None if passes else call.pickled,
+            output_type=call.output_type,
+            kind=call.kind,
+            call=call,
+            key_selectors=call.key_selectors,
+        )
+        parallelism = call.parallelism or call.default_parallelism or -1
+        properties.setdefault("kind", call.kind)
+        properties.setdefault("chaining", call.chaining or OPERATOR_KINDS[call.kind].chaining)
+        made = LoweredTransformation(
+            id=step.transformation,
+            name=call.name,
+            inputs=[self.end_of(given) for given in call.inputs] if inputs is None else inputs,
+            parallelism=parallelism,
+            parallelism_configured=call.parallelism is not None,
+            max_parallelism=call.max_parallelism or -1,
+            buffer_timeout=-1 if call.buffer_timeout is None else call.buffer_timeout,
+            managed_memory=dict(call.managed_memory),
+            slot_scope=set(call.slot_scope),
+            output_type=call.output_type,
+            steps=(step,),
+            **{name: getattr(call, name) for name in _SETTINGS},
+            **properties,
+        )
+        return self._add(made)
+
+    def _helper(
+        self,
+        name: str,
+        given: LoweredTransformation,
+        output_type: TypeInformation | None,
+        operator: Any,
+        *,
+        runs: TypeInformation | Any = ...,
+        key_selectors: tuple[Any, ...] = (),
+        **properties: Any,
+    ) -> LoweredTransformation:
+        """An operator that PyFlink adds for a call. `runs`: type of its records here; default: the call's."""
+        call = self._call
+        step = Step(
+            name=name,
+            transformation=next(self._ids),
+            operator=operator,
+            output_type=call.output_type if runs is ... else runs,
+            kind="one_input",
+            call=None,
+            key_selectors=key_selectors,
+        )
+        made = LoweredTransformation(
+            id=step.transformation,
+            kind="one_input",
+            name=name,
+            inputs=[given],
+            parallelism=call.environment_parallelism or -1,
+            output_type=output_type,
+            steps=(step,),
+            **properties,
+        )
+        return self._add(made)
+
+    def _virtual(
+        self, name: str, kind: str, inputs: list[LoweredTransformation], **properties: Any
+    ) -> LoweredTransformation:
+        return self._add(
+            LoweredTransformation(
+                id=next(self._ids),
+                kind=kind,
+                name=name,
+                inputs=inputs,
+                parallelism=self._call.default_parallelism or -1,
+                output_type=inputs[0].output_type,
+                **properties,
+            )
+        )
+
+    def _add(self, made: LoweredTransformation) -> LoweredTransformation:
+        if any(made.keyed_inputs):
+            made.slot_scope.add("STATE_BACKEND")
+        self._made.append(made)
+        return made
+
+
+def _take_rows(made: LoweredTransformation, call: Transformation) -> None:
+    """Let an operator that reads a keyed stream have its rows of key and record, if `call` names the keys."""
+    if call.key_selector is not None:
+        rows = MapOperator(KeyedRow(call.key_selector))
+        made.steps = (
+            replace(made.steps[0], name="Key By", operator=rows, pickled=None, call=None),
+            *made.steps,
+        )
