@@ -14,8 +14,13 @@ from penstock.engine.common.job_status import JobStatus
 class JobSummary(Protocol):
     """What is known of a finished job."""
 
-    job_id: str
-    milliseconds: int
+    @property
+    def job_id(self) -> str:
+        """Id of the job."""
+
+    @property
+    def milliseconds(self) -> int:
+        """How long it ran."""
 
 
 class JobHandle(Protocol):

@@ -22,7 +22,6 @@ from penstock.plans.stream_graph.choose_partitioners import (
 )
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.refuse_stream_graphs import FORWARD_CHANGES_PARALLELISM, MISSING_UID
-from penstock.plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES
 from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
 
 _INVOKABLES = {
@@ -95,12 +94,11 @@ class StreamGraphGenerator:
             "sinks": [node for node, one in self._physical.items() if one.kind == "sink"],
             **{key: settings[key] for key in copied},
             "checkpointing": settings["checkpointing_interval_milliseconds"] > 0,
+            "partitioners_compared": True,
             "nodes": list(self._nodes.values()),
             "edges": self._edges,
         }
-        if "equal_partitioner" in EDGE_RULES:
-            self._name_equal_partitioners()
-            graph["partitioners_compared"] = True
+        self._name_equal_partitioners()
         return GeneratedGraph(graph, self._physical, self._inputs, self._next_id)
 
     def _translate(self, one: LoweredTransformation) -> list[_Upstream]:
@@ -229,7 +227,7 @@ class StreamGraphGenerator:
         for key in ("min_resources", "preferred_resources"):
             if getattr(one, key) is not None:
                 node[key] = getattr(one, key)
-        if one.description is not None and "description" in NODE_RULES:
+        if one.description is not None:
             node["description"] = one.description
         self._nodes[one.id], self._physical[one.id] = node, one
         for number, upstreams in enumerate(inputs, 1):

@@ -59,7 +59,7 @@ class LoweredCalls:
         collect records are left out: see `collect_sink`.
         """
         wanted = {root.created for root in roots}
-        registered = []
+        registered: list[LoweredTransformation] = []
         for call in reachable(roots):
             if call.call is Call.COLLECT:
                 continue
@@ -224,6 +224,7 @@ class LoweredCalls:
         given = self.end_of(call)
         if call.call is not Call.KEY_BY:
             return given
+        assert call.key_selector is not None
         values = KeyedMapOperator(same_record, call.key_selector)
         return self._helper(
             KEYED_VALUES,

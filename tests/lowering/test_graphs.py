@@ -22,13 +22,12 @@ from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.job import topology_of
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
-from penstock.plans.topology.validate_stream_graph import EDGE_RULES
 from penstock.plans.vocabulary import Layer
 
 HERE = Path(__file__).parent
 PYFLINK = HERE.parent / "pyflink"
-#: Flink's verdict, which planning finds out itself; and keys that topologies may not have yet.
-LEFT_OUT = {"chainable", *({"equal_partitioner"} - set(EDGE_RULES))}
+#: Flink's verdict, which planning finds out itself.
+LEFT_OUT = {"chainable"}
 
 
 def captured(file):
