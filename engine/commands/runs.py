@@ -1,5 +1,6 @@
 """`penstock runs`: the runs that a store records."""
 
+import json
 from typing import Annotated
 
 import polars as pl
@@ -10,6 +11,7 @@ from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say
+from penstock.engine.runtime.measured_values import measured_texts
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.tables_of import tables_of
@@ -67,18 +69,27 @@ def _list(runs: list[tuple[int | None, pl.DataFrame]]) -> None:
 
 
 def _attempts(attempts: pl.DataFrame) -> None:
-    names = ("vertex", "subtask", "attempt", "state", "host", "records in", "records out", "failure")
+    columns = {
+        "vertex": "vertex_name",
+        "subtask": "subtask",
+        "attempt": "attempt_number",
+        "state": "state",
+        "host": "host",
+        "records in": "records_in",
+        "records out": "records_out",
+        **({"measured": "metrics"} if attempts["metrics"].null_count() < attempts.height else {}),
+        "failure": "failure",
+    }
     rows = [
-        (
-            row["vertex_name"],
-            str(row["subtask"]),
-            str(row["attempt_number"]),
-            row["state"],
-            row["host"] or "",
-            str(row["records_in"] if row["records_in"] is not None else ""),
-            str(row["records_out"] if row["records_out"] is not None else ""),
-            redact(row["failure"] or ""),
-        )
+        tuple(_cell(name, row[name]) for name in columns.values())
         for row in attempts.sort("vertex", "subtask", "attempt_number").iter_rows(named=True)
     ]
-    print_table([Column(name) for name in names], rows)
+    print_table([Column(name) for name in columns], rows)
+
+
+def _cell(column: str, value: object) -> str:
+    if value is None:
+        return ""
+    if column == "metrics":
+        return "; ".join(measured_texts(json.loads(str(value))))
+    return redact(str(value)) if column == "failure" else str(value)

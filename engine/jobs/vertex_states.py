@@ -1,9 +1,12 @@
 """How the vertices of a job are doing, from its table `executions`."""
 
+import json
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from penstock.engine.jobs.job_records import JobRecord
+from penstock.engine.runtime.measured_values import add_up_metrics
 
 _DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
 """The first of these that a subtask is in is the state of its vertex."""
@@ -11,7 +14,7 @@ _DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
 
 _OF_EXECUTIONS = (
     *("vertex", "subtask", "attempt_number", "state", "host"),
-    *("records_in", "records_out", "bytes_in", "bytes_out", "failure"),
+    *("records_in", "records_out", "bytes_in", "bytes_out", "failure", "metrics"),
 )
 """Columns that are read; timestamps would take pandas, whose import takes long."""
 
@@ -32,6 +35,7 @@ class VertexState:
     bytes_out: int
     failures: tuple[str, ...]  #: of all attempts
     kept: bool  #: an earlier run has done it: it was not run
+    metrics: dict[str, dict[str, Any]]  #: what functions have measured, by operator and name
 
 
 def vertex_states(record: JobRecord) -> list[VertexState]:
@@ -39,7 +43,9 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
 
     Source: org.apache.flink.runtime.executiongraph.ExecutionJobVertex.getAggregateJobVertexState.
     """
-    executions = record.table("executions").select(_OF_EXECUTIONS).to_pylist()
+    table = record.table("executions")
+    columns = [name for name in _OF_EXECUTIONS if name in table.column_names]
+    executions = table.select(columns).to_pylist()
     executions.sort(key=lambda row: (row["vertex"], row["subtask"], row["attempt_number"]))
     sizes = {row["vertex"]: row["parallelism"] for row in record.table("execution_job_vertices").to_pylist()}
     vertices = record.table("job_vertices").to_pylist()
@@ -64,6 +70,7 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
                 bytes_out=sum(row["bytes_out"] or 0 for row in latest),
                 failures=tuple(dict.fromkeys(row["failure"] for row in mine if row["failure"])),
                 kept=kept,
+                metrics=add_up_metrics(json.loads(row.get("metrics") or "{}") for row in latest),
             )
         )
     return found

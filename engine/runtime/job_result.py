@@ -8,6 +8,7 @@ import pyarrow as pa
 from penstock.engine.output.html_table import html_table
 from penstock.engine.runtime.compile_job import CompiledJob
 from penstock.engine.runtime.job_monitor import COUNTS, Attempt
+from penstock.engine.runtime.measured_values import add_up_metrics, add_up_values
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 
@@ -35,20 +36,14 @@ class JobResult:
         Counters, meters and gauges are added up; of a distribution there are `sum`, `count`, `min` and `max`.
         """
         last = {(one.vertex, one.subtask): one for one in self.attempts}  # attempts are in order
-        found: dict[str, dict[str, Any]] = {}
-        for attempt in last.values():
-            for operator, values in attempt.metrics.items():
-                mine = found.setdefault(operator, {})
-                for name, value in values.items():
-                    mine[name] = _together(mine.get(name), value)
-        return found
+        return add_up_metrics(attempt.metrics for attempt in last.values())
 
     def accumulators(self) -> dict[str, Any]:
         """The metrics by their own names, over all operators, as Flink has accumulators."""
         found: dict[str, Any] = {}
         for values in self.metrics.values():
             for name, value in values.items():
-                found[name] = _together(found.get(name), value)
+                found[name] = add_up_values(found.get(name), value)
         return found
 
     def __repr__(self) -> str:
@@ -63,22 +58,6 @@ class JobResult:
     def _ended(self) -> str:
         name, vertices = limited(printable(self.name), MOST_OF_A_NAME), len(self.compiled.vertices)
         return f"{name}: {self.state} in {self.milliseconds / 1000:.1f} s, {vertices:,} vertices"
-
-
-def _together(one: Any, other: Any) -> Any:
-    """The values of a metric in two subtasks as one."""
-    if one is None or other is None:
-        return other if one is None else one
-    if isinstance(one, dict) and isinstance(other, dict):
-        least = [value["min"] for value in (one, other) if value.get("min") is not None]
-        most = [value["max"] for value in (one, other) if value.get("max") is not None]
-        return {
-            "sum": one.get("sum", 0) + other.get("sum", 0),
-            "count": one.get("count", 0) + other.get("count", 0),
-            "min": min(least, default=None),
-            "max": max(most, default=None),
-        }
-    return one + other if isinstance(one, int | float) and isinstance(other, int | float) else other
 
 
 def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:

@@ -1,5 +1,6 @@
 """A run as rows of tables: its executions and its summary."""
 
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -35,6 +36,7 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
             "failure": _redacted(_of(one.failure, "cause") or _of(one.failure, "error")),
             "failed_operator": _of(one.failure, "operator"),
             "failed_record": _redacted(_of(one.failure, "record")),
+            "metrics": json.dumps(one.metrics, default=str, sort_keys=True) if one.metrics else None,
         }
         for one in result.attempts
     ]

@@ -9,6 +9,7 @@ import polars as pl
 from penstock.engine.jobs.job_records import JobRecord
 from penstock.engine.jobs.vertex_states import VertexState, vertex_states
 from penstock.engine.output.redaction import redact
+from penstock.engine.runtime.measured_values import measured_texts
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.printable import printable
 
@@ -31,6 +32,7 @@ class VertexTexts:
     busy: str
     skew: str
     attempts: str
+    measured: str  #: what functions have measured
     failure: str
 
 
@@ -146,6 +148,7 @@ def _row(one: VertexState, times: _Times) -> VertexTexts:
         busy=f"{seconds(times.busy)}, longest {seconds(times.longest)}" if times.longest else "",
         skew="" if times.skew is None else f"{times.skew:.2f}",
         attempts=f"{one.attempts:,}",
+        measured=_text("; ".join(measured_texts(one.metrics))),
         failure=_text(one.failures[-1]) if one.failures else "",
     )
 

@@ -68,6 +68,12 @@ EXECUTIONS = table(
     ("failure", STR, "what it failed of: exception and message", True),
     ("failed_operator", STR, "name of the operator whose function raised", True),
     ("failed_record", STR, "the record it raised at, as Python shows it, cut", True),
+    (
+        "metrics",
+        STR,
+        "what functions measured, as JSON: operator to metric to value; null = nothing",
+        True,
+    ),
 )
 
 RUNS = table(

@@ -15,19 +15,24 @@ from penstock.engine.commands.main import main
 SCRIPT = """
 import sys
 from pyflink.common import Types
-from pyflink.datastream import StreamExecutionEnvironment
+from pyflink.datastream import MapFunction, StreamExecutionEnvironment
 from helpers import doubled
 
 def main():
     import zipped  # in its own process only; the function below imports it in a worker
     env = StreamExecutionEnvironment.get_execution_environment()
 
-    def more(value):
-        from pyflink.common import Row
-        import zipped
-        return Row(doubled(value) + zipped.ONE)
+    class More(MapFunction):
+        def open(self, context):
+            self.seen = context.get_metrics_group().counter("seen")
 
-    env.from_collection([1, 2, 3], Types.LONG()).map(more, Types.ROW([Types.LONG()])).print()
+        def map(self, value):
+            from pyflink.common import Row
+            import zipped
+            self.seen.inc()
+            return Row(doubled(value) + zipped.ONE)
+
+    env.from_collection([1, 2, 3], Types.LONG()).map(More(), Types.ROW([Types.LONG()])).print()
     env.execute(sys.argv[1])
 
 if __name__ == "__main__":
@@ -100,6 +105,10 @@ def test_a_script_runs_with_what_it_imports_and_is_recorded(folder, here):
     attempts = here("runs", "store", "--run", run["run"], cwd=folder)[1].splitlines()
     assert len(attempts) == 4
     assert all("\tFINISHED\t" in line for line in attempts[1:])
+    (heading, *rows) = (line.split("\t") for line in attempts)
+    measured = [row[heading.index("measured")] for row in rows]
+    seen = [int(text.removeprefix("Map: seen ")) for text in measured if text]
+    assert (sum(seen), len(seen)) == (3, 2), "of both subtasks of the map"
     assert "Map -> Sink: Print to Std. Out" in here("show", "store", "--topology", "named", cwd=folder)[1]
 
 

@@ -15,6 +15,8 @@ from penstock.plans.tables import TABLES
 
 EXAMPLES = Path("engine/examples/examples.jsonl")
 BEGUN = datetime(2026, 11, 23, tzinfo=UTC)
+MEASURED = {"Map": {"seen": 10, "length": {"sum": 8, "count": 2, "min": 1, "max": 7}}}
+"""By each subtask that ran."""
 
 
 def example(name: str) -> dict[str, Any]:
@@ -59,6 +61,7 @@ def state_of(
                     "bytes_in": 2048 if ran else None,
                     "bytes_out": 10 if ran else None,
                     "failure": failure if of_vertex == "FAILED" else None,
+                    "metrics": json.dumps(MEASURED) if ran else None,
                 }
             )
     run = {

@@ -153,6 +153,7 @@ def test_figures_of_a_vertex():
     assert first.skew == "2.40"  # 3,000 of a mean of 1,250
     assert first.busy == "22.0 s, longest 8.0 s"  # seven subtasks of 2 s, and one of 8 s
     assert first.attempts == "8"
+    assert first.measured == "Map: seen 80; Map: length 1 to 7, mean 4 of 16"
 
 
 @pytest.mark.parametrize(

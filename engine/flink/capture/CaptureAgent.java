@@ -19,7 +19,16 @@ public final class CaptureAgent {
             CaptureSettings settings = CaptureSettings.ofEnvironment();
             instrumentation.addTransformer(new FlinkTransformer(instrumentation, settings));
         } catch (Throwable e) {
-            halt(e.getMessage(), e);
+            haltOrWarn(CaptureSettings.observesInEnvironment(), e.getMessage(), e);
+        }
+    }
+
+    /** Halts; a job that is only observed runs all the same, and it is said that it is not written. */
+    static void haltOrWarn(boolean observes, String reason, Throwable cause) {
+        if (observes) {
+            System.err.println("penstock capture: jobs run, but are not written: " + reason);
+        } else {
+            halt(reason, cause);
         }
     }
 

@@ -52,6 +52,11 @@ final class CaptureSettings {
         return new CaptureSettings(file, System.getenv(NAME), observes, plans, path(REFUSALS));
     }
 
+    /** Whether the environment asks for that, whatever else is wrong with it. */
+    static boolean observesInEnvironment() {
+        return "observe".equals(System.getenv(MODE));
+    }
+
     private static Path path(String variable) {
         String value = System.getenv(variable);
         return value == null || value.isEmpty() ? null : Paths.get(value).toAbsolutePath();

@@ -94,7 +94,7 @@ final class CapturedJobs {
                                 json.writeEndObject();
                             }));
         } catch (IOException e) {
-            CaptureAgent.halt(settings.refusals + " cannot be written", e);
+            CaptureAgent.haltOrWarn(settings.observes, settings.refusals + " cannot be written", e);
         }
     }
 

@@ -14,7 +14,8 @@ import java.util.Set;
 import java.util.WeakHashMap;
 
 /**
- * Changes the classes through which Flink runs jobs, as they are loaded; what cannot be changed halts the JVM.
+ * Changes the classes through which Flink runs jobs, as they are loaded. What cannot be changed halts the JVM;
+ * where jobs are observed, it is left as it is: they run, and are not written.
  *
  * <p>The agent's own classes are on the class path of the system. Where another loader has Flink's classes (a
  * program in a jar of jars), it gets copies of its own, which see that Flink.
@@ -71,7 +72,8 @@ final class FlinkTransformer implements ClassFileTransformer {
         } catch (Throwable e) {
             // What a transformer throws, the JVM ignores, and would load the class as it is.
             Throwable cause = e instanceof InvocationTargetException ? e.getCause() : e;
-            CaptureAgent.halt("class " + name.replace('/', '.') + " cannot be replaced", cause);
+            String reason = "class " + name.replace('/', '.') + " cannot be replaced";
+            CaptureAgent.haltOrWarn(settings.observes, reason, cause);
             return null;
         }
     }

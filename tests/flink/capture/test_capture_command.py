@@ -1,5 +1,7 @@
 """What `penstock capture` says before anything runs, and what the jar of its agent is."""
 
+import os
+import subprocess
 import zipfile
 
 import pytest
@@ -42,6 +44,15 @@ def test_agent_prints_what_a_shell_sets(capture):
     assert run.stdout.splitlines()[0] == f"export PENSTOCK_CAPTURE_AGENT={agent_jar()}"
     assert "a b.jsonl'" in run.stdout
     assert run.stdout.splitlines()[-1] == "export PENSTOCK_CAPTURE_MODE=observe"
+
+
+@pytest.mark.parametrize(("mode", "status"), [("capture", 97), ("observe", 0)])
+def test_only_a_program_that_is_observed_goes_on_where_nothing_can_be_written(mode, status):
+    settings = {"PENSTOCK_CAPTURE_MODE": mode, "PENSTOCK_CAPTURE_FILE": ""}
+    command = ["java", f"-javaagent:{agent_jar()}", "-version"]
+    run = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, text=True, check=False)
+    assert run.returncode == status
+    assert "PENSTOCK_CAPTURE_FILE has to name the file" in run.stderr
 
 
 def test_options_of_java_that_are_set_stay():
