@@ -107,7 +107,7 @@ def test_a_script_runs_with_what_it_imports_and_is_recorded(folder, here):
     assert all("\tFINISHED\t" in line for line in attempts[1:])
     (heading, *rows) = (line.split("\t") for line in attempts)
     measured = [row[heading.index("measured")] for row in rows]
-    seen = [int(text.removeprefix("Map: seen ")) for text in measured if text]
+    seen = [int(text.removeprefix("Map, Map: seen ")) for text in measured if text]
     assert (sum(seen), len(seen)) == (3, 2), "of both subtasks of the map"
     assert "Map -> Sink: Print to Std. Out" in here("show", "store", "--topology", "named", cwd=folder)[1]
 
