@@ -36,7 +36,7 @@ class EnvironmentSettings:
     config: Mapping[str, str] = field(default_factory=dict)  #: Flink options under those of the script
     #: Jobs are put here instead of being run; None: they run.
     captured: list[Job] | None = None
-    #: Whether the script goes on behind a captured job, with no results of it, or ends with JobCaptured.
+    #: Whether the script goes on after a captured job, with no results of it, or ends with JobCaptured.
     goes_on: bool = False
     #: The cluster that jobs are planned for.
     plan_options: PlanOptions = field(default_factory=plan_options)

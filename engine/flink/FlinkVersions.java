@@ -4,7 +4,10 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.util.Map;
 
+import org.apache.flink.runtime.jobgraph.JobEdge;
+import org.apache.flink.runtime.jobgraph.JobVertex;
 import org.apache.flink.runtime.util.EnvironmentInformation;
+import org.apache.flink.streaming.api.graph.StreamConfig;
 import org.apache.flink.streaming.api.graph.StreamEdge;
 import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.streaming.api.graph.StreamNode;
@@ -65,6 +68,17 @@ final class FlinkVersions {
                 ? partitioner instanceof ForwardPartitioner
                         && !(partitioner instanceof ForwardForUnspecifiedPartitioner)
                 : !(partitioner instanceof RebalancePartitioner);
+    }
+
+    /** Flink 1.20 does not say it of an edge between vertices, but of the one in front of its head. */
+    static int typeNumber(JobEdge edge) {
+        if (has(JobEdge.class, "getTypeNumber")) {
+            return (int) call(edge, JobEdge.class, "getTypeNumber");
+        }
+        JobVertex target = edge.getTarget();
+        StreamConfig config = new StreamConfig(target.getConfiguration());
+        ClassLoader classLoader = Thread.currentThread().getContextClassLoader();
+        return config.getInPhysicalEdges(classLoader).get(target.getInputs().indexOf(edge)).getTypeNumber();
     }
 
     /** What a graph remembers of its nodes while chains are formed; empty before. */

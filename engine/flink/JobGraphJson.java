@@ -128,7 +128,7 @@ final class JobGraphJson {
         json.writeStringField("data_set", edge.getSourceId().toHexString());
         json.writeStringField("distribution", edge.getDistributionPattern().name());
         json.writeStringField("ship_strategy", edge.getShipStrategyName());
-        json.writeNumberField("type_number", edge.getTypeNumber());
+        json.writeNumberField("type_number", FlinkVersions.typeNumber(edge));
         json.writeBooleanField("forward", edge.isForward());
         json.writeBooleanField("broadcast", edge.isBroadcast());
         json.writeEndObject();

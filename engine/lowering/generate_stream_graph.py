@@ -122,7 +122,7 @@ class StreamGraphGenerator:
         return [] if one.kind == "sink" else [_Upstream(one.id)]
 
     def _expand_sink(self, one: LoweredTransformation) -> list[_Upstream]:
-        """SinkTransformationTranslator.SinkExpander: a writer, and behind it perhaps a committer."""
+        """SinkTransformationTranslator.SinkExpander: a writer, and perhaps after it a committer."""
         first = self._next_id
         writer = replace(
             one,

@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.jobs.measured_values import add_up_metrics, add_up_values
 from penstock.engine.output.html_table import html_table
 from penstock.engine.runtime.compile_job import CompiledJob
 from penstock.engine.runtime.job_monitor import COUNTS, Attempt
-from penstock.engine.runtime.measured_values import add_up_metrics, add_up_values
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 import polars as pl
 
 from penstock.engine.jobs.job_records import JobRecord
+from penstock.engine.jobs.measured_values import measured_texts
 from penstock.engine.jobs.vertex_states import VertexState, vertex_states
 from penstock.engine.output.redaction import redact
-from penstock.engine.runtime.measured_values import measured_texts
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.printable import printable
 

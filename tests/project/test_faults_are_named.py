@@ -128,7 +128,10 @@ def test_the_error_of_a_planner_says_where_it_was_raised(monkeypatch):
         return topologies.select("no such column")
 
     (chosen,) = custom_planner(fails, monkeypatch)
-    with pytest.raises(FailedPolicyError, match=rf"ColumnNotFoundError.*\({__file__}, line \d+, in fails\)"):
+    with pytest.raises(
+        FailedPolicyError,
+        match=r"ColumnNotFoundError.*\(tests.project.test_faults_are_named.py, line \d+, in fails\)",
+    ):
         call_custom_planner(
             chosen, {"topologies": pl.DataFrame({"topology_id": [1]})}, 10, lambda answer: answer
         )
