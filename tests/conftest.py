@@ -1,11 +1,10 @@
-"""One Spark session for the tests that ask for it, folders of state and cache, and a guard against Java.
+"""One Spark session for the tests that ask for it, folders of state and cache, and Java for marked tests.
 
-A test that starts Java, itself or through a process, is marked `spark` or `flink`; the fixture `spark` marks
-its tests. All others find programs in place of java, javac and jar, and fail if one of these is called.
+A test that needs Java, itself or in a process, is marked `spark` or `flink`; the fixture `spark` marks its
+tests. All others find none: JAVA_HOME names nothing, and java, javac and jar on PATH are those of no_java.
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,49 +44,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("spark")
 
 
-JAVA_HOME = Path(tempfile.mkdtemp(prefix="penstock-no-java-"))
-CALLS = JAVA_HOME / "calls"
-
-
-def pytest_configure() -> None:
-    (JAVA_HOME / "bin").mkdir(exist_ok=True)
-    for name in ("java", "javac", "jar"):
-        program = JAVA_HOME / "bin" / name
-        program.write_text(
-            f'#!/bin/sh\necho "{name} $*" >>"{CALLS}"\n'
-            "echo 'no Java for tests without the marker spark or flink' >&2\nexit 97\n"
-        )
-        program.chmod(0o755)
-
-
-def pytest_unconfigure() -> None:
-    for path in (*JAVA_HOME.glob("bin/*"), CALLS):
-        path.unlink(missing_ok=True)
-    (JAVA_HOME / "bin").rmdir()
-    JAVA_HOME.rmdir()
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Hide Java from the test and from the fixtures that it is the first to ask for."""
     if any(item.get_closest_marker(name) for name in JAVA_MARKERS):
         return (yield)
-    before = {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH")}
-    os.environ["JAVA_HOME"] = str(JAVA_HOME)
-    os.environ["PATH"] = f"{JAVA_HOME / 'bin'}{os.pathsep}{before['PATH'] or os.defpath}"
-    try:
+    path = f"{Path(__file__).parent / 'no_java'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JAVA_HOME", "/none-without-the-marker-spark-or-flink")
+        patched.setenv("PATH", path)
         return (yield)
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
-    if CALLS.exists():
-        calls = CALLS.read_text()
-        CALLS.unlink()
-        pytest.fail(f"starts Java without the marker spark or flink: {calls}", pytrace=False)

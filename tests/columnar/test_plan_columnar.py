@@ -90,7 +90,7 @@ def exchanges():
 
 @pytest.fixture(scope="module")
 def both(spark, exchanges):
-    """Tables of the Spark passes and of the columnar planner, for a part of the golden and for random topologies.
+    """Tables of the Spark passes and of the columnar planner, for a part of golden and for random topologies.
 
     tests/passes shows the cases of passes by joins, and tests/test_plan_reference.py more random topologies.
     """
