@@ -86,6 +86,7 @@ def refusals(planned):
     return {tuple(row[name] for name in columns) for row in planned.tables["rejected"].to_pylist()}
 
 
+@pytest.mark.flink
 def test_what_flink_plans_alike_is_kept_and_what_it_refuses_is_rejected(file):
     path = file(GOOD, SELECTS, FORWARDS, "{", deep(4000), translated())
     planned = plan_beside_flink([path])
@@ -123,6 +124,7 @@ def test_a_name_that_was_rejected_before_stays_beside_the_planned_one(file, flin
     }
 
 
+@pytest.mark.flink
 def test_a_refusal_on_which_both_agree_stays_as_it_is(file):
     path = file(FORWARDS)
     assert plan_beside_flink([path]).tables["rejected"].equals(plan_in_process(path).tables["rejected"])
@@ -175,6 +177,7 @@ def test_without_flinks_jars_the_command_says_what_to_install(file, tmp_path, mo
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.flink
 def test_the_command_writes_what_is_planned(file, tmp_path):
     arguments = ["plan", str(file(GOOD, FORWARDS)), "--out", str(tmp_path / "store"), "--planner", "flink"]
     result = CliRunner().invoke(app, arguments)
