@@ -16,18 +16,20 @@ demo: .venv/installed
 	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
 
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=build/pytest
-# Two processes share the tests; each has a Spark of its own.
-SHARED := --numprocesses=2 --dist=worksteal tests
+# Two processes share the tests: one by one, or, where a file has plans or sessions that all of its tests look at, file
+# by file. Each process has a Spark of its own.
+BY_TEST := --numprocesses=2 --dist=worksteal tests
+BY_FILE := --numprocesses=2 --dist=loadfile tests
 WITHOUT_JAVA := not spark and not flink and not browser
 
 ## Lint, formatting, types, and the tests that start no JVM.
 check: lint | build
-	$(PYTEST) -m '$(WITHOUT_JAVA)' $(SHARED)
+	$(PYTEST) -m '$(WITHOUT_JAVA)' $(BY_TEST)
 
 ## All of `make check`, and the tests that start Spark or Flink, which also run where others failed.
 test: lint | build
-	failed=0; $(PYTEST) -m '$(WITHOUT_JAVA)' $(SHARED) || failed=1; \
-	$(PYTEST) -m '(spark or flink) and not browser' $(SHARED) || failed=1; exit $$failed
+	failed=0; $(PYTEST) -m '$(WITHOUT_JAVA)' $(BY_TEST) || failed=1; \
+	$(PYTEST) -m '(spark or flink) and not browser' $(BY_FILE) || failed=1; exit $$failed
 
 ## Pages in Debian's Chromium (apt-get install chromium chromium-driver); screenshots in build/screenshots.
 test-browser: .venv/installed-dev | build

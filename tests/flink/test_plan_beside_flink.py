@@ -130,6 +130,7 @@ def test_a_refusal_on_which_both_agree_stays_as_it_is(file):
     assert plan_beside_flink([path]).tables["rejected"].equals(plan_in_process(path).tables["rejected"])
 
 
+@pytest.mark.flink
 def test_another_value_of_flinks_is_said_with_its_place(file, flink_says):
     flink_says(lambda plan: plan["job_graph"]["vertices"][0].update(parallelism=7))
     planned = plan_beside_flink([file(GOOD)])
@@ -140,6 +141,7 @@ def test_another_value_of_flinks_is_said_with_its_place(file, flink_says):
     assert all(len(planned.tables[name]) == 0 for name in planned.tables if name != "rejected")
 
 
+@pytest.mark.flink
 def test_what_flink_plans_and_penstock_refuses_is_a_disagreement(file, monkeypatch):
     plan = {"name": "forwards", "stream_graph": {"nodes": [], "edges": []}}
     monkeypatch.setattr(
