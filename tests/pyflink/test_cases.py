@@ -2,8 +2,9 @@
 
 The scripts of this folder in every mode and parallelism they were run in, those of `more` in one each. Spark
 runs every third script of this folder once, and those of `more` whose subject is what lies between
-processes: what is sent to workers and comes back. For all others the subtasks run here, one after the other, on what
-Spark would hand them; the rest of the way (plan, compilation, chains, exchange, commit, printing) is the same.
+processes: what is sent to workers and comes back. For all others the subtasks run here, one after the other,
+on what Spark would hand them; the rest of the way (plan, compilation, chains, exchange, commit, printing) is
+the same.
 """
 
 import contextlib
