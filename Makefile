@@ -19,7 +19,7 @@ PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=bu
 # Two processes share the tests: one by one, or, where a file has plans or sessions that all of its tests look at, file
 # by file. Each process has a Spark of its own.
 BY_TEST := --numprocesses=2 --dist=worksteal tests
-BY_FILE := --numprocesses=2 --dist=loadfile tests
+BY_FILE := --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests
 WITHOUT_JAVA := not spark and not flink and not browser
 
 ## Lint, formatting, types, and the tests that start no JVM.

@@ -44,6 +44,20 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("spark")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that start a Java of their own come first: they take longest.
+
+    At the end, one of two processes would wait for the other.
+    """
+    first = {
+        item.path
+        for item in items
+        if any(item.get_closest_marker(name) for name in JAVA_MARKERS)
+        and "spark" not in getattr(item, "fixturenames", ())
+    }
+    items.sort(key=lambda item: item.path not in first)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Hide Java from the test and from the fixtures that it is the first to ask for."""

@@ -21,8 +21,8 @@ from penstock.plans.topology.columnar.find_topology_files import find_topology_f
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
 from tests.columnar.test_read_topologies import assert_same
 from tests.topology.builders import simple
-from tests.topology.test_read_topology_files import reading
 from tests.topology.packed_blocks import packed_blocks
+from tests.topology.test_read_topology_files import reading
 
 
 @pytest.fixture
