@@ -16,20 +16,13 @@ demo: .venv/installed
 	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
 
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=build/pytest
-# Two processes share the tests: one by one, or, where a file has plans or sessions that all of its tests look at, file
-# by file. Each process has a Spark of its own.
-BY_TEST := --numprocesses=2 --dist=worksteal tests
-BY_FILE := --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests
-WITHOUT_JAVA := not spark and not flink and not browser
-
-## Lint, formatting, types, and the tests that start no JVM.
+## Lint, formatting, types, and the tests that start no JVM. Two processes share these test by test.
 check: lint | build
-	$(PYTEST) -m '$(WITHOUT_JAVA)' $(BY_TEST)
+	$(PYTEST) -m 'not spark and not flink and not browser' --numprocesses=2 --dist=worksteal tests
 
-## All of `make check`, and the tests that start Spark or Flink, which also run where others failed.
+## Lint, formatting, types and all tests. Two processes share these file by file; each has a Spark of its own.
 test: lint | build
-	failed=0; $(PYTEST) -m '$(WITHOUT_JAVA)' $(BY_TEST) || failed=1; \
-	$(PYTEST) -m '(spark or flink) and not browser' $(BY_FILE) || failed=1; exit $$failed
+	$(PYTEST) -m 'not browser' --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests
 
 ## Pages in Debian's Chromium (apt-get install chromium chromium-driver); screenshots in build/screenshots.
 test-browser: .venv/installed-dev | build

@@ -5,6 +5,7 @@ tests. All others find none: JAVA_HOME names nothing, and java, javac and jar on
 """
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from penstock.engine.machine.state_folder import STATE_DIR
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-JAVA_MARKERS = ("spark", "flink")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -45,26 +44,34 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that start a Java of their own come first: they take longest.
+    """Files that take longest come first, so that of two processes none waits long for the other at the end.
 
-    At the end, one of two processes would wait for the other.
+    These are the files that start a Java of their own, then those that share a session.
     """
-    first = {
-        item.path
-        for item in items
-        if any(item.get_closest_marker(name) for name in JAVA_MARKERS)
-        and "spark" not in getattr(item, "fixturenames", ())
-    }
-    items.sort(key=lambda item: item.path not in first)
+    marked, own = set(), set()
+    for item in items:
+        if needs_java(item):
+            marked.add(item.path)
+            if "spark" not in getattr(item, "fixturenames", ()):
+                own.add(item.path)
+    items.sort(key=lambda item: (item.path not in own, item.path not in marked))
+
+
+def needs_java(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("spark", "flink"))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Hide Java from the test and from the fixtures that it is the first to ask for."""
-    if any(item.get_closest_marker(name) for name in JAVA_MARKERS):
+    """Hide Java, and a session that runs, from the test and from fixtures that it is the first to ask for."""
+    if needs_java(item):
         return (yield)
     path = f"{Path(__file__).parent / 'no_java'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JAVA_HOME", "/none-without-the-marker-spark-or-flink")
         patched.setenv("PATH", path)
+        if "pyspark" in sys.modules:
+            context = sys.modules["pyspark"].SparkContext
+            for attribute in ("_gateway", "_jvm", "_active_spark_context"):
+                patched.setattr(context, attribute, None)
         return (yield)

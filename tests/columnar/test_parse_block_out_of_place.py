@@ -220,7 +220,7 @@ def test_values_out_of_place(seed: int, how: int):
 _SOURCE = b'"transformations":[{"id":1,"kind":"source"}]'
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.sampled_from(
