@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # told to write no bytecode.
 COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
 
-.PHONY: demo test test-browser lint format docs bench clean
+.PHONY: demo check test test-browser mutants lint format docs bench clean
 
 ## Plan the bundled topologies in this process and by joins on local Spark, compare, and run one on Spark.
 demo: .venv/installed
@@ -15,16 +15,26 @@ demo: .venv/installed
 	@echo "One of them in full:  $(BIN)/penstock plan engine/examples/examples.jsonl --out build/demo && \\"
 	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
 
-PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count
+PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=build/pytest
+## Lint, formatting, types, and the tests that start no JVM. Two processes share these test by test.
+check: lint | build
+	$(PYTEST) -m 'not spark and not flink and not browser' --numprocesses=2 --dist=worksteal tests
 
-## Lint, formatting, types and tests. Two processes share the tests, file by file; each has a Spark of its own.
-test: lint
-	$(PYTEST) --numprocesses=2 --dist=loadfile --basetemp=build/pytest tests
+## Lint, formatting, types and all tests. Two processes share these file by file; each has a Spark of its own.
+test: lint | build
+	$(PYTEST) -m 'not browser' --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests
 
 ## Pages in Debian's Chromium (apt-get install chromium chromium-driver); screenshots in build/screenshots.
-test-browser: .venv/installed-dev
+test-browser: .venv/installed-dev | build
 	$(PIP) --editable '.[browser]'
-	$(PYTEST) tests/browser/drawn_plans.py tests/browser/run_page.py tests/browser/bench_page.py
+	$(PYTEST) -m browser tests/browser
+
+## Changes of one token that the tests do not notice; see tests/mutants.py. MUTANTS="--count 20 plans/topology"
+mutants: .venv/installed-dev
+	$(BIN)/python -m tests.mutants $(MUTANTS)
+
+build:
+	mkdir -p $@
 
 lint: .venv/installed-dev
 	$(BIN)/mkdocs build --strict --quiet

@@ -1,16 +1,22 @@
-"""One Spark session for all tests, with the test profile of spark-conf; folders of state and cache."""
+"""One Spark session for the tests that ask for it, folders of state and cache, and Java for marked tests.
+
+A test that needs Java, itself or in a process, is marked `spark` or `flink`; the fixture `spark` marks its
+tests. All others find none: JAVA_HOME names nothing, and java, javac and jar on PATH are those of no_java.
+"""
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
 
 from penstock.engine.machine.cache_folder import CACHE_DIR
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.spark.session import get_session
-from penstock.engine.spark.spark_conf import spark_conf_dir
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,9 +27,51 @@ def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark() -> "Iterator[SparkSession]":
     """local[2], 4 shuffle partitions, 2 GiB, Delta; started by the first test that asks for it."""
+    from penstock.engine.spark.session import get_session
+    from penstock.engine.spark.spark_conf import spark_conf_dir
+
     os.environ["SPARK_CONF_DIR"] = str(spark_conf_dir() / "test")
     session = get_session(app_name="penstock tests")
     yield session
     session.stop()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker("spark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take longest come first, so that of two processes none waits long for the other at the end.
+
+    These are the files that start a Java of their own, then those that share a session.
+    """
+    marked, own = set(), set()
+    for item in items:
+        if needs_java(item):
+            marked.add(item.path)
+            if "spark" not in getattr(item, "fixturenames", ()):
+                own.add(item.path)
+    items.sort(key=lambda item: (item.path not in own, item.path not in marked))
+
+
+def needs_java(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("spark", "flink"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Hide Java, and a session that runs, from the test and from fixtures that it is the first to ask for."""
+    if needs_java(item):
+        return (yield)
+    path = f"{Path(__file__).parent / 'no_java'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JAVA_HOME", "/none-without-the-marker-spark-or-flink")
+        patched.setenv("PATH", path)
+        if "pyspark" in sys.modules:
+            context = sys.modules["pyspark"].SparkContext
+            for attribute in ("_gateway", "_jvm", "_active_spark_context"):
+                patched.setattr(context, attribute, None)
+        return (yield)

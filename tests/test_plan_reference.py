@@ -18,7 +18,7 @@ from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
 
 FUZZ_SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED", "20260"))
-FIXED, FUZZED = range(60), range(FUZZ_SEED * 1_000, FUZZ_SEED * 1_000 + 30)
+FIXED, FUZZED = range(25), range(FUZZ_SEED * 1_000, FUZZ_SEED * 1_000 + 15)
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +96,12 @@ def test_selected_names_are_the_references(plans, selects, expected):
 
     found = {(row["name"], row["source"], row["out_index"], tuple(row["selected_names"])) for row in selects}
     assert found == set(wanted()), f"PENSTOCK_FUZZ_SEED={FUZZ_SEED}"
-    assert len(found) > 50
+    assert len(found) > 20
 
 
 def test_the_topologies_are_various(expected):
     refused = [planned["error_stage"] for planned in expected.values() if "error" in planned]
-    assert len(expected) == 360
+    assert len(expected) == 160
     assert refused.count("stream_graph") > 5
-    assert refused.count("job_graph") > 20
-    assert len(refused) < 120
+    assert refused.count("job_graph") > 10
+    assert len(refused) < 70

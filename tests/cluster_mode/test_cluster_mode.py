@@ -55,6 +55,7 @@ def client(tmp_path, monkeypatch):
     spark_submit.write_text(SPARK_SUBMIT)
     spark_submit.chmod(0o755)
     monkeypatch.setattr(submit_to_cluster, "spark_submit", lambda: str(spark_submit))
+    monkeypatch.setattr(submit_to_cluster, "require_java", lambda: None)
     monkeypatch.setattr(redaction, "_secret_values", set())
     monkeypatch.setenv("SUBMITTED", str(tmp_path / "submitted"))
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))

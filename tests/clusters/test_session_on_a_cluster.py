@@ -5,9 +5,13 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from penstock.engine.clusters.session_folder import live_session
 from penstock.engine.machine.state_folder import STATE_DIR
 from tests.runtime.spark_cluster import spark_cluster
+
+pytestmark = pytest.mark.spark
 
 SCRIPT = """
 import os, sys, time

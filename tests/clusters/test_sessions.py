@@ -19,6 +19,8 @@ from penstock.engine.machine.end_processes import is_running, processes_of_sessi
 from penstock.engine.machine.state_folder import STATE_DIR
 from tests.runtime.python_workers import kill, python_workers
 
+pytestmark = pytest.mark.spark
+
 NAME = '"; rm -rf <b>'
 
 SCRIPT = """

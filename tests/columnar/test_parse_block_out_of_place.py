@@ -181,7 +181,7 @@ def _few_are_many():
         yield
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 3))
 def test_bytes_out_of_place(seed: int, how: int):
     chance = random.Random(seed)
@@ -194,7 +194,7 @@ def test_bytes_out_of_place(seed: int, how: int):
     assert found(data) == expected(data)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 3))
 def test_values_out_of_place(seed: int, how: int):
     chance = random.Random(seed)
@@ -220,7 +220,7 @@ def test_values_out_of_place(seed: int, how: int):
 _SOURCE = b'"transformations":[{"id":1,"kind":"source"}]'
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.sampled_from(

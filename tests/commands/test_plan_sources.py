@@ -115,15 +115,20 @@ def call(sources, monkeypatch, capsys, tmp_path):
     return called
 
 
-@pytest.mark.parametrize("source", HOLD_PLANS)
-@pytest.mark.parametrize("command", LOOKS)
+def some_of_each(commands, sources, every_source):
+    """`commands` with every source, and every command with `sources`: one function says what a source is."""
+    chosen = {(command, source) for command in commands for source in every_source}
+    chosen |= {(command, source) for command in LOOKS for source in sources}
+    return pytest.mark.parametrize(("command", "source"), sorted(chosen))
+
+
+@some_of_each(["show", "plan", "diff"], ["jobs.jsonl", "tables", "store@1"], HOLD_PLANS)
 def test_whatever_holds_plans_is_taken(call, command, source):
     code, _, beside = call(command, source)
     assert code == 0, beside
 
 
-@pytest.mark.parametrize("source", HOLD_NONE)
-@pytest.mark.parametrize("command", LOOKS)
+@some_of_each(["show", "plan", "diff"], ["notes.txt", "missing"], HOLD_NONE)
 def test_what_holds_no_plan_is_named(call, command, source):
     code, said, beside = call(command, source)
     assert (code, said) == (3, "")

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyarrow import fs
 
 from penstock.engine.commits import find_journals, find_leftovers, journal, temporary_folders
@@ -119,3 +120,13 @@ def test_a_short_lived_folder_is_removed_when_it_is_done_with_and_known_by_its_n
 def test_a_place_that_is_not_there(tmp_path, capsys):
     assert recover(tmp_path / "nowhere") == 3
     assert "no such folder" in capsys.readouterr().err
+
+
+def test_a_data_file_that_an_earlier_version_names_is_no_leftover(tmp_path, monkeypatch):
+    """Readers of that version need it, also when the table has forgotten its transaction."""
+    run(sinks_of(tmp_path))
+    DeltaTable(str(tmp_path / "table")).delete()
+    (tmp_path / "table" / "_delta_log" / "notes.txt").write_text('{"path":"part"}')
+    monkeypatch.setattr(find_leftovers, "has_write", lambda table, write_id: False)
+    assert len(list((tmp_path / "table").glob("part-*.parquet"))) == 2
+    assert find_leftovers.find_leftovers([str(tmp_path)]).leftovers == ()

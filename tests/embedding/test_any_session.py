@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+import pytest
 
 from tests.runtime.spark_cluster import spark_cluster
+
+pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent

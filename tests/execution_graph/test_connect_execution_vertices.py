@@ -44,7 +44,7 @@ def given(make):
     }
 
 
-@pytest.fixture(scope="module", params=["columnar", "joins"])
+@pytest.fixture(scope="module", params=["columnar", pytest.param("joins", marks=pytest.mark.spark)])
 def derive(request) -> Callable[[str], Rows]:
     """Table to its rows, by one of the planners."""
     if request.param == "columnar":

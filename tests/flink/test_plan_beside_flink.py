@@ -86,6 +86,7 @@ def refusals(planned):
     return {tuple(row[name] for name in columns) for row in planned.tables["rejected"].to_pylist()}
 
 
+@pytest.mark.flink
 def test_what_flink_plans_alike_is_kept_and_what_it_refuses_is_rejected(file):
     path = file(GOOD, SELECTS, FORWARDS, "{", deep(4000), translated())
     planned = plan_beside_flink([path])
@@ -123,11 +124,13 @@ def test_a_name_that_was_rejected_before_stays_beside_the_planned_one(file, flin
     }
 
 
+@pytest.mark.flink
 def test_a_refusal_on_which_both_agree_stays_as_it_is(file):
     path = file(FORWARDS)
     assert plan_beside_flink([path]).tables["rejected"].equals(plan_in_process(path).tables["rejected"])
 
 
+@pytest.mark.flink
 def test_another_value_of_flinks_is_said_with_its_place(file, flink_says):
     flink_says(lambda plan: plan["job_graph"]["vertices"][0].update(parallelism=7))
     planned = plan_beside_flink([file(GOOD)])
@@ -138,6 +141,7 @@ def test_another_value_of_flinks_is_said_with_its_place(file, flink_says):
     assert all(len(planned.tables[name]) == 0 for name in planned.tables if name != "rejected")
 
 
+@pytest.mark.flink
 def test_what_flink_plans_and_penstock_refuses_is_a_disagreement(file, monkeypatch):
     plan = {"name": "forwards", "stream_graph": {"nodes": [], "edges": []}}
     monkeypatch.setattr(
@@ -175,6 +179,7 @@ def test_without_flinks_jars_the_command_says_what_to_install(file, tmp_path, mo
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.flink
 def test_the_command_writes_what_is_planned(file, tmp_path):
     arguments = ["plan", str(file(GOOD, FORWARDS)), "--out", str(tmp_path / "store"), "--planner", "flink"]
     result = CliRunner().invoke(app, arguments)

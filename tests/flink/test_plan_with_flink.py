@@ -35,6 +35,7 @@ def chain(operators: int, **settings: Any) -> str:
 # With Flink
 
 
+@pytest.mark.flink
 def test_plans_are_the_golden_ones():
     golden: list[PlanJson] = []
     for path in GOLDEN:
@@ -54,6 +55,7 @@ def test_plans_are_the_golden_ones():
     assert planned.peak_bytes is None or planned.peak_bytes > 2**26
 
 
+@pytest.mark.flink
 def test_a_stack_that_is_too_small_ends_one_topology():
     deep, next_one = plan_with_flink([chain(3000), chain(4)], stack="384k").plans
     assert (deep["error_stage"], deep["error"]) == ("job_graph", "StackOverflowError")
@@ -61,6 +63,7 @@ def test_a_stack_that_is_too_small_ends_one_topology():
     assert "slots" in next_one
 
 
+@pytest.mark.flink
 def test_a_heap_that_is_too_small_ends_one_topology():
     tasks = chain(10, parallelism=30_000, chaining=False)
     wide, next_one = plan_with_flink([tasks, chain(4)], heap="96m").plans
@@ -69,13 +72,15 @@ def test_a_heap_that_is_too_small_ends_one_topology():
     assert "slots" in next_one
 
 
+@pytest.mark.flink
 def test_a_larger_stack_plans_the_deep_chain():
     (plan,) = plan_with_flink([chain(3000)], Layer.JOB_GRAPH, stack="64m").plans
     assert len(plan["job_graph"]["vertices"][0]["operators"]) == 3000
     assert "execution_graph" not in plan
 
 
-@pytest.mark.parametrize("until", LAYERS)
+@pytest.mark.flink
+@pytest.mark.parametrize("until", ["stream_graph", "execution_graph"])
 def test_nothing_is_planned_behind_the_layer_asked_for(until):
     planned = plan_with_flink([chain(2)], Layer(until))
     upto = LAYERS[: LAYERS.index(until) + 1]
@@ -83,6 +88,7 @@ def test_nothing_is_planned_behind_the_layer_asked_for(until):
     assert list(planned.seconds) == ["read", *upto, "write"]
 
 
+@pytest.mark.flink
 def test_times_only_keeps_refusals_and_repeats_are_counted():
     lines = [chain(2), chain(2, config={"execution.runtime-mode": "BITCH"}).replace("chain-2", "wrong")]
     planned = plan_with_flink(lines, times_only=True, repeat=2)
@@ -91,22 +97,22 @@ def test_times_only_keeps_refusals_and_repeats_are_counted():
     assert planned.seconds == planned.runs[-1]
 
 
-@pytest.mark.parametrize(
-    ("line", "stage", "message"),
-    [
-        ('{"name": "n", "stream_graph": {}}', "unsupported", "stream_graph"),
-        ('{"name": "n", "transformations": [], "color": 1}', "unsupported", "topology: key color"),
-        ('{"name": "n"}', "input", "transformations: a list is required"),
-        ('{"name": "n", "transformations"', "input", "not JSON"),
-        ("[]", "input", "not a JSON object"),
-    ],
-)
-def test_lines_that_flink_is_not_asked_about(line, stage, message):
-    (plan,) = plan_with_flink([line], Layer.STREAM_GRAPH).plans
-    assert (plan["error_stage"], plan["error"]) == (stage, "UnplannableTopologyException")
-    assert message in plan["message"]
+@pytest.mark.flink
+def test_lines_that_flink_is_not_asked_about():
+    wrong = {
+        '{"name": "n", "stream_graph": {}}': ("unsupported", "stream_graph"),
+        '{"name": "n", "transformations": [], "color": 1}': ("unsupported", "topology: key color"),
+        '{"name": "n"}': ("input", "transformations: a list is required"),
+        '{"name": "n", "transformations"': ("input", "not JSON"),
+        "[]": ("input", "not a JSON object"),
+    }
+    plans = plan_with_flink(wrong, Layer.STREAM_GRAPH).plans
+    for plan, (stage, message) in zip(plans, wrong.values(), strict=True):
+        assert (plan["error_stage"], plan["error"]) == (stage, "UnplannableTopologyException")
+        assert message in plan["message"]
 
 
+@pytest.mark.flink
 def test_transformations_that_flink_is_not_asked_about():
     select = {"kind": "select", "inputs": [1], "names": ["a"]}
     wrong: dict[str, tuple[dict[str, Any], str]] = {
@@ -128,6 +134,7 @@ def test_transformations_that_flink_is_not_asked_about():
     }
 
 
+@pytest.mark.flink
 def test_a_stack_that_java_cannot_have_is_a_configuration_error():
     with pytest.raises(ConfigurationError, match="does not start with the memory asked for"):
         plan_with_flink([chain(2)], stack="1k")

@@ -12,6 +12,7 @@ from tests.write_golden import write_golden
 SHAPES = Path(__file__).parents[1] / "golden" / "shapes.jsonl.gz"
 
 
+@pytest.mark.flink
 def test_plans_made_anew_are_the_same(tmp_path):
     lines = gzip.decompress(SHAPES.read_bytes()).decode().splitlines()[:3]
     (tmp_path / "golden.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))

@@ -18,6 +18,7 @@ from penstock.plans.importing.given_graph import (
     topology_of_graph,
 )
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
+from penstock.plans.importing.known_forms import as_topology
 from penstock.plans.vocabulary import Layer
 from tests.importing.imports import DIAMOND, imported, operators, run
 
@@ -234,3 +235,10 @@ def test_plan_names_import_for_a_graph(tmp_path):
 def test_a_wrong_take_is_refused(tmp_path, option):
     (tmp_path / "a.edges").write_text("a b\n")
     assert run("import", tmp_path / "a.edges", "--take", option)[0] == 2
+
+
+@pytest.mark.parametrize("inner", [{"a": 1}, {}, ["nodes"], "nodes", None, 7])
+@pytest.mark.parametrize("key", ["flink_plan", "plan", "execution_plan"])
+def test_what_holds_no_plan_under_the_key_of_one_stays_as_it_is(key, inner):
+    given = {"name": "a", key: inner}
+    assert as_topology(given, "file.json", 0) == given

@@ -128,6 +128,7 @@ def test_what_is_said_of_frames_that_are_not_topologies(spark):
         penstock.plan(EVERY_KEY, spark=spark, planner="flink")
 
 
+@pytest.mark.spark
 def test_a_session_without_delta_plans_writes_and_reads(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([simple("a"), simple("b")], indent=1))
     schema = "name string, transformations array<struct<id bigint, kind string, inputs array<bigint>>>"

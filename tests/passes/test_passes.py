@@ -25,7 +25,9 @@ from tests.passes.topologies import choices_of, for_flink, topology_of
 
 CASES = {entry.produces: read_cases(entry.produces) for entry in PASSES}
 GOLDEN = Path(__file__).parents[1] / "golden" / "passes.jsonl.gz"
-both_planners = pytest.mark.parametrize("planner", ["columnar", "joins"])
+JOINS = pytest.param("joins", marks=pytest.mark.spark)
+BLOCKS = pytest.param("blocks", marks=pytest.mark.spark)
+both_planners = pytest.mark.parametrize("planner", ["columnar", JOINS])
 
 
 def weights() -> dict[str, list[int]]:
@@ -69,7 +71,7 @@ def blocks(spark: SparkSession) -> Iterator[Derived]:
         yield derived_on_spark(spark, TOPOLOGIES)
 
 
-@pytest.mark.parametrize("planner", ["columnar", "joins", "blocks"])
+@pytest.mark.parametrize("planner", ["columnar", JOINS, BLOCKS])
 @pytest.mark.parametrize("produces", CASES)
 def test_tables_are_those_of_the_fixture(produces, planner, request):
     derived = request.getfixturevalue(planner)

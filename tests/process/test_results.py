@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import enum
 import threading
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +16,7 @@ from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.row import Row, RowKind
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.process_functions import KeyedProcessFunction, ProcessFunction
+from penstock.operators.process.call_function import call_function
 from penstock.operators.process.keyed_function_operators import KeyedMapOperator
 from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
 from penstock.operators.process.process_operators import ProcessOperator
@@ -249,3 +251,27 @@ def test_a_value_that_holds_itself_is_copied():
     value[0] = 2
     assert copy[0] == 1
     assert copy[1] is copy
+
+
+def test_results_are_put_out_as_soon_as_there_is_no_more_room():
+    """Also while a function goes on to give results for one record."""
+
+    class Roomy(Results):
+        def room(self):
+            return 4
+
+        def relieve(self):
+            self.flush()
+
+    recorded = Recorded()
+    call_function(
+        lambda value, context: range(value),
+        [3, 7, 8],
+        None,
+        "abc",
+        context=SimpleNamespace(),
+        backend=SimpleNamespace(),
+        results=(results := Roomy(recorded)),
+        operator=KeyedMapOperator(None, None),
+    )
+    assert (recorded.calls, len(recorded.values), results.count()) == (4, 16, 2)

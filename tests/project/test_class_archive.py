@@ -169,6 +169,7 @@ def test_an_archive_is_not_blamed_for_other_errors(monkeypatch):
 @pytest.mark.parametrize("change", ["nothing", "environment", "folder", "settings"])
 def test_what_is_begun_early_is_used_unless_something_has_changed(change, monkeypatch, tmp_path):
     spawned: list[str] = []
+    monkeypatch.setattr(session, "require_java", lambda: JAVA)
     monkeypatch.setattr(SparkContext, "_gateway", None)
     monkeypatch.setattr(session, "_running_session", lambda: None)
     monkeypatch.setattr(session, "_begun", None)

@@ -7,6 +7,7 @@ import pytest
 from penstock.engine.commands import check_installation as doctor
 from penstock.engine.commands.check_installation import Finding, diagnose, probe
 from penstock.engine.commands.main import app
+from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import DeltaCoordinates
 from penstock.plans.errors import ConfigurationError
 
@@ -15,6 +16,12 @@ def problems() -> dict[str, str]:
     return {finding.name: finding.problem for finding in diagnose() if finding.problem}
 
 
+@pytest.fixture
+def java(monkeypatch):
+    monkeypatch.setattr(doctor, "find_java", lambda: Java("java", "17.0.15", 17))
+
+
+@pytest.mark.spark
 def test_this_installation_is_sound():
     assert problems() == {}
     assert {
@@ -38,12 +45,12 @@ def test_this_installation_is_sound():
         (("4.2", "2.12", "4.4.0"), "the jar is for Scala 2.12, pyspark has 2.13.18"),
     ],
 )
-def test_a_jar_that_fits_nothing(monkeypatch, jar, problem):
+def test_a_jar_that_fits_nothing(java, monkeypatch, jar, problem):
     monkeypatch.setattr(doctor, "delta_coordinates", lambda: DeltaCoordinates("io.delta:…", *jar))
     assert problems() == {"Delta jar": problem}
 
 
-def test_a_package_that_penstock_does_not_allow(monkeypatch):
+def test_a_package_that_penstock_does_not_allow(java, monkeypatch):
     real = version
     monkeypatch.setattr(
         "penstock.engine.commands.check_installation.version",
@@ -52,7 +59,7 @@ def test_a_package_that_penstock_does_not_allow(monkeypatch):
     assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}
 
 
-def test_the_extra_may_be_missing_but_not_be_another_version(monkeypatch):
+def test_the_extra_may_be_missing_but_not_be_another_version(java, monkeypatch):
     real = version
     for found, problem in ((doctor.NOT_INSTALLED, {}), ("2.2.0", {"extra flink"})):
         monkeypatch.setattr(

@@ -170,8 +170,10 @@ def test_tasks_that_do_not_fit_are_an_error_before_they_are_made(monkeypatch):
         check(part)
 
 
-@pytest.mark.parametrize(("asked", "spark"), [("auto", True), ("auto", False), ("columnar", True)])
-def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path, monkeypatch, asked, spark):
+@pytest.mark.parametrize(("asked", "spark_fits"), [("auto", True), ("auto", False), ("columnar", True)])
+def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(
+    tmp_path, monkeypatch, asked, spark_fits
+):
     file = tmp_path / "wide.jsonl"
     rows = [
         transformation(1, "source"),
@@ -179,7 +181,7 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
     ]
     file.write_bytes(orjson.dumps({"name": "wide", "parallelism": 32_768, "transformations": rows}))
     leaves(monkeypatch, 240 * MEBIBYTE)
-    monkeypatch.setattr(choosing, "spark_fits", lambda: spark)
+    monkeypatch.setattr(choosing, "spark_fits", lambda: spark_fits)
     planned = []
 
     def on_spark(work: WorkOnSpark, *_: object) -> Stored:
@@ -191,7 +193,7 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(tmp_path,
     )
     monkeypatch.setattr("penstock.engine.commands.plan.say_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
-    if asked == "auto" and spark:
+    if asked == "auto" and spark_fits:
         assert (ran.exit_code, ran.stderr) == (0, "")
         assert "planner joins: planning 1,933,312 tasks" in ran.stdout
     else:

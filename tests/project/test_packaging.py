@@ -11,6 +11,8 @@ import pytest
 from penstock.engine.spark.penstock_wheel import write_wheel
 from penstock.engine.spark.spark_conf import spark_conf_dir
 
+pytestmark = pytest.mark.flink
+
 ROOT = spark_conf_dir().parent
 PACKAGES = ("engine", "operators", "plans")
 

@@ -78,6 +78,7 @@ def forgotten(monkeypatch):
         monkeypatch.setattr(redaction, name, list(getattr(redaction, name)))
 
 
+@pytest.mark.spark
 def test_no_process_of_a_session_shows_a_secret(tmp_path):
     conf_dir = tmp_path / "conf"
     conf_dir.mkdir()

@@ -129,6 +129,7 @@ except ConfigurationError as error:
 """
 
 
+@pytest.mark.spark
 def test_running_session_without_delta_is_told_what_it_lacks(tmp_path):
     said = run_python(WITHOUT_DELTA, tmp_path).stdout
     assert "the Spark session 'mine' cannot use Delta tables; it lacks" in said
@@ -185,6 +186,7 @@ def test_a_jvm_that_does_not_start_is_explained(said, explained):
     assert "\tat" not in str(error)
 
 
+@pytest.mark.spark
 def test_a_jar_that_nobody_has_is_explained(tmp_path):
     """The whole way through Spark's launcher, without a network: a repository that is an empty folder."""
     settings = tmp_path / "ivysettings.xml"

@@ -61,7 +61,7 @@ def on_spark(spark, of_flink, of_choices):
         return derive_on_spark("managed_memory", given, of_choices)
 
 
-@pytest.mark.parametrize("planner", ["columnar", "joins"])
+@pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
 def test_every_fraction_and_size_is_flinks(planner, request):
     of_flink = dict(enumerate(rows("managed")))
     of_choices: dict[Choices, list[int]] = {}

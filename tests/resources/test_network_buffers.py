@@ -103,7 +103,7 @@ def joins(spark, numbered, of_choices):
         return derive_on_spark("network_buffers", given, of_choices)
 
 
-@pytest.mark.parametrize("planner", ["columnar", "joins"])
+@pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
 @pytest.mark.parametrize("kind", ["gate", "partition"])
 def test_every_figure_is_flinks(numbered, kind, planner, request):
     side = {"gate": BufferSide.GATE, "partition": BufferSide.RESULT_PARTITION}[kind]

@@ -4,7 +4,11 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 from tests.runtime.spark_cluster import spark_cluster
+
+pytestmark = pytest.mark.spark
 
 #: A job that tells in a file of each subtask that it has begun, and waits until a worker is killed.
 SCRIPT = """

@@ -89,6 +89,7 @@ def folder(tmp_path_factory):
     return path
 
 
+@pytest.mark.spark
 def test_a_script_runs_with_what_it_imports_and_is_recorded(folder, here):
     done = penstock(
         "run", "-p", 2, "--py-files", "more.zip", "--to", "store", "script.py", "named", cwd=folder
@@ -142,6 +143,7 @@ def test_mistakes_are_told_without_a_traceback(folder, here):
         assert "Traceback" not in complaint
 
 
+@pytest.mark.spark
 def test_ctrl_c_cancels_and_commits_nothing(folder, tmp_path):
     (folder / "slow.py").write_text(SLOW.replace("WHERE", str(tmp_path)))
     process = subprocess.Popen(

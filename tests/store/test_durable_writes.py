@@ -16,7 +16,7 @@ from tests.store.arrow_plans import plan_of, spark_write, write
 from tests.store.damage import logs
 
 
-@pytest.mark.parametrize("through", ["delta-rs", "spark"])
+@pytest.mark.parametrize("through", ["delta-rs", pytest.param("spark", marks=pytest.mark.spark)])
 def test_what_a_version_holds_is_on_disk_before_it_is_published(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
 ):

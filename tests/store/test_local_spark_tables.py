@@ -152,10 +152,11 @@ def test_a_plan_of_spark_is_stored_as_it_reads(spark: SparkSession, tmp_path: Pa
     assert stored["topologies"].num_rows == 2
     assert stored["rejected"].num_rows == 1
     assert write_plan(delta, planned.tables, planner_version="1", options={}) == 1
-    write_id = new_write_id()
-    for _ in range(2):
-        delta.append_all(planned.tables, write_id, {})
-        assert delta.read("stream_nodes", write_id).count() == 4
+    if planner is Planner.COLUMNAR:  # the planner makes no difference here, and 40 tables take long
+        write_id = new_write_id()
+        for _ in range(2):
+            delta.append_all(planned.tables, write_id, {})
+            assert delta.read("stream_nodes", write_id).count() == 4
     of_spark = read_plan(SparkTables(spark, str(tmp_path)))
     assert of_spark["stream_nodes"].count() == 4
     planned.release()

@@ -83,7 +83,7 @@ def written(store: Path) -> set[str]:
 @pytest.mark.parametrize("planner", [Planner.JOINS, Planner.COLUMNAR])
 def test_nothing_stays_in_the_storage_of_a_session(spark: SparkSession, tmp_path: Path, monkeypatch, planner):
     before = stored_in(spark)
-    plan_into(spark, tmp_path / "store", [PLANNED], planner=planner)
+    plan_into(spark, tmp_path / "store", [PLANNED], Layer.JOB_GRAPH, planner)
     assert stored_in(spark) <= before
 
     def no_memory(*_: Any) -> None:
@@ -91,7 +91,7 @@ def test_nothing_stays_in_the_storage_of_a_session(spark: SparkSession, tmp_path
 
     monkeypatch.setattr(plan_topologies, "count_rows", no_memory)
     with pytest.raises(MachineError):
-        plan_into(spark, tmp_path / "store", [PLANNED], planner=planner)
+        plan_into(spark, tmp_path / "store", [PLANNED], Layer.STREAM_GRAPH, planner)
     assert stored_in(spark) <= before
 
 
@@ -185,6 +185,6 @@ def test_a_write_that_fails_ends_the_plan_and_leaves_nothing(
     monkeypatch.setattr(LocalSparkTables, "append", full)
     store = tmp_path / "store"
     with pytest.raises(MachineError, match="no space"):
-        plan_into(spark, store, [PLANNED])
+        plan_into(spark, store, [PLANNED], Layer.STREAM_GRAPH)
     assert not written(store)
     assert list_versions(DeltaRsTables(str(store))) == []

@@ -16,6 +16,8 @@ from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.flink_options import CACHED_FILES, JOB_NAME, OPTIONS, SAVEPOINT_PATH
 from tests.flink.programs import script
 
+pytestmark = pytest.mark.flink
+
 
 def test_the_jar_is_that_of_the_sources_and_is_made_again_to_the_byte(tmp_path):
     build_agent(flink_jars(), tmp_path / "again.jar")

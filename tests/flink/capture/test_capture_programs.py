@@ -3,7 +3,11 @@
 import json
 import os
 
+import pytest
+
 from penstock.engine.flink.flink_jars import FLINK_VERSION, flink_jars
+
+pytestmark = pytest.mark.flink
 
 JOBS = "-o", "jobs.jsonl"
 

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
+
+pytestmark = pytest.mark.flink
 
 PAGE = (Path(__file__).parents[3] / "docs" / "in-your-ci.md").read_text(encoding="utf-8")
 

@@ -15,6 +15,8 @@ from tests.draw.pictures import hostile_topology
 from tests.ui.made_up_runs import example, state_of, submit
 
 SHOTS = Path("build/screenshots")
+
+pytestmark = pytest.mark.browser
 RUN = f"{7:032x}"
 
 

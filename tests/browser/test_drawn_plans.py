@@ -18,6 +18,8 @@ from tests.draw.pictures import ATTACKS, hostile_topology, planned
 EXAMPLES = "engine/examples/examples.jsonl"
 SHOTS = Path("build/screenshots")
 
+pytestmark = pytest.mark.browser
+
 
 def page(tmp_path: Path, drawing: penstock.Drawing) -> str:
     file = tmp_path / "plan.html"

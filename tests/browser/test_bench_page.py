@@ -11,6 +11,8 @@ from tests.browser.browser import browser, complaints
 
 SHOTS = Path("build/screenshots")
 
+pytestmark = pytest.mark.browser
+
 
 def some_results():
     spans = {"columnar": (0.1, 0.12, 0.11), "flink": (2.0, 2.5, 2.1)}
