@@ -44,9 +44,3 @@ def differs(actual: PlanJson, expected: PlanJson) -> bool:
         return "error" not in expected or canonical_plan(actual) != canonical_plan(expected)
     layers = [layer for layer in LAYERS if layer in actual]
     return canonical_plan(actual) != canonical_plan(expected, layers)
-
-
-def refused_inside_a_sink(topology: dict[str, Any], found: PlanJson, expected: PlanJson) -> bool:
-    """Both refuse it. Another of its reasons may be named where a part of a sink has one."""
-    has_parts = any("writer" in row for row in topology["transformations"])
-    return has_parts and "error" in found and "error" in expected

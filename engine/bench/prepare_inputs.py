@@ -1,11 +1,10 @@
 """The topologies of every case as planners read them, made once and kept."""
 
-import gzip
 import hashlib
+import io
 import json
 import shutil
 import subprocess
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from itertools import count
@@ -14,8 +13,10 @@ from typing import Any, NamedTuple
 
 from penstock.engine.bench.run_child import python_command, python_environment
 from penstock.engine.bench.suites import Case, spec_of
-from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.bounds import bounded_file, bounded_text
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.texts_of_file import texts_of_file
 from penstock.plans.vocabulary import VIRTUAL_KINDS
 
 VERSION = 1
@@ -114,6 +115,9 @@ def _finished(folder: str) -> Input:
 
 def _of_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
     assert case.suite.file is not None
+    if not case.suite.repeated and job_defaults == NO_DEFAULTS:
+        sizes = [count_operators(_read(line)) for line in _lines(case.suite.file)]
+        return Input(None, case.suite.file, len(sizes), sum(sizes))
     given = [_read(line) for line in _lines(case.suite.file)]
     topologies = [job_defaults.under(one) if isinstance(one, dict) else one for one in given]
     if not case.suite.repeated and topologies == given:
@@ -136,12 +140,10 @@ def _read(line: str) -> Any:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    opened = gzip.open if path.suffix == ".gz" else open
-    try:
-        with opened(path, "rt", encoding="utf-8", errors="surrogateescape") as file:
-            yield from (line for line in file if line.strip())
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: found damaged gzip data: {error}") from error
+    with bounded_file(str(path)):
+        text = bounded_text(texts_of_file(str(path)))
+    lines = io.BytesIO(text)
+    yield from (line.decode("utf-8", "surrogateescape") for line in lines if line.strip())
 
 
 def repeat_topologies(topologies: list[Any], operators: int) -> Iterator[Any]:

@@ -6,15 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
-from penstock.engine.store.delta_rs_table import create_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.open_file import OpenFile
 from penstock.engine.store.require_rows import require_rows
 from penstock.engine.store.stored_tables import WRITE_ID, in_files
-from penstock.engine.store.table_path import table_path
 from penstock.engine.store.write_file import make_log_durable
 from penstock.plans.tables import TABLES
 
@@ -23,7 +20,7 @@ from penstock.plans.tables import TABLES
 class _Growing:
     """A table of the store before the write, and what the write has added to it so far."""
 
-    before: DeltaTable
+    before: int
     rows: int = 0
     file: OpenFile | None = None
 
@@ -55,7 +52,7 @@ class AppendInTurn:
         require_rows(rows, table)
         grown = self._tables.get(table)
         if grown is None:
-            grown = _Growing(create_table(table_path(self.delta.store, table), table))
+            grown = _Growing(self.delta.before_write(table, self.write_id)[0])
             self._tables[table] = grown
         for some in as_stored(rows, table):
             if grown.file is None:
@@ -80,9 +77,9 @@ class AppendInTurn:
 
     def _commit(self, table: str) -> None:
         grown = self._tables[table]
-        since = grown.before.version()
+        since = grown.before
         if grown.file is not None:
             path = grown.file.close()
             grown.file = None  # whether it is of a version now, `discard` knows
-            self.delta.commit_files(grown.before, table, {path: grown.rows}, self.write_id)
+            self.delta.commit_files(table, {path: grown.rows}, self.write_id)
         make_log_durable(local_folder(self.delta.store, table), since)

@@ -8,13 +8,13 @@ import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from typing import Any, Literal
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -25,12 +25,16 @@ from penstock.engine.store.delta_rs_table import (
     STRICT,
     create_table,
     delta_rs_schema,
+    open_log_tail,
     open_newest,
     open_table,
+    share_log_tail,
     to_table,
 )
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS, Listed
+from penstock.engine.store.log_tail import commit_files
+from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS
+from penstock.engine.store.manifest_files import listed_writes, manifest_rows, rows_of_files, whole_rows
 from penstock.engine.store.store_tables import (
     TRANSACTION_VERSION,
     ManifestRead,
@@ -41,8 +45,6 @@ from penstock.engine.store.stored_tables import WRITE_ID, in_files
 from penstock.engine.store.table_path import table_path
 from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.operators.common.without_pandas import without_pandas
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 FILES_OF_A_LEVEL = 16
 """See files_to_merge."""
@@ -61,27 +63,43 @@ class DeltaRsLogs:
 
     def has(self, table: str) -> bool:
         """Whether there is such a table."""
-        return open_table(table_path(self.store, table)) is not None
+        path = table_path(self.store, table)
+        return open_log_tail(path) is not None or open_table(path) is not None
 
     def create(self, table: str) -> None:
         """Make the table empty unless it is there, and add to the manifest the columns that it lacks."""
-        create_table(table_path(self.store, table), table)
-        if table == MANIFEST:
+        path = table_path(self.store, table)
+        tail = open_log_tail(path)
+        if tail is None:
+            create_table(path, table)
+        if table == MANIFEST and (tail is None or not tail.columns().keys() >= set(PLAN_VERSIONS.names)):
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
 
-    def commit_files(self, made: DeltaTable, table: str, files: Mapping[str, int], write_id: str) -> None:
+    def before_write(self, table: str, write_id: str) -> tuple[int, bool]:
+        """The version of the table, made unless it is there, and whether it has its part of the write."""
+        path = table_path(self.store, table)
+        tail = open_log_tail(path)
+        if tail is not None and (known := tail.has_write(write_id)) is not None:
+            return tail.version, known
+        made = create_table(path, table)
+        return made.version(), made.transaction_version(application_id(write_id)) is not None
+
+    def commit_files(self, table: str, files: Mapping[str, int], write_id: str) -> None:
         """Make files of a local store a part of the table, unless this write has some there.
 
         `files`: their paths in the table's folder, and how many rows each has.
         """
         path, folder = table_path(self.store, table), local_folder(self.store, table)
+        tail = commit_files(folder, files, write_id, open_log_tail(path))
+        if tail is not None:
+            share_log_tail(path, tail)
+            return
         actions: list[AddAction | RemoveAction] = [
             add_action(folder, file, rows, {WRITE_ID: write_id}) for file, rows in files.items()
         ]
-        newest = [made]
 
         def commit() -> None:
-            delta = newest.pop() if newest else DeltaTable(path)
+            delta = DeltaTable(path)
             if delta.transaction_version(application_id(write_id)) is None:
                 delta.create_write_transaction(
                     actions, "append", delta.schema(), [WRITE_ID], commit_properties=once(write_id)
@@ -114,28 +132,27 @@ class DeltaRsLogs:
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
         """The files of a write that the table's log lists; None if there is no table. Raises DeltaError."""
-        made = open_table(table_path(self.store, table))
+        path = table_path(self.store, table)
+        tail = open_log_tail(path)
+        recent = None if tail is None else tail.files(table, write_id)
+        if recent is not None:
+            return recent
+        made = open_table(path)
         if made is None:
             return None
         actions = to_table(made.get_add_actions(flatten=True))
         if not len(actions):
             return []
-        columns = ["path", "num_records", "size_bytes", f"partition.{WRITE_ID}"]
-        rows = zip(*(actions[name].to_pylist() for name in columns), strict=True)
-        return [
-            DataFile(table, unquote(path), count, size) for path, count, size, of in rows if of == write_id
-        ]
+        own = actions.filter(pc.equal(actions[f"partition.{WRITE_ID}"], write_id))
+        rows = zip(*(own[name].to_pylist() for name in ("path", "num_records", "size_bytes")), strict=True)
+        return [DataFile(table, unquote(path), count, size) for path, count, size in rows]
 
     def read_manifest(self) -> ManifestRead | None:
         """The manifest as it is now; None if there is none."""
         table = open_newest(table_path(self.store, MANIFEST))
         if table is None:
             return None
-        listed = to_table(table.scan(list(Listed._fields)))
-        columns = (listed[name].to_pylist() for name in Listed._fields)
-        return ManifestRead(
-            list(map(Listed._make, zip(*columns, strict=True))), partial(_whole_rows, table), table
-        )
+        return ManifestRead(listed_writes(self.store, table), partial(whole_rows, self.store, table), table)
 
     @without_pandas()
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
@@ -145,7 +162,7 @@ class DeltaRsLogs:
         """
         options = list(row["options"].items())
         rows = pa.Table.from_pylist([{**row, "options": options}], in_files(MANIFEST))
-        merged = files_to_merge(_rows_of_files(seen.state)) if is_local(self.store) else []
+        merged = files_to_merge(rows_of_files(seen.state)) if is_local(self.store) else []
         if merged:
             folder = local_folder(self.store, MANIFEST)
             paths = [os.path.join(folder, unquote(file)) for file in merged]
@@ -157,7 +174,7 @@ class DeltaRsLogs:
     def set_state(self, write_id: str, state: str) -> None:
         """Write the manifest again with another state of one write."""
         table = DeltaTable(table_path(self.store, MANIFEST))
-        rows = _manifest_rows(table)
+        rows = manifest_rows(self.store, table)
         states = [
             state if of == write_id else was
             for of, was in zip(rows["write_id"].to_pylist(), rows["state"].to_pylist(), strict=True)
@@ -204,32 +221,6 @@ def once(write_id: str) -> CommitProperties:
     return CommitProperties(
         app_transactions=[Transaction(application_id(write_id), TRANSACTION_VERSION, now)]
     )
-
-
-def _manifest_rows(table: DeltaTable, write_ids: Collection[str] | None = None) -> pa.Table:
-    known = [field.name for field in table.schema().fields if field.name in PLAN_VERSIONS.names]
-    return to_table(table.scan(known, None if write_ids is None else _among(write_ids)))
-
-
-def _among(write_ids: Collection[str]) -> str:
-    quoted = ", ".join("'" + write_id.replace("'", "''") + "'" for write_id in sorted(write_ids))
-    return f"{WRITE_ID} in ({quoted})"
-
-
-def _whole_rows(table: DeltaTable, write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
-    rows = _manifest_rows(table, write_ids)
-    # Not to_pylist: where there are timestamps, it imports pandas.
-    written = [_EPOCH + timedelta(microseconds=t) for t in rows["published_at"].cast(pa.int64()).to_pylist()]
-    others = rows.drop_columns(["published_at"]).to_pylist()
-    return [{**row, "published_at": at} for row, at in zip(others, written, strict=True)]
-
-
-def _rows_of_files(table: DeltaTable) -> dict[str, int | None]:
-    """The files of a table's newest state, and how many rows each has, if the log says it."""
-    actions = to_table(table.get_add_actions(flatten=True))
-    if not len(actions):
-        return {}
-    return dict(zip(actions["path"].to_pylist(), actions["num_records"].to_pylist(), strict=True))
 
 
 def files_to_merge(rows_of: Mapping[str, int | None]) -> list[str]:

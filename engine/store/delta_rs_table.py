@@ -12,6 +12,8 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.log_tail import LogTail, read_log_tail
 from penstock.engine.store.stored_tables import delta_schema, partition_of, properties_of, stored_columns
 
 Read = TypeVar("Read")
@@ -51,32 +53,54 @@ def open_table(path: str) -> DeltaTable | None:
     Only a table that no other thread commits to may come from inside `shared_tables`: its state is not to
     change under the one who has it. The manifest is opened by `open_newest`.
     """
-    return read_shared("table", path, lambda: open_newest(path), lambda table: table)
+    return read_shared("table", path, lambda: open_newest(path), lambda table: table.version())
+
+
+def open_log_tail(path: str) -> LogTail | None:
+    """The end of the log of the table at `path`; None if there is none, or delta-rs has to read it."""
+    if not is_local(path):
+        return None
+    folder = local_folder(path)
+    return read_shared("tail", path, lambda: read_log_tail(folder), lambda tail: tail.version)
+
+
+def share_log_tail(path: str, tail: LogTail) -> None:
+    """What `open_log_tail` gives as long as the log is as it is now."""
+    with _lock:
+        if _scopes:
+            _shared["tail", path] = (_log_state(path, tail.version), tail)
 
 
 def read_shared(
-    what: str, path: str, read: Callable[[], Read | None], table_of: Callable[[Read], DeltaTable | None]
+    what: str, path: str, read: Callable[[], Read | None], version_of: Callable[[Read], int | None]
 ) -> Read | None:
     """What `read` gives of the table at `path`, the same inside `shared_tables` while its log is the same."""
     if not _scopes:
         return read()
     with _lock:
         state, found = _shared.get((what, path), (None, None))
-    table = None if found is None else table_of(found)
-    if table is not None and state is not None and state == _log_state(path, table.version()):
+    version = None if found is None else version_of(found)
+    if version is not None and state is not None and state == _log_state(path, version):
         known: Read = found
         return known
     new = read()
-    table = None if new is None else table_of(new)
-    if table is not None:
+    version = None if new is None else version_of(new)
+    if version is not None:
         with _lock:
             if _scopes:
-                _shared[what, path] = (_log_state(path, table.version()), new)
+                _shared[what, path] = (_log_state(path, version), new)
     return new
 
 
 def open_newest(path: str) -> DeltaTable | None:
     """As `open_table`, a state of its own."""
+    if is_local(path):
+        try:
+            os.stat(os.path.join(local_folder(path), "_delta_log"))
+        except (FileNotFoundError, NotADirectoryError):  # delta-rs would look for it for some milliseconds
+            return None
+        except OSError:
+            pass
     try:
         return DeltaTable(path)
     except TableNotFoundError:

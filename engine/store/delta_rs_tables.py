@@ -1,11 +1,13 @@
 """The Delta tables of a store through delta-rs (the `deltalake` package): Arrow tables, without a JVM."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from penstock.engine.store.append_side_by_side import append_side_by_side
@@ -49,9 +51,8 @@ class DeltaRsTables(DeltaRsLogs):
 
     def append_parts(self, table: str, parts: Iterable[pa.Table], write_id: str) -> int:
         """As `append`, of all `parts` in turn, to a table of a local store; how many rows they are."""
-        path, folder = table_path(self.store, table), local_folder(self.store, table)
-        made = create_table(path, table)
-        since, rows = made.version(), 0
+        folder, rows = local_folder(self.store, table), 0
+        since, is_written = self.before_write(table, write_id)
 
         def stored_parts() -> Iterator[pa.Table]:
             nonlocal rows
@@ -60,22 +61,27 @@ class DeltaRsTables(DeltaRsLogs):
                 rows += len(part)
                 yield from as_stored(part, table)
 
-        if made.transaction_version(application_id(write_id)) is None:
+        if not is_written:
             # Not write_deltalake: where the disk is full, it prints a Rust panic.
             stored = stored_parts()
             first = next(stored, None)
             if first is not None:
                 inside = f"{WRITE_ID}={write_id}"
                 file = write_file(folder, inside, chain([first], stored), in_files(table))
-                self.commit_files(made, table, {file: rows}, write_id)
+                self.commit_files(table, {file: rows}, write_id)
         make_log_durable(folder, since)
         return rows
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of one write, with the declared columns or some of them."""
         names = list(columns or TABLES[table].names)
-        found = to_table(DeltaTable(table_path(self.store, table)).scan(names, f"{WRITE_ID} = '{write_id}'"))
-        return found.cast(in_files(table, names))
+        schema, path = in_files(table, names), table_path(self.store, table)
+        files = self.listed_files(table, write_id) if is_local(self.store) else None
+        if files is None:
+            return to_table(DeltaTable(path).scan(names, f"{WRITE_ID} = '{write_id}'")).cast(schema)
+        folder = local_folder(self.store, table)
+        parts = (pq.ParquetFile(os.path.join(folder, file.path)).read(names) for file in files)
+        return pa.concat_tables([schema.empty_table(), *(part.select(names).cast(schema) for part in parts)])
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
         """`action` as it is."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error_in_text
-from penstock.engine.store.delta_rs_table import open_table
+from penstock.engine.store.delta_rs_table import open_log_tail, open_table
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.plan_versions import is_published
 from penstock.engine.store.store_tables import Rows, StoreTables
@@ -90,6 +90,8 @@ def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
 
 def _is_unreadable(store: str, table: str) -> bool:
     folder = local_folder(store, table)
+    if open_log_tail(folder) is not None:
+        return False
     try:
         with os.scandir(os.path.join(folder, "_delta_log")) as found:
             entries = list(found)

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -15,12 +14,9 @@ from pyspark.sql import functions as F
 from penstock.engine.spark.session_beside import with_settings
 from penstock.engine.store.append_side_by_side import append_side_by_side
 from penstock.engine.store.delta_rs_logs import DeltaRsLogs
-from penstock.engine.store.delta_rs_table import create_table
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.spark_rows import SparkRows, files_for
-from penstock.engine.store.store_tables import application_id
 from penstock.engine.store.stored_tables import WRITE_ID
-from penstock.engine.store.table_path import table_path
 from penstock.engine.store.write_file import make_log_durable
 from penstock.engine.store.write_rows_in_workers import write_packed, write_rows
 from penstock.plans.joins.packed_blocks import PackedTables
@@ -67,14 +63,14 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
         `about_rows` decides how many files there are at most.
         """
-        made = create_table(table_path(self.store, table), table)
+        since, is_written = self.before_write(table, write_id)
         few = rows if about_rows is None else rows.coalesce(files_for(self.spark, about_rows))
-        if made.transaction_version(application_id(write_id)) is not None:
+        if is_written:
             return
         folder, inside = local_folder(self.store, table), _inside(write_id)
         os.makedirs(os.path.join(folder, inside), exist_ok=True)
         written = with_settings(write_rows(few, table, folder, inside), _ROWS_TO_WORKERS)
-        self._commit_written(made, table, {row.path: row.rows for row in written.collect()}, write_id)
+        self._commit_written(since, table, {row.path: row.rows for row in written.collect()}, write_id)
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> DataFrame:
         """The rows of one write, with the declared columns or some of them."""
@@ -82,8 +78,8 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         return rows.where(F.col(WRITE_ID) == write_id).select(list(columns or TABLES[table].names))
 
     def _append_packed(self, packed: PackedTables, write_id: str) -> None:
-        made = {table: create_table(table_path(self.store, table), table) for table in packed.tables}
-        left = [t for t in packed.tables if made[t].transaction_version(application_id(write_id)) is None]
+        before = {table: self.before_write(table, write_id) for table in packed.tables}
+        left = [table for table, (_, is_written) in before.items() if not is_written]
         folders = {table: local_folder(self.store, table) for table in left}
         for folder in folders.values():
             os.makedirs(os.path.join(folder, _inside(write_id)), exist_ok=True)
@@ -92,14 +88,13 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
         for row in written:
             files[row.table][row.path] = row.rows
         for table, of_table in files.items():
-            self._commit_written(made[table], table, of_table, write_id)
+            self._commit_written(before[table][0], table, of_table, write_id)
 
-    def _commit_written(self, made: DeltaTable, table: str, files: Mapping[str, int], write_id: str) -> None:
+    def _commit_written(self, since: int, table: str, files: Mapping[str, int], write_id: str) -> None:
         folder = local_folder(self.store, table)
         _remove_others(folder, _inside(write_id), files)
-        since = made.version()
         if files:
-            self.commit_files(made, table, files, write_id)
+            self.commit_files(table, files, write_id)
         make_log_durable(folder, since)
 
 

@@ -89,9 +89,7 @@ def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
     Raises StoreError where there is no store, or its manifest cannot be read.
     """
     noted = noted_numbers(delta.store)
-    found = read_shared(
-        MANIFEST, table_path(delta.store, MANIFEST), lambda: _read(delta), lambda seen: seen.state
-    )
+    found = read_shared(MANIFEST, table_path(delta.store, MANIFEST), lambda: _read(delta), _version_of_state)
     if found is None:
         if noted:
             raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
@@ -218,6 +216,11 @@ def _manifest_errors(delta: StoreTables[Rows]) -> Iterator[None]:
         if delta.is_conflict(error):
             raise
         raise _unreadable(delta.store, error) from error
+
+
+def _version_of_state(seen: ManifestRead) -> int | None:
+    version: int | None = None if seen.state is None else seen.state.version()
+    return version
 
 
 def _has_tables(store: str) -> bool:

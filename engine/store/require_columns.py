@@ -6,7 +6,7 @@ from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error_in_text
-from penstock.engine.store.delta_rs_table import delta_rs_schema, open_table
+from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail, open_table
 from penstock.engine.store.table_path import table_path
 from penstock.plans.errors import StoreError
 
@@ -43,6 +43,9 @@ def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
 
 
 def _stored(store: str, table: str) -> dict[str, str] | None:
+    tail = open_log_tail(table_path(store, table))
+    if tail is not None:
+        return tail.columns()
     try:
         opened = open_table(table_path(store, table))
     except (DeltaError, OSError) as error:

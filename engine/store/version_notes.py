@@ -6,10 +6,12 @@ and a manifest that can no longer be read is made again from them (see repair_ma
 
 import json
 import os
+import time
 from collections.abc import Iterable, Set
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from uuid import uuid4
 
 from xxhash import xxh3_128_hexdigest
@@ -34,6 +36,9 @@ and by `.` and its write_id while it is published."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
+_NANOSECONDS_OF_A_TICK = 100_000_000
+"""File systems note times coarsely: a folder that has just changed may change again and look the same."""
+
 
 Row = PlanVersion | Listed
 
@@ -43,9 +48,31 @@ def newest_version(store: str, versions: Iterable[Row] = ()) -> int:
     return max([0, *noted_numbers(store), *(v.version or 0 for v in versions)])
 
 
-def noted_numbers(store: str) -> set[int]:
+def noted_numbers(store: str) -> Set[int]:
     """The versions that have a note, whether that can be read or not."""
-    return {int(name) for name in _names(store) if name.isdecimal()}
+    if not is_local(store):
+        return frozenset()
+    folder = _folder(store)
+    try:
+        found = os.stat(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    if time.time_ns() - found.st_mtime_ns < _NANOSECONDS_OF_A_TICK:
+        return _numbers(folder)
+    return _numbers_at(folder, (found.st_ino, found.st_mtime_ns, found.st_ctime_ns))
+
+
+@lru_cache(maxsize=16)
+def _numbers_at(folder: str, identity: tuple[int, ...]) -> frozenset[int]:
+    """Those of the folder that has this `identity`; names that come later change it."""
+    return _numbers(folder)
+
+
+def _numbers(folder: str) -> frozenset[int]:
+    try:
+        return frozenset(int(name) for name in os.listdir(folder) if name.isdecimal())
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
 
 
 def noted_versions(store: str) -> list[PlanVersion]:

@@ -36,12 +36,12 @@ def add_action(folder: str, path: str, rows: int, partition: dict[str, str | Non
 
 def make_log_durable(folder: str, since: int) -> None:
     """Sync what the log of the table in `folder` has got from version `since` on, and the folders above."""
-    log = os.path.join(folder, "_delta_log")
+    log, first = os.path.join(folder, "_delta_log"), f"{since:020}"
     # Other names are of other writers' unfinished commits, which may be gone in a moment.
     new = [
         os.path.join(log, name)
         for name in os.listdir(log)
-        if ((number := name.removeprefix(".")[:20]).isdecimal() and int(number) >= since)
+        if ((number := name.removeprefix(".")[:20]) >= first and number.isdecimal())
         or name == "_last_checkpoint"
     ]
     # The parent too: the store itself may be new.

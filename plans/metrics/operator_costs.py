@@ -8,6 +8,7 @@ import numpy.typing as npt
 import polars as pl
 
 from penstock.plans.errors import InputError
+from penstock.plans.metrics.rows_of_costs import rows_of_costs
 from penstock.plans.tables.column_types import TOPOLOGY
 
 ASSUMED = {
@@ -78,20 +79,7 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
     Raises InputError for a file that cannot be read, columns that are not known, values that are no
     numbers, or not 0 to MOST, and an operator with two rows.
     """
-    try:
-        rows = _rows(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(
-            f"{path}: {str(error).splitlines()[0]}",
-            "costs are JSON lines, or .csv or .parquet as the name ends",
-        ) from None
-    allowed = ("topology", "id", *ASSUMED)
-    unknown = [name for name in rows.columns if name not in allowed]
-    if unknown or not {"topology", "id"} <= set(rows.columns):
-        raise InputError(
-            f"{path}: found columns {', '.join(rows.columns)}, allowed {', '.join(allowed)}",
-            "topology and id have to be there; what is not given is assumed",
-        )
+    rows = rows_of_costs(path, ("topology", "id", *ASSUMED))
     if rows.is_empty():
         return pl.DataFrame(schema=COSTS)
     wrong = [
@@ -119,16 +107,6 @@ def read_costs(path: Path, topologies: pl.DataFrame) -> pl.DataFrame:
         raise InputError(f"{path}: {row['topology']}, operator {row['id']}: found several rows, allowed one")
     named = rows.join(topologies.select(TOPOLOGY, topology="name"), on="topology")
     return named.select(pl.col(name).cast(kind, strict=False) for name, kind in COSTS.items())
-
-
-def _rows(path: Path) -> pl.DataFrame:
-    match path.suffix:
-        case ".parquet":
-            return pl.read_parquet(path)
-        case ".csv":
-            return pl.read_csv(path)
-        case _:
-            return pl.read_ndjson(path)
 
 
 PREFIX = "penstock.costs."

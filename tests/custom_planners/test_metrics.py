@@ -1,5 +1,6 @@
 """Metrics of plans against values worked out by hand, and the cost model against itself."""
 
+import gzip
 import math
 import time
 
@@ -11,6 +12,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import InputError
 from penstock.plans.layers import Choices
+from penstock.plans.metrics import rows_of_costs
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST, drawn_costs, operator_costs, read_costs
 from penstock.plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
 from penstock.plans.metrics.rates_and_loads import MOST_NEEDED
@@ -224,6 +226,22 @@ def test_a_file_of_costs_without_rows_says_nothing(tmp_path):
     path = tmp_path / "costs.csv"
     path.write_text("topology,id,selectivity\n")
     assert read_costs(path, measured()[1]["topologies"]).is_empty()
+
+
+@pytest.mark.parametrize("name", ["costs.jsonl.gz", "costs.csv.gz", "costs.csv", "costs.jsonl"])
+def test_costs_that_unpack_to_too_much_are_not_read(name, tmp_path, monkeypatch):
+    monkeypatch.setattr(rows_of_costs, "MOST_BYTES", 1 << 20)
+    text = b"topology,id\n" if "csv" in name else b'{"topology": "diamond", "id": 1}\n'
+    (tmp_path / name).write_bytes(gzip.compress(text + b" " * (2 << 20)))
+    with pytest.raises(InputError, match=r"most that is read|costs are JSON lines"):
+        read_costs(tmp_path / name, measured()[1]["topologies"])
+
+
+def test_costs_of_too_many_rows_are_counted_before_they_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(rows_of_costs, "MOST_ROWS", 10)
+    pl.DataFrame({"topology": ["diamond"] * 11, "id": range(11)}).write_parquet(tmp_path / "costs.parquet")
+    with pytest.raises(InputError, match="more than 10 rows"):
+        read_costs(tmp_path / "costs.parquet", measured()[1]["topologies"])
 
 
 def test_the_largest_costs_give_numbers():

@@ -44,7 +44,7 @@ def done(monkeypatch) -> Counter[str]:
         monkeypatch.setattr(owner, name, counting)
 
     count(DeltaRsTables, "read_manifest", "manifest")
-    count(delta_rs_logs, "_whole_rows", "whole rows")
+    count(delta_rs_logs, "whole_rows", "whole rows")
     count(version_notes, "_read", "notes")
     count(delta_rs_table, "open_newest", "logs")
     return counted

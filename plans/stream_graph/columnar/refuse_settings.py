@@ -37,7 +37,7 @@ def refuse_settings_of_transformations(
         return []
     return [
         _of_operators(transformations, resolved_inputs, settings),
-        _of_inputs(resolved_inputs, settings),
+        _of_inputs(transformations, resolved_inputs, settings),
         _of_cached_files(settings),
     ]
 
@@ -60,17 +60,18 @@ def _of_operators(
         | ((_STEP == SettingStep.BUFFER_TIMEOUT) & (pl.col("buffer_timeout").fill_null(-1) < 0))
         | (_STEP == SettingStep.AUTO_GENERATE_UIDS)
     )
-    operators = transformations.select(TOPOLOGY, "id", "kind", "max_parallelism", "buffer_timeout").filter(
-        pl.col("kind").is_in(list(OPERATOR_KINDS))
-    )
+    operators = transformations.select(
+        TOPOLOGY, "id", "transformation", "kind", "max_parallelism", "buffer_timeout"
+    ).filter(pl.col("kind").is_in(list(OPERATOR_KINDS)))
     read = _joined(operators, settings).filter(reads)
     uses = resolved_inputs.filter(pl.col("out_index") == 0).select(TOPOLOGY, "source", "target", "in_index")
-    placed = join_topology(read, uses, {"id": "source"}, "left")
+    placed = with_target_transformation(join_topology(read, uses, {"id": "source"}, "left"), transformations)
     is_source = pl.col("kind").is_in(sorted(SOURCE_KINDS))
     own_step = _STEP.replace_strict(
         {str(step): place for step, place in STEP_OF_OPERATOR.items()}, return_dtype=pl.Int32
     )
     order = [
+        pl.when(is_source).then("target_transformation").otherwise("transformation"),
         pl.when(is_source).then("target").otherwise("id"),
         pl.when(is_source).then(BEFORE_INPUTS).otherwise(own_step),
         pl.when(is_source).then("in_index").otherwise(0),
@@ -80,7 +81,9 @@ def _of_operators(
     return settings_refused_at(translated, Layer.STREAM_GRAPH, order)
 
 
-def _of_inputs(resolved_inputs: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
+def _of_inputs(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
+) -> pl.DataFrame:
     """Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory."""
     virtual = (
         pl.col("partitioner").is_not_null()
@@ -94,12 +97,14 @@ def _of_inputs(resolved_inputs: pl.DataFrame, settings: pl.DataFrame) -> pl.Data
     inputs = resolved_inputs.select(TOPOLOGY, "target", "in_index", "keyed", virtual.alias("virtual"))
     read = _joined(inputs, settings).filter((of_max & pl.col("virtual")) | (of_memory & pl.col("keyed")))
     order = [
+        pl.col("target_transformation"),
         pl.col("target"),
         pl.when(of_max).then(BEFORE_INPUTS).otherwise(MEMORY),
         pl.when(of_max).then("in_index").otherwise(0),
         pl.lit(MAX_PARALLELISM),
     ]
-    return settings_refused_at(read, Layer.STREAM_GRAPH, order)
+    placed = with_target_transformation(read, transformations)
+    return settings_refused_at(placed, Layer.STREAM_GRAPH, order)
 
 
 def _of_cached_files(settings: pl.DataFrame) -> pl.DataFrame:
@@ -116,6 +121,15 @@ def _of_edges(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFram
     )
     order = [pl.lit(AFTER_ALL), pl.when(of_chaining).then(CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
     return settings_refused_at(read, Layer.STREAM_GRAPH, order)
+
+
+def with_target_transformation(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """`rows` with `target_transformation`: of which transformation Flink makes the target.
+
+    It translates all operators of a sink when it comes to the sink, whatever their ids are.
+    """
+    given = nodes.select(TOPOLOGY, "id", target_transformation="transformation")
+    return join_topology(rows, given, {"target": "id"}, "left")
 
 
 def _joined(rows: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:

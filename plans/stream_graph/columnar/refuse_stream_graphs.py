@@ -9,6 +9,7 @@ from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_O
 from penstock.plans.stream_graph.columnar.refuse_settings import (
     refuse_settings_of_edges,
     refuse_settings_of_transformations,
+    with_target_transformation,
 )
 from penstock.plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
 from penstock.plans.stream_graph.refuse_stream_graphs import (
@@ -41,7 +42,7 @@ _OF_EDGES = (
 _STRICT = ~pl.col("auto_generate_uids")
 _SORTS = (pl.col("job_type") == JobType.BATCH) & pl.col("sort_inputs")
 _WEIGHS = pl.col("managed_memory").map.len() > 0
-_TRANSFORMATION = pl.concat_str(pl.lit("transformation "), "id")
+_TRANSFORMATION = pl.concat_str(pl.lit("transformation "), "transformation")
 
 
 def refuse_transformations(
@@ -63,6 +64,7 @@ def refuse_transformations(
 
 def refuse_stream_graphs(
     transformation_reasons: pl.DataFrame,
+    stream_nodes: pl.DataFrame,
     marked_edges: pl.DataFrame,
     stream_edges: pl.DataFrame,
     job_settings: pl.DataFrame,
@@ -76,14 +78,17 @@ def refuse_stream_graphs(
     return first_refusals(
         [
             transformation_reasons,
-            _forward_changes(marked_edges),
+            _forward_changes(marked_edges, stream_nodes),
             *refuse_settings_of_edges(stream_edges, job_settings),
         ]
     )
 
 
-def _forward_changes(marked_edges: pl.DataFrame) -> pl.DataFrame:
+def _forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> pl.DataFrame:
     changes = marked_edges.select(_OF_EDGES).filter(_CHANGES_PARALLELISM)
+    if changes.is_empty():
+        return NO_REASON
+    changes = with_target_transformation(changes, stream_nodes)
     before, of_source, downstream, of_target, behind = map(pl.lit, FORWARD_CHANGES_PARALLELISM)
     message = pl.concat_str(
         before,
@@ -96,7 +101,8 @@ def _forward_changes(marked_edges: pl.DataFrame) -> pl.DataFrame:
         "target_parallelism",
         behind,
     )
-    order = [pl.col("target"), pl.lit(EDGES), pl.col("in_index")]
+    turn = pl.coalesce("target_transformation", "target")
+    order = [turn, pl.col("target"), pl.lit(EDGES), pl.col("in_index")]
     location = pl.concat_str(pl.lit("edge "), "edge_id")
     return refusals(changes, Layer.STREAM_GRAPH, order, UNSUPPORTED_OPERATION, message, location)
 
@@ -108,15 +114,20 @@ def _missing_uids(
     if strict.is_empty():
         return NO_REASON
     kind = pl.col("kind")
-    named = expanded_transformations.select(TOPOLOGY, "id", "kind", "name", "uid", "uid_hash")
+    named = expanded_transformations.select(
+        TOPOLOGY, "id", "transformation", "kind", "name", "uid", "uid_hash"
+    )
     missing = join_topology(named, strict, {}, "semi").filter(
         kind.is_in(list(OPERATOR_KINDS)) & pl.col("uid").is_null() & pl.col("uid_hash").is_null()
     )
     uses = resolved_inputs.filter(pl.col("out_index") == 0).select(TOPOLOGY, "source", "target", "in_index")
-    placed = join_topology(missing, uses, {"id": "source"}, "left")
+    placed = with_target_transformation(
+        join_topology(missing, uses, {"id": "source"}, "left"), expanded_transformations
+    )
     is_source = kind.is_in(sorted(SOURCE_KINDS))
     message = pl.concat_str(pl.lit(MISSING_UID), "name")
     order = [
+        pl.when(is_source).then("target_transformation").otherwise("transformation"),
         pl.when(is_source).then("target").otherwise("id"),
         pl.when(is_source).then(BEFORE_INPUTS).otherwise(UID),
         pl.when(is_source).then("in_index").otherwise(0),
@@ -127,9 +138,11 @@ def _missing_uids(
 
 
 def _too_many_inputs(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
-    wide = expanded_transformations.select(TOPOLOGY, "id", "kind", "inputs").filter(_TOO_MANY_INPUTS)
+    wide = expanded_transformations.select(TOPOLOGY, "id", "transformation", "kind", "inputs").filter(
+        _TOO_MANY_INPUTS
+    )
     message = pl.concat_str(pl.lit(TOO_MANY_INPUTS), _INPUTS)
-    order = [pl.col("id"), pl.lit(INPUT_COUNT), pl.lit(0)]
+    order = [pl.col("transformation"), pl.col("id"), pl.lit(INPUT_COUNT), pl.lit(0)]
     return refusals(wide, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _TRANSFORMATION)
 
 
@@ -141,11 +154,13 @@ def _conflicting_weights(
     if sorting.is_empty():
         return NO_REASON
     own = pl.col("managed_memory").map.get(ManagedMemoryUseCase.OPERATOR.value)
-    weighing = expanded_transformations.select(TOPOLOGY, "id", "managed_memory").filter(_WEIGHS)
+    weighing = expanded_transformations.select(TOPOLOGY, "id", "transformation", "managed_memory").filter(
+        _WEIGHS
+    )
     conflicting = join_topology(weighing, sorting, {}).filter(own != memory)
     keyed = resolved_inputs.filter("keyed").select(TOPOLOGY, "target")
     conflicts = join_topology(conflicting, keyed, {"id": "target"}, "semi")
     before, between, behind = map(pl.lit, CONFLICTING_WEIGHTS)
     message = pl.concat_str(before, memory, between, own, behind)
-    order = [pl.col("id"), pl.lit(MEMORY), pl.lit(0)]
+    order = [pl.col("transformation"), pl.col("id"), pl.lit(MEMORY), pl.lit(0)]
     return refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)

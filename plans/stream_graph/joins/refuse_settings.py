@@ -39,7 +39,7 @@ def refuse_settings(
         return []
     return [
         _of_operators(transformations, resolved_inputs, settings),
-        _of_inputs(resolved_inputs, settings),
+        _of_inputs(transformations, resolved_inputs, settings),
         _of_cached_files(settings),
         _of_edges(stream_edges, settings),
     ]
@@ -54,18 +54,16 @@ def _of_operators(transformations: DataFrame, resolved_inputs: DataFrame, settin
         | (step == SettingStep.AUTO_GENERATE_UIDS)
     )
     operators = transformations.filter(F.col("kind").isin(*OPERATOR_KINDS)).select(
-        TOPOLOGY, "id", "kind", "max_parallelism", "buffer_timeout"
+        TOPOLOGY, "id", "transformation", "kind", "max_parallelism", "buffer_timeout"
     )
     read = join_local(operators, settings, {}).filter(reads)
-    first_use = (
-        join_local(resolved_inputs, settings.select(TOPOLOGY).distinct(), {}, "left_semi")
-        .groupBy(TOPOLOGY, "source")
-        .agg(F.min(F.struct("target", "in_index")).alias("use"))
-    )
+    refused = settings.select(TOPOLOGY).distinct()
+    first_use = first_uses(join_local(resolved_inputs, refused, {}, "left_semi"), transformations)
     placed = join_local(read, first_use, {"id": "source"}, "left")
     is_source = F.col("kind").isin(*SOURCE_KINDS)
     own_step = F.coalesce(*(F.when(step == name, F.lit(place)) for name, place in STEP_OF_OPERATOR.items()))
     order = [
+        F.when(is_source, F.col("use.target_transformation")).otherwise(F.col("transformation")),
         F.when(is_source, F.col("use.target")).otherwise(F.col("id")),
         F.when(is_source, BEFORE_INPUTS).otherwise(own_step),
         F.when(is_source, F.col("use.in_index")).otherwise(0),
@@ -75,7 +73,7 @@ def _of_operators(transformations: DataFrame, resolved_inputs: DataFrame, settin
     return settings_refused_at(translated, Layer.STREAM_GRAPH, order)
 
 
-def _of_inputs(resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
+def _of_inputs(transformations: DataFrame, resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
     """Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory."""
     virtual = (
         F.col("partitioner").isNotNull()
@@ -89,12 +87,14 @@ def _of_inputs(resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
     )
     read = join_local(inputs, settings, {}).filter((of_max & F.col("virtual")) | (of_memory & F.col("keyed")))
     order = [
+        F.col("target_transformation"),
         F.col("target"),
         F.when(of_max, BEFORE_INPUTS).otherwise(MEMORY),
         F.when(of_max, F.col("in_index")).otherwise(0),
         F.lit(MAX_PARALLELISM),
     ]
-    return settings_refused_at(read, Layer.STREAM_GRAPH, order)
+    placed = with_target_transformation(read, transformations)
+    return settings_refused_at(placed, Layer.STREAM_GRAPH, order)
 
 
 def _of_cached_files(settings: DataFrame) -> DataFrame:
@@ -114,6 +114,24 @@ def _of_edges(stream_edges: DataFrame, settings: DataFrame) -> DataFrame:
     )
     order = [F.lit(AFTER_ALL), F.when(of_chaining, CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
     return settings_refused_at(read, Layer.STREAM_GRAPH, order)
+
+
+def with_target_transformation(rows: DataFrame, transformations: DataFrame) -> DataFrame:
+    """`rows` with `target_transformation`: of which transformation Flink makes the target.
+
+    It translates all operators of a sink when it comes to the sink, whatever their ids are.
+    """
+    given = transformations.select(TOPOLOGY, "id", F.col("transformation").alias("target_transformation"))
+    return join_local(rows, given, {"target": "id"}, "left")
+
+
+def first_uses(inputs: DataFrame, transformations: DataFrame) -> DataFrame:
+    """Each source of resolved `inputs` with `use`, the input for which Flink translates it."""
+    return (
+        with_target_transformation(inputs, transformations)
+        .groupBy(TOPOLOGY, "source")
+        .agg(F.min(F.struct("target_transformation", "target", "in_index")).alias("use"))
+    )
 
 
 def _has_reason(reasons: tuple[NotChainableReason, ...]) -> Column:

@@ -7,7 +7,11 @@ from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from penstock.plans.joins.frames import join_local
 from penstock.plans.joins.refusals import first_refusals, refusals
-from penstock.plans.stream_graph.joins.refuse_settings import refuse_settings
+from penstock.plans.stream_graph.joins.refuse_settings import (
+    first_uses,
+    refuse_settings,
+    with_target_transformation,
+)
 from penstock.plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
 from penstock.plans.stream_graph.refuse_stream_graphs import (
     CONFLICTING_WEIGHTS,
@@ -41,7 +45,7 @@ def refuse_stream_graphs(
     """
     return first_refusals(
         [
-            _forward_changes(marked_edges),
+            _forward_changes(marked_edges, expanded_transformations),
             *_missing_uids(expanded_transformations, resolved_inputs, job_settings),
             _too_many_inputs(expanded_transformations),
             *_conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
@@ -50,10 +54,11 @@ def refuse_stream_graphs(
     )
 
 
-def _forward_changes(marked_edges: DataFrame) -> DataFrame:
+def _forward_changes(marked_edges: DataFrame, expanded_transformations: DataFrame) -> DataFrame:
     changes = marked_edges.filter(
         (F.col("partitioner") == "FORWARD") & (F.col("source_parallelism") != F.col("target_parallelism"))
     )
+    changes = with_target_transformation(changes, expanded_transformations)
     before, of_source, downstream, of_target, behind = map(F.lit, FORWARD_CHANGES_PARALLELISM)
     message = F.concat(
         before,
@@ -66,7 +71,8 @@ def _forward_changes(marked_edges: DataFrame) -> DataFrame:
         "target_parallelism",
         behind,
     )
-    order = [F.col("target"), F.lit(EDGES), F.col("in_index")]
+    turn = F.coalesce("target_transformation", "target")
+    order = [turn, F.col("target"), F.lit(EDGES), F.col("in_index")]
     location = F.concat(F.lit("edge "), "edge_id")
     return refusals(changes, Layer.STREAM_GRAPH, order, UNSUPPORTED_OPERATION, message, location)
 
@@ -80,16 +86,14 @@ def _missing_uids(
     unnamed = expanded_transformations.filter(
         F.col("kind").isin(*OPERATOR_KINDS) & F.col("uid").isNull() & F.col("uid_hash").isNull()
     )
-    missing = join_local(unnamed.select(TOPOLOGY, "id", "kind", "name"), strict, {}, "left_semi")
-    first_use = (
-        join_local(resolved_inputs, strict, {}, "left_semi")
-        .groupBy(TOPOLOGY, "source")
-        .agg(F.min(F.struct("target", "in_index")).alias("use"))
-    )
+    named = unnamed.select(TOPOLOGY, "id", "transformation", "kind", "name")
+    missing = join_local(named, strict, {}, "left_semi")
+    first_use = first_uses(join_local(resolved_inputs, strict, {}, "left_semi"), expanded_transformations)
     placed = join_local(missing, first_use, {"id": "source"}, "left")
     is_source = F.col("kind").isin(*SOURCE_KINDS)
     message = F.concat(F.lit(MISSING_UID), "name")
     order = [
+        F.when(is_source, F.col("use.target_transformation")).otherwise(F.col("transformation")),
         F.when(is_source, F.col("use.target")).otherwise(F.col("id")),
         F.when(is_source, BEFORE_INPUTS).otherwise(UID),
         F.when(is_source, F.col("use.in_index")).otherwise(0),
@@ -104,7 +108,7 @@ def _too_many_inputs(expanded_transformations: DataFrame) -> DataFrame:
         (F.col("kind") == Kind.MULTI_INPUT) & (F.size("inputs") > MAX_INPUTS)
     )
     message = F.concat(F.lit(TOO_MANY_INPUTS), F.size("inputs"))
-    order = [F.col("id"), F.lit(INPUT_COUNT), F.lit(0)]
+    order = [F.col("transformation"), F.col("id"), F.lit(INPUT_COUNT), F.lit(0)]
     return refusals(wide, Layer.STREAM_GRAPH, order, ILLEGAL_ARGUMENT, message, _transformation())
 
 
@@ -124,9 +128,9 @@ def _conflicting_weights(
     )
     before, between, behind = map(F.lit, CONFLICTING_WEIGHTS)
     message = F.concat(before, "sorted_inputs_memory_mebibytes", between, own, behind)
-    order = [F.col("id"), F.lit(MEMORY), F.lit(0)]
+    order = [F.col("transformation"), F.col("id"), F.lit(MEMORY), F.lit(0)]
     return [refusals(conflicts, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())]
 
 
 def _transformation() -> Column:
-    return F.concat(F.lit("transformation "), "id")
+    return F.concat(F.lit("transformation "), "transformation")
