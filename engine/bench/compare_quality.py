@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.plans.metrics.plan_metrics import METRICS
+from penstock.plans.metrics.plan_metrics import ESTIMATED, METRICS, MODEL_ERROR
 from penstock.plans.tables.column_types import TOPOLOGY
 
 RESAMPLES = 1_000
 GROUPS = 2_000
 """More differences than this are resampled in this many groups of equal size."""
+
+ROUNDING = 1e-9
+"""Sums that are added up in another order differ in their last digits."""
 
 EXTREMES = 3
 BARS = 24
@@ -20,9 +23,10 @@ BARS = 24
 def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> list[dict[str, Any]]:
     """One entry for each metric that has a better side, over the topologies that both planners planned.
 
-    `base`, `other`: plan_metrics. `difference` is the mean of other - base, `low` and `high` its 95%
-    bootstrap interval (of RESAMPLES resamples); `better`, `equal`, `worse` count topologies; `gains` and
-    `losses` are the extremes by name; `bars` the distribution of the differences that are not zero.
+    `base`, `other`: plan_metrics. Rates that differ by less than MODEL_ERROR are equal. `difference` is the
+    mean of other - base, `low` and `high` its 95% bootstrap interval (of RESAMPLES resamples); `better`,
+    `equal`, `worse` count topologies; `gains` and `losses` are the extremes by name; `bars` the
+    distribution of the differences that are not zero.
     """
     both = base.join(other, on=TOPOLOGY, suffix=" of other").sort("name")
     names = both["name"].to_list()
@@ -34,8 +38,8 @@ def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> l
         was, now = (both[column].cast(pl.Float64).to_numpy() for column in (metric, f"{metric} of other"))
         known = np.isfinite(was) & np.isfinite(now)
         differences = np.where(known, now - was, 0.0)
-        # Sums that are added up in another order differ in their last digits.
-        differences[np.abs(differences) <= 1e-9 * np.maximum(np.abs(was), np.abs(now))] = 0.0
+        allowed = MODEL_ERROR if metric in ESTIMATED else ROUNDING
+        differences[np.abs(differences) <= allowed * np.maximum(np.abs(was), np.abs(now))] = 0.0
         gain = differences if direction == "more" else -differences
         low, high = bootstrap_interval(differences[known], random)
         compared.append(

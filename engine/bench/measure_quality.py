@@ -140,7 +140,7 @@ def _plan_and_measure(
     planning_seconds = time.monotonic() - started
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
-    costs = asked.costs(tables["stream_nodes"])
+    costs = asked.costs(tables["stream_nodes"], tables["stream_edges"])
     found = plan_metrics(tables, costs, choices.task_manager, choices.network)
     rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
     by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")

@@ -8,6 +8,7 @@ from rich.table import Column
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output
+from penstock.plans.metrics.plan_metrics import MODEL_ERROR
 
 
 def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
@@ -57,6 +58,7 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
     same = [entry["metric"] for entry in pair["metrics"] if entry not in differing]
     if same:
         say(f"equal everywhere: {', '.join(same)}")
+    say(f"rates that differ by less than {MODEL_ERROR:.0%}, the error of the cost model, count as equal")
     for entry in differing:
         for kind in ("gains", "losses"):
             if entry["metric"] in ("sustained_records_per_second", "tasks", "slots") and entry[kind]:

@@ -17,16 +17,16 @@ from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.errors import StoreError
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_constants
 from penstock.plans.metrics.operator_costs import read_costs
 from penstock.plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topology_id import topology_id
 
 
-@reads_plan()
 def command(
-    store: PlansToRead,
+    store: PlansToRead | None = None,
     topology: Annotated[
         str | None,
         typer.Option("--topology", metavar="NAME", help="Show this topology, with its vertices."),
@@ -40,6 +40,24 @@ def command(
             "record_bytes, cpu_nanoseconds_per_record and, of sources, records_per_second; a store with the "
             "runs of these jobs, which measured them; drawn by hash; or all alike. "
             "Default: as topologies say, else all alike.",
+        ),
+    ] = None,
+    constants: Annotated[
+        Path | None,
+        typer.Option(
+            "--constants",
+            metavar="FILE",
+            help="Constants of the cost model, as --calibrate writes them. Default: measured ones, which "
+            "the documentation lists.",
+        ),
+    ] = None,
+    calibrate: Annotated[
+        Path | None,
+        typer.Option(
+            "--calibrate",
+            metavar="FILE",
+            help="First measure the constants on this machine, with micro runs on Flink's MiniCluster (the "
+            "extra flink; some minutes), and write them to FILE. SOURCE may be left out.",
         ),
     ] = None,
     version: Annotated[
@@ -62,15 +80,61 @@ def command(
 
     Without NAME, a summary over all topologies.
     """
+    if calibrate is not None:
+        _calibrate(calibrate)
+    if store is None:
+        if calibrate is None:
+            raise ConfigurationError("SOURCE: found none", "a plan store, a topology file, or a script")
+        return
+    given = constants if constants is not None else calibrate
+    _show(
+        store=store,
+        topology=topology,
+        costs=costs,
+        terms=CONSTANTS if given is None else read_constants(given),
+        version=version,
+        master=master,
+        json=json,
+    )
+
+
+def _calibrate(path: Path) -> None:
+    from penstock.engine.calibration.write_constants import calibrate
+
+    if not path.absolute().parent.is_dir():
+        raise ConfigurationError(f"--calibrate {path}: found no folder {path.absolute().parent}")
+    with progress(3) as report:
+        written = calibrate(path, report)
+    columns = [Column(name, justify="left" if name == "term" else "right") for name in _TERM_COLUMNS]
+    print_table(columns, [
+        (name, *(number(term[key]) for key in ("value", "low", "high")), term["unit"])
+        for name, term in written["terms"].items()
+    ])  # fmt: skip
+    say_beside_output(f"{path} holds these constants, for --constants")
+
+
+_TERM_COLUMNS = ("term", "median", "lower quartile", "upper quartile", "unit")
+
+
+@reads_plan()
+def _show(
+    store: str,
+    topology: str | None,
+    costs: str | None,
+    terms: Constants,
+    version: int | None,
+    master: str | None,
+    json: bool,
+) -> None:
     plan = chosen_plan(store, version, topology)
     if not plan.has(*NEEDED):
         raise StoreError(
             f"{called(store)} version {plan.version.version} has no slots", "plan it again with --until slots"
         )
     if master is None and is_local(store):
-        found = _measure(plan, costs)
+        found = _measure(plan, costs, terms)
     else:
-        found = _measure_on_spark(plan, store, master, topology, costs)
+        found = _measure_on_spark(plan, store, master, topology, costs, terms)
     if topology is not None and found.plans.is_empty():
         raise StoreError(f"{called(store)}: {topology} was refused, so that it has no plan",
                          f"penstock rejected {called(store)} says why")  # fmt: skip
@@ -83,7 +147,7 @@ def command(
         _print_topology(found)
 
 
-def _measure(plan: StoredPlan, costs: str | None) -> Metrics:
+def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
     tables = {name: plan.table(name).collect() for name in NEEDED}
     chosen = chosen_costs(costs, tables["topologies"])
     if (
@@ -93,11 +157,17 @@ def _measure(plan: StoredPlan, costs: str | None) -> Metrics:
     ):
         say_beside_output(f"{costs}: found no row about these topologies: costs are as they say, or assumed")
     cluster = recorded_cluster(plan.version.options)
-    return plan_metrics(tables, chosen(tables["stream_nodes"]), cluster.task_manager, cluster.network)
+    costs_of_operators = chosen(tables["stream_nodes"], tables["stream_edges"])
+    return plan_metrics(tables, costs_of_operators, cluster.task_manager, cluster.network, terms)
 
 
 def _measure_on_spark(
-    plan: StoredPlan, store: str, master: str | None, topology: str | None, costs: str | None
+    plan: StoredPlan,
+    store: str,
+    master: str | None,
+    topology: str | None,
+    costs: str | None,
+    terms: Constants,
 ) -> Metrics:
     """The rows of topologies; those of vertices and edges only of a `topology` that is named."""
     from pyspark.sql import functions as F
@@ -118,7 +188,7 @@ def _measure_on_spark(
             chosen = F.col(TOPOLOGY) == topology_id(topology)
             tables = {name: rows.filter(chosen) for name, rows in tables.items()}
         cluster = recorded_cluster(plan.version.options)
-        found = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network)
+        found = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network, terms)
         rows = [
             from_arrow((frame.limit(0) if topology is None and frame is not found.plans else frame).toArrow())
             for frame in (found.plans, found.vertices, found.edges)

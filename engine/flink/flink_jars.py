@@ -1,7 +1,8 @@
-"""Flink's jars, and Penstock's Java program compiled against them.
+"""Flink's jars, and Penstock's Java programs compiled against them.
 
-The jars are those of the PyPI package apache-flink-libraries, which the extra `flink` installs. The program
-(the .java files beside this one) is compiled at its first use, into the user's cache.
+The jars are those of the PyPI package apache-flink-libraries, which the extra `flink` installs. Programs
+(the .java files beside this one, and those of `measured_jobs`) are compiled at their first use, into the
+user's cache.
 """
 
 import hashlib
@@ -21,6 +22,7 @@ _PACKAGE = "apache-flink-libraries"
 _INSTALL = "pip install 'penstock[flink]' (330 MB) into the Python that runs Penstock"
 _SOURCES = Path(__file__).parent
 _MAIN_CLASS_FILE = "penstock/flink/PlanTopologies.class"
+_MEASURED_JOBS = "penstock/flink/measured/RunJobs.class"
 
 
 def flink_jars() -> Path:
@@ -46,25 +48,35 @@ def flink_jars() -> Path:
 
 
 def compiled_planner(jars: Path, java: Java) -> Path:
-    """The folder with the classes of PlanTopologies, compiled against `jars` unless that was done before.
+    """The folder with the classes of PlanTopologies. Raises ConfigurationError (see _compiled)."""
+    return _compiled(_SOURCES, _MAIN_CLASS_FILE, jars, java)
+
+
+def compiled_measured_jobs(jars: Path, java: Java) -> Path:
+    """The folder with the classes of RunJobs. Raises ConfigurationError (see _compiled)."""
+    return _compiled(_SOURCES / "measured_jobs", _MEASURED_JOBS, jars, java)
+
+
+def _compiled(folder: Path, main_class_file: str, jars: Path, java: Java) -> Path:
+    """The sources of a folder, compiled against `jars` unless that was done before.
 
     Several processes may call this at once: each compiles into its own folder and renames that, and the
     first one's is taken. Raises ConfigurationError if there is no javac, if it fails, or if the cache cannot
     be written.
     """
-    sources = sorted(_SOURCES.glob("*.java"))
+    sources = sorted(folder.glob("*.java"))
     classes = _cache_folder() / f"flink-{_fingerprint(sources)}"
-    if (classes / _MAIN_CLASS_FILE).is_file():
+    if (classes / main_class_file).is_file():
         return classes
     javac = _find_javac(java)
     try:
         classes.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
             prefix="compiling-", dir=classes.parent, ignore_cleanup_errors=True
-        ) as folder:
-            own = Path(folder) / "classes"
+        ) as compiling:
+            own = Path(compiling) / "classes"
             _compile(javac, jars, sources, own)
-            _publish(own, classes)
+            _publish(own, classes, main_class_file)
     except OSError as error:
         raise ConfigurationError(
             f"the cache {classes.parent} cannot be written: {error}",
@@ -106,15 +118,15 @@ def _compile(javac: str, jars: Path, sources: list[Path], into: Path) -> None:
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()
         raise ConfigurationError(
-            f"{javac} does not compile Penstock's Flink planner:\n  " + "\n  ".join(said[:8]),
+            f"{javac} does not compile Penstock's program for Flink:\n  " + "\n  ".join(said[:8]),
             f"is it a JDK of {MINIMUM_JAVA} or newer?",
         )
 
 
-def _publish(own: Path, classes: Path) -> None:
+def _publish(own: Path, classes: Path, main_class_file: str) -> None:
     try:
         own.rename(classes)
     except OSError:
         # Another process was first: a rename never replaces a folder that holds something.
-        if not (classes / _MAIN_CLASS_FILE).is_file():
+        if not (classes / main_class_file).is_file():
             raise

@@ -1,13 +1,19 @@
 """What operators cost, as --costs chooses."""
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
 from penstock.engine.store.local_store_and_version import local_store_and_version
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.metrics.operator_costs import costs_in_topologies, drawn_costs, operator_costs, read_costs
+from penstock.plans.metrics.operator_costs import (
+    costs_and_levels,
+    costs_in_topologies,
+    drawn_costs,
+    operator_costs,
+    read_costs,
+)
 from penstock.plans.tables.column_types import TOPOLOGY
 
 DRAWN = "drawn"
@@ -28,10 +34,26 @@ def require_costs(costs: str | None) -> None:
         )
 
 
-def chosen_costs(
-    costs: str | None, topologies: pl.DataFrame, part: bool = False
-) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """From stream nodes to operator_costs. In: a file, a store, DRAWN, ALIKE or None; topologies.
+class ChosenCosts(NamedTuple):
+    """Costs of some operators, the first table first, and whether those of the others are drawn."""
+
+    given: tuple[pl.DataFrame, ...] = ()
+    drawn: bool = False
+
+    def __call__(self, stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame) -> pl.DataFrame:
+        """operator_costs of these stream nodes and edges, of whole topologies."""
+        return operator_costs(stream_nodes, stream_edges, *self._tables(stream_nodes))
+
+    def with_levels(self, stream_nodes: pl.DataFrame) -> pl.DataFrame:
+        """costs_and_levels of these stream nodes."""
+        return costs_and_levels(stream_nodes, *self._tables(stream_nodes))
+
+    def _tables(self, stream_nodes: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
+        return (*self.given, drawn_costs(stream_nodes)) if self.drawn else self.given
+
+
+def chosen_costs(costs: str | None, topologies: pl.DataFrame, part: bool = False) -> ChosenCosts:
+    """What gives operator_costs. In: a file, a store, DRAWN, ALIKE or None; topologies.
 
     A file, or what the runs of a store have measured, comes before what topologies say themselves, and this
     before what is drawn or assumed. `part`: there are other topologies, too. Raises ConfigurationError if
@@ -40,17 +62,15 @@ def chosen_costs(
     """
     require_costs(costs)
     if costs == ALIKE:
-        return operator_costs
+        return ChosenCosts()
     in_topologies = costs_in_topologies(topologies)
-    if costs == DRAWN:
-        return lambda stream_nodes: operator_costs(stream_nodes, in_topologies, drawn_costs(stream_nodes))
-    if costs is None:
-        return lambda stream_nodes: operator_costs(stream_nodes, in_topologies)
+    if costs in (DRAWN, None):
+        return ChosenCosts((in_topologies,), costs == DRAWN)
     if (store := local_store_and_version(costs)) is not None:
         in_file = _measured(costs, *store, topologies, part)
     else:
         in_file = read_costs(Path(costs), topologies)
-    return lambda stream_nodes: operator_costs(stream_nodes, in_file, in_topologies)
+    return ChosenCosts((in_file, in_topologies))
 
 
 def _measured(

@@ -1,4 +1,4 @@
-"""operator_costs of stream nodes in Spark."""
+"""Costs of stream nodes in Spark."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,15 @@ from pyspark.sql import functions as F
 
 from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.metrics.operator_costs import COSTS, PREFIX
+from penstock.plans.metrics.operator_costs import COSTS, LEVEL, PREFIX
 from penstock.plans.tables.column_types import TOPOLOGY
 
-_SCHEMA = f"{TOPOLOGY} bigint, id int, " + ", ".join(f"{name} double" for name in list(COSTS)[2:])
+_COLUMNS = {**COSTS, LEVEL: pl.Float64()}
+_SCHEMA = f"{TOPOLOGY} bigint, id int, " + ", ".join(f"{name} double" for name in list(_COLUMNS)[2:])
 
 
 def costs_on_spark(costs: str | None, topologies: DataFrame, stream_nodes: DataFrame) -> DataFrame:
-    """As chosen_costs, in Spark's workers. The driver gets names of topologies, and what they say of costs.
+    """As costs_and_levels, in Spark's workers. The driver gets what topologies say of costs, and their names.
 
     Raises what chosen_costs raises.
     """
@@ -26,9 +27,8 @@ def costs_on_spark(costs: str | None, topologies: DataFrame, stream_nodes: DataF
 
     def priced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = chosen(from_arrow(pa.Table.from_batches([batch])))
-            yield from (
-                found.select(pl.col(name).cast(kind) for name, kind in COSTS.items()).to_arrow().to_batches()
-            )
+            found = chosen.with_levels(from_arrow(pa.Table.from_batches([batch])))
+            columns = found.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
+            yield from columns.to_arrow().to_batches()
 
     return stream_nodes.select(TOPOLOGY, "id", "source", "legacy_source").mapInArrow(priced, _SCHEMA)

@@ -12,6 +12,7 @@ from penstock.engine.planning.planning_settings import (
     partitions_for,
     planning_settings,
 )
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.joins.plan_metrics import Metrics, plan_metrics
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
@@ -24,6 +25,7 @@ def metrics_on_spark(
     costs: str | None,
     task_manager: TaskManager,
     network: NetworkOptions,
+    constants: Constants = CONSTANTS,
 ) -> Metrics:
     """plan_metrics of NEEDED tables. `costs`: see chosen_costs.
 
@@ -45,7 +47,7 @@ def metrics_on_spark(
         given = costs_on_spark(costs, of_part["topologies"], of_part["stream_nodes"])
         partitions = partitions_for(spark, count)
         with planning_settings(spark, partitions, block):
-            further = plan_metrics(of_part, given, task_manager, network, max(2, partitions))
+            further = plan_metrics(of_part, given, task_manager, network, max(2, partitions), constants)
         found = further if found is None else _joined(found, further)
     assert found is not None
     return found

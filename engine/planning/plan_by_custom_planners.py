@@ -33,10 +33,10 @@ Report = Callable[[str], None]
 
 
 class Question(NamedTuple):
-    """How planners are asked: from stream nodes to the operator_costs that they are shown, and seconds for a
-    batch."""
+    """How planners are asked: from stream nodes and edges to the operator_costs that they are shown, and
+    seconds for a batch."""
 
-    costs: Callable[[pl.DataFrame], pl.DataFrame] = operator_costs
+    costs: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] = operator_costs
     seconds: float = DEFAULT_SECONDS
 
 
@@ -110,8 +110,7 @@ def _decide(
 ) -> tuple[Any, pl.DataFrame]:
     """What a planner answers to all batches, and what is wrong with it."""
     if COSTS in custom_planner.reads:
-        nodes = shown["stream_nodes"]
-        shown = {**shown, COSTS: question.costs(nodes)}
+        shown = {**shown, COSTS: question.costs(shown["stream_nodes"], shown["stream_edges"])}
     answers, wrong = [], [NO_VIOLATION]
     read = _read_tables if custom_planner.decision is Decision.PLAN else _reader(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):

@@ -71,6 +71,12 @@ def _measure_run(
     vertex_of = dict(tables["chained_operators"].select("node", "vertex").iter_rows())
     parallelism = dict(tables["stream_nodes"].select("id", "parallelism").iter_rows())
     every = tables["stream_edges"].select("source", "target", "in_index", "broadcast").rows()
+    outputs = dict(
+        tables["stream_edges"]
+        .group_by("source")
+        .agg(pl.col("output_tag").fill_null("").n_unique())
+        .iter_rows()
+    )
     taken_in: dict[int, list[int]] = defaultdict(list)
     for source, target in tables["stream_edges"].filter("chained_source").select("source", "target").rows():
         taken_in[target].append(source)
@@ -103,7 +109,7 @@ def _measure_run(
     for head, vertex in vertex_of.items():
         if head in inside or head in chained_sources:
             continue
-        leaving = _leaving(head, emitted, below)
+        leaving = _leaving(head, emitted, below, outputs)
         arriving = read[vertex] if inputs[head] else leaving
         if sources := taken_in[head]:
             alike = inputs[head] or len(sources)
@@ -112,7 +118,7 @@ def _measure_run(
                 arriving += arriving / alike * len(sources)
             costs += [_measure_chained_source(source, of_source, run_seconds) for source in sources]
         is_source = not inputs[head] and not sources
-        for row in _measure_chain(head, arriving, is_source, emitted, below):
+        for row in _measure_chain(head, arriving, is_source, emitted, below, outputs):
             if row["id"] == head:
                 row["cpu_nanoseconds_per_record"] = seconds[vertex] * 1e9 / arriving if arriving else None
                 row["records_per_second"] = (
@@ -144,12 +150,13 @@ def _measure_chain(
     is_source: bool,
     emitted: Mapping[int, Sequence[float]],
     below: Mapping[int, Sequence[int]],
+    outputs: Mapping[int, int],
 ) -> Iterable[dict[str, Any]]:
     """A row for each operator of a chain, with its selectivity where what enters and leaves it is known."""
     todo = [(head, arriving)]
     while todo:
         node, into = todo.pop()
-        out = _leaving(node, emitted, below)
+        out = _leaving(node, emitted, below, outputs)
         of_source = is_source and node == head
         known = None if of_source or out is None or not into else out / into
         yield {
@@ -159,17 +166,24 @@ def _measure_chain(
             "cpu_nanoseconds_per_record": None if node == head else 0.0,
             "records_per_second": None,
         }
-        todo += [(reader, into if out is None else out) for reader in below.get(node, ())]
+        passed_on = into if out is None else out / outputs.get(node, 1)
+        todo += [(reader, passed_on) for reader in below.get(node, ())]
 
 
 def _leaving(
-    node: int, emitted: Mapping[int, Sequence[float]], below: Mapping[int, Sequence[int]]
+    node: int,
+    emitted: Mapping[int, Sequence[float]],
+    below: Mapping[int, Sequence[int]],
+    outputs: Mapping[int, int],
 ) -> float | None:
-    """Records on each output of an operator; where only chained ones read it, on the next output below."""
+    """Records on all outputs of an operator; where only chained ones read it, on those of the next below.
+
+    `outputs`: of each operator, its main output and side outputs, among which the model divides its records.
+    """
     todo = [node]
     for one in todo:
         if one in emitted:
-            return sum(emitted[one]) / len(emitted[one])
+            return sum(emitted[one]) / len(emitted[one]) * outputs[one]
         todo += below.get(one, ())
     return None
 

@@ -7,9 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from penstock.plans.arrow_walks import Ints, positions
+from penstock.plans.columnar.frames import look_up
 from penstock.plans.errors import InputError
 from penstock.plans.metrics.rows_of_costs import rows_of_costs
 from penstock.plans.tables.column_types import TOPOLOGY
+
+Floats = npt.NDArray[np.float64]
 
 ASSUMED = {
     "selectivity": 1.0,
@@ -17,9 +21,10 @@ ASSUMED = {
     "cpu_nanoseconds_per_record": 1_000.0,
     "records_per_second": 10_000.0,
 }
-"""What is not given. `selectivity`: records out per record in. `record_bytes`: size of a record that it
-emits. `cpu_nanoseconds_per_record`: for each record in (of a source, out). `records_per_second`: of a source,
-over all its subtasks."""
+"""What is not given. `selectivity`: records out per record in, of an operator with one input; one with
+several emits as many as its inputs bring on average (see selectivity_of_levels). `record_bytes`: size of a
+record that it emits. `cpu_nanoseconds_per_record`: for each record in (of a source, out).
+`records_per_second`: of a source, over all its subtasks."""
 
 MOST = 1e100
 """No cost and no rate is larger, so that all that is computed from them is a number."""
@@ -27,8 +32,11 @@ MOST = 1e100
 COSTS = {TOPOLOGY: pl.Int64(), "id": pl.Int32(), **dict.fromkeys(ASSUMED, pl.Float64())}
 """Columns of operator_costs, one row per stream node; `records_per_second` is 0 where there is no source."""
 
+LEVEL = "level"
+"""Column of costs: how much an operator emits, relative to others, where its selectivity is not given."""
+
 DRAWN = {
-    "selectivity": (0.1, 0.5, 1.0, 1.0, 1.0, 2.0),
+    LEVEL: (0.25, 0.5, 1.0, 1.0, 1.0, 2.0),
     "record_bytes": (50.0, 100.0, 200.0, 500.0),
     "cpu_nanoseconds_per_record": (200.0, 1_000.0, 5_000.0, 20_000.0),
     "records_per_second": (1_000.0, 10_000.0, 50_000.0),
@@ -39,23 +47,84 @@ DRAWN = {
 _STRIDE = 0x9E3779B97F4A7C15
 
 
-def operator_costs(stream_nodes: pl.DataFrame, *given: pl.DataFrame | None) -> pl.DataFrame:
-    """One row per stream node, with columns of COSTS: as the first of `given` that says it, or ASSUMED."""
+def operator_costs(
+    stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, *given: pl.DataFrame | None
+) -> pl.DataFrame:
+    """One row per stream node, with columns of COSTS: as the first of `given` that says it, or ASSUMED.
+
+    A selectivity that none of them gives follows from levels (see selectivity_of_levels).
+    """
+    costs = costs_and_levels(stream_nodes, *given)
+    copies = pl.when("broadcast").then(pl.max_horizontal("parallelism", 1)).otherwise(1)
+    parallelism = stream_nodes.select(TOPOLOGY, "id", "parallelism")
+    edges = look_up(
+        stream_edges.select(TOPOLOGY, "source", "target", "broadcast", "output_tag"),
+        parallelism,
+        {"target": "id"},
+    )
+    edges = edges.with_columns(copies=copies, outputs=_outputs(edges))
+    position = positions(costs[TOPOLOGY].to_numpy(), costs["id"].to_numpy())
+    ends = [position(edges[TOPOLOGY].to_numpy(), edges[end].to_numpy()) for end in ("source", "target")]
+    selectivity = selectivity_of_levels(
+        costs["selectivity"].fill_null(np.nan).to_numpy(),
+        costs[LEVEL].to_numpy(),
+        *ends,
+        (edges["copies"] / edges["outputs"]).to_numpy(),
+    )
+    return costs.with_columns(selectivity=pl.Series(selectivity)).select(list(COSTS))
+
+
+def _outputs(edges: pl.DataFrame) -> pl.Series:
+    """For each edge how many outputs its source has: the main one and side outputs."""
+    if edges["output_tag"].null_count() == len(edges):
+        return pl.Series("outputs", np.ones(len(edges), np.int64))
+    return edges.select(pl.col("output_tag").fill_null("").n_unique().over(TOPOLOGY, "source"))["output_tag"]
+
+
+def costs_and_levels(stream_nodes: pl.DataFrame, *given: pl.DataFrame | None) -> pl.DataFrame:
+    """As operator_costs, with LEVEL, and no selectivity where none is given."""
     nodes = stream_nodes.select(TOPOLOGY, "id", reads=~(pl.col("source") | pl.col("legacy_source")))
-    values = {name: pl.lit(None, pl.Float64()) for name in ASSUMED}
+    names = [*ASSUMED, LEVEL]
+    values = {name: pl.lit(None, pl.Float64()) for name in names}
     for number, found in enumerate(rows for rows in given if rows is not None):
-        here = {name: f"{name}/{number}" for name in ASSUMED}
+        here = {name: f"{name}/{number}" for name in names if name in found.columns}
         nodes = nodes.join(found.rename(here), on=[TOPOLOGY, "id"], how="left", maintain_order="left")
-        values = {
-            name: pl.coalesce(value, pl.col(here[name]).fill_nan(None)) for name, value in values.items()
+        values |= {
+            name: pl.coalesce(values[name], pl.col(column).fill_nan(None)) for name, column in here.items()
         }
-    values = {name: value.fill_null(ASSUMED[name]) for name, value in values.items()}
+    assumed = {**ASSUMED, LEVEL: ASSUMED["selectivity"]}
+    values |= {name: values[name].fill_null(assumed[name]) for name in names if name != "selectivity"}
     values["records_per_second"] = pl.when("reads").then(0.0).otherwise(values["records_per_second"])
     return nodes.select(TOPOLOGY, "id", **values)
 
 
+_FINE = 2.0**20
+
+
+def selectivity_of_levels(
+    selectivity: Floats, levels: Floats, source: Ints, target: Ints, weights: Floats
+) -> Floats:
+    """Selectivities, with those that are NaN such that an operator emits its level.
+
+    `weights`: of each edge, how often its target gets what its source emits. An operator's level is divided
+    by those that arrive, so that the levels along a path cancel out: what an operator emits does not depend
+    on how many splits, joins and operators come before it, and a million of them neither overflow nor
+    vanish. Sums are over integers, so they are the same in any order.
+    """
+    missing = np.isnan(selectivity)
+    if not missing.any():
+        return selectivity
+    arriving = np.bincount(target, weights=np.floor(levels[source] * weights * _FINE), minlength=len(levels))
+    with np.errstate(divide="ignore"):
+        own = np.where(arriving > 0, levels * _FINE / arriving, ASSUMED["selectivity"])
+    return np.where(missing, own, selectivity)
+
+
 def drawn_costs(stream_nodes: pl.DataFrame, seed: int = 1) -> pl.DataFrame:
-    """Costs that a hash of topology and id draws from DRAWN; the same for every plan of a topology."""
+    """Costs that a hash of topology and id draws from DRAWN; the same for every plan of a topology.
+
+    What is drawn is not an operator's selectivity but its LEVEL.
+    """
     keys = stream_nodes[TOPOLOGY].to_numpy().view(np.uint64)
     ids = stream_nodes["id"].to_numpy().astype(np.uint64)
     columns = []

@@ -8,22 +8,27 @@ import polars as pl
 from penstock.plans.columnar.frames import look_up
 from penstock.plans.columnar.plan_in_parts import side_by_side
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
-from penstock.plans.metrics.operator_costs import ASSUMED
-from penstock.plans.metrics.rates_and_loads import (
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
+from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
+from penstock.plans.metrics.plan_arrays import (
     NO_VERTEX,
     Edges,
     Operators,
     Plans,
+    Slots,
     Vertices,
     edges_of,
+    kinds_of_slots,
     operators_of,
-    rates_and_loads,
 )
+from penstock.plans.metrics.rates_and_loads import Cluster, rates_and_loads
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]
+
+OBJECT_REUSE = "pipeline.object-reuse"
 
 NEEDED = (
     *("topologies", "stream_nodes", "stream_edges", "job_vertices", "chained_operators"),
@@ -50,17 +55,41 @@ METRICS: dict[str, tuple[str, str]] = {
     "critical_path": ("less", "exchanges on the longest way from a source"),
     "exchanged_bytes_per_second": ("less", "bytes/s between tasks, broadcast ones for each reader"),
     "shuffled_bytes_per_second": ("less", "those of edges that are not forward, which may cross the network"),
+    "remote_bytes_per_second": ("less", "those that are expected to go to another TaskManager"),
     "cpu_load": ("", "processor seconds per second, of all tasks"),
+    "exchange_cpu_load": (
+        "less",
+        "those of them that hand records on: calls, copies, serialisation, exchange",
+    ),
     "utilisation": (
         "less",
         "share of its time that a task of the bottleneck works; above 1: too little",
     ),
+    "slot_utilisation": ("less", "share of its slot's cores that the tasks of the fullest slot use"),
+    "network_utilisation": ("less", "share of the TaskManagers' network that is used"),
     "bottleneck": ("", "the vertex whose tasks work most"),
     "source_records_per_second": ("", "what sources offer"),
-    "sustained_records_per_second": ("more", "the largest rate of sources that every task keeps up with"),
+    "delivered_records_per_second": ("more", "what they emit of it, throttled by backpressure"),
+    "sustained_records_per_second": (
+        "more",
+        "what sources emit that offer more and more in these proportions",
+    ),
+    "sustained_per_slot": ("more", "the same, divided by slots"),
     "needed_tasks": ("less", "tasks if each vertex had the parallelism that it needs"),
 }
 """Columns of plan_metrics beside topology_id and name: which values are better, and what they are."""
+
+
+SUSTAINED = "sustained_records_per_second"
+
+ESTIMATED = ("delivered_records_per_second", SUSTAINED, "sustained_per_slot")
+"""Metrics that the cost model estimates with an error."""
+
+MODEL_ERROR = 0.1
+"""Rates of two plans of a job that differ by a smaller share are not told apart: see docs/cost-model.md."""
+
+MAY_LACK = ("bottleneck", SUSTAINED)
+"""Null where there is no vertex, or where nothing limits a source."""
 
 
 class Metrics(NamedTuple):
@@ -73,20 +102,30 @@ class Metrics(NamedTuple):
 
 
 def plan_metrics(
-    tables: Tables, costs: pl.DataFrame, task_manager: TaskManager, network: NetworkOptions
+    tables: Tables,
+    costs: pl.DataFrame,
+    task_manager: TaskManager,
+    network: NetworkOptions,
+    constants: Constants = CONSTANTS,
 ) -> Metrics:
     """Metrics of all topologies. In: NEEDED tables, operator_costs (see operator_costs), the cluster.
 
-    A task works `cpu_nanoseconds_per_record` for each record that arrives at each operator of its chain;
-    records are spread evenly over subtasks, but for GLOBAL edges, which the first subtask reads alone, as it
-    does what follows from them along chains and forward edges. The parallelism that a vertex needs is that of
-    DS2: the rate of its input, divided by the true processing rate of one of its tasks, rounded up (Kalavri,
-    Liagouris, Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is all you need: fast, accurate, automatic
-    scaling decisions for distributed streaming dataflows. OSDI 2018).
+    A task works `cpu_nanoseconds_per_record` for each record that arrives at each operator of its chain,
+    and what `constants` say for handing it on: a call within a chain; serialisation, deserialisation and a
+    share of a buffer's way between tasks. Tasks of a slot share its cores, and TaskManagers have a network.
+    Records are spread evenly over subtasks, but for GLOBAL edges, which the first subtask reads alone, as
+    it does what follows from them along chains and forward edges. Under backpressure, sources get max-min
+    fair rates (see offered_and_levels). The parallelism that a vertex needs is that of DS2: the rate of its
+    input, divided by the true processing rate of one of its tasks, rounded up (Kalavri, Liagouris,
+    Hoffmann, Dimitrova, Forshaw, Roscoe: Three steps is all you need: fast, accurate, automatic scaling
+    decisions for distributed streaming dataflows. OSDI 2018).
     """
     edges = tables["stream_edges"]
+    cluster = Cluster(constants, task_manager.slots, network.segment_size_bytes)
     parts: list[Callable[[], Any]] = [
-        lambda: rates_and_loads(_operators(tables, costs), _edges(edges)),
+        lambda: rates_and_loads(
+            _operators(tables, costs), _edges(edges, tables["topologies"]), _kinds(tables), cluster
+        ),
         lambda: _slots(tables, task_manager),
         lambda: _chains(tables),
         lambda: _connections(tables),
@@ -97,13 +136,13 @@ def plan_metrics(
     plans = tables["topologies"].select(TOPOLOGY, "name")
     for part in (_measure_plans(tables, found.plans), *counted):
         plans = look_up(plans, part, {})
+    sustained = pl.col(SUSTAINED)
+    plans = plans.with_columns(pl.when(sustained.is_finite() & (sustained > 0)).then(sustained))
     plans = plans.with_columns(
-        pl.col(name).fill_null(0) for name in METRICS if name in plans.columns and name != "bottleneck"
+        pl.col(name).fill_null(0) for name in METRICS if name in plans.columns and name not in MAY_LACK
     )
-    sustained = pl.when(pl.col("utilisation") > 0).then(
-        pl.col("source_records_per_second") / pl.col("utilisation")
-    )
-    plans = plans.with_columns(sustained_records_per_second=sustained)
+    per_slot = pl.when(pl.col("slots") > 0).then(sustained / pl.col("slots"))
+    plans = plans.with_columns(sustained_per_slot=per_slot)
     return Metrics(plans.select(TOPOLOGY, "name", *METRICS), _vertices(tables, found.vertices), rates)
 
 
@@ -113,22 +152,32 @@ def _operators(tables: Tables, costs: pl.DataFrame) -> Operators:
     nodes = look_up(nodes, tables["chained_operators"].select(TOPOLOGY, "node", "vertex"), {"id": "node"})
     nodes = look_up(nodes, costs.select(TOPOLOGY, "id", *ASSUMED), {"id": "id"})
     nodes = look_up(nodes, tasks, {"vertex": "vertex"})
-    nodes = nodes.with_columns(pl.col("vertex").fill_null(NO_VERTEX), pl.col("tasks").fill_null(1))
+    nodes = nodes.with_columns(
+        pl.col("vertex").fill_null(NO_VERTEX), pl.col("tasks").fill_null(1), pl.lit(1.0).alias(LEVEL)
+    )
     return operators_of(lambda name: nodes[name].to_numpy())
 
 
-def _edges(stream_edges: pl.DataFrame) -> Edges:
-    edges = stream_edges.select(
+def _edges(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edges:
+    reuses = topologies.select(TOPOLOGY, reuses=pl.col("config").map.get(OBJECT_REUSE) == "true")
+    edges = look_up(stream_edges, reuses, {}).select(
         TOPOLOGY,
         "source",
         "target",
         "in_index",
         "broadcast",
+        tag=pl.col("output_tag").hash(1).reinterpret(signed=True) * pl.col("output_tag").is_not_null(),
         chained=IS_CHAINED,
         forward=pl.col("partitioner") == "FORWARD",
         alone=pl.col("partitioner") == "GLOBAL",
+        reuses=pl.col("reuses").fill_null(False),
     )
     return edges_of(lambda name: edges[name].to_numpy())
+
+
+def _kinds(tables: Tables) -> Slots:
+    alone = tables["stream_edges"].filter(pl.col("partitioner") == "GLOBAL")[TOPOLOGY].to_numpy()
+    return kinds_of_slots(tables["execution_slot_sharing_groups"], alone)
 
 
 def _vertices(tables: Tables, found: Vertices) -> pl.DataFrame:

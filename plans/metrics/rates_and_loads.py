@@ -4,286 +4,276 @@ Both planners call it. Floats are added up in the order of ids, so the same plan
 its rows come.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from penstock.plans.arrow_walks import Flags, Ints, positions
-from penstock.plans.compiled import run_loop
 from penstock.plans.counts import sums_before
-from penstock.plans.metrics.operator_costs import MOST
-from penstock.plans.tables.column_types import TOPOLOGY
-
-Floats = npt.NDArray[np.float64]
-
+from penstock.plans.metrics.exchange_costs import NANOSECOND, Constants
+from penstock.plans.metrics.fill_progressively import MOST_ROUNDS, TOLERANCE, offered_and_levels
+from penstock.plans.metrics.flow_arrays import Graph, Limits, Offered
+from penstock.plans.metrics.operator_costs import MOST, selectivity_of_levels
+from penstock.plans.metrics.plan_arrays import (
+    NO_VERTEX,
+    Edges,
+    Floats,
+    Found,
+    Operators,
+    Plans,
+    Slots,
+    Vertices,
+)
 
 MOST_NEEDED = 2**31 - 1
 """The largest parallelism that a vertex is said to need."""
 
-NO_VERTEX = -1
-"""Of a node that Flink leaves out of the JobGraph, because no source leads to it."""
+
+class Cluster(NamedTuple):
+    """What a plan runs on: the constants, slots of a TaskManager, bytes of a network buffer."""
+
+    constants: Constants
+    slots: int
+    buffer_bytes: int
 
 
-class Operators(NamedTuple):
-    """Columns of the stream nodes of whole topologies, in any order.
+class _Sorted(NamedTuple):
+    """Nodes by (topology, id), edges by target and input; places of the edges' ends; the order of edges."""
 
-    `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: of a head, the subtasks of its
-    vertex. The others are those of stream_nodes and operator_costs.
+    nodes: Operators
+    edges: Edges
+    source: Ints
+    target: Ints
+    by_input: Ints
+    starts: Ints
+    number: Ints
+    heads: Ints
+    is_head: Flags
+
+
+def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: Cluster) -> Found:
+    """The steady state of graphs without cycles: for the offered rates, and as far as backpressure lets it
+    go.
+
+    An operator emits its records times `selectivity`, MOST a second at most. Every edge that reads an
+    output gets all of its records; side outputs divide them, an equal share each. A record of a broadcast
+    edge counts once for each subtask that reads it. Subtasks share the records of an edge evenly; what the
+    first one reads alone stays with it along chains and forward edges. What no source leads to, and what is
+    on or after a cycle, is not reached. Raises ValueError for an edge without its nodes (see positions).
     """
+    order = _sorted(operators, edges)
+    nodes = order.nodes
+    shares, copies = _shares(order), _copies(order)
+    selectivity = selectivity_of_levels(
+        nodes.selectivity, nodes.levels, order.source, order.target, copies * shares
+    )
+    reads = np.bincount(order.target, minlength=len(nodes.ids)) > 0
+    emitted = np.where(reads, selectivity, 1.0)
+    task_managers = _task_managers(order, slots, cluster.slots)
+    remote = _remote_shares(order, slots, task_managers)
+    graph = _graph(order, slots, cluster, emitted, shares, copies, remote)
+    found = offered_and_levels(graph, task_managers, _limits(cluster.constants))
 
-    topologies: Ints
-    ids: Ints
-    vertices: Ints
-    parallelism: Ints
-    tasks: Ints
-    selectivity: Floats
-    record_bytes: Floats
-    cpu_nanoseconds_per_record: Floats
-    records_per_second: Floats
-
-
-class Edges(NamedTuple):
-    """Columns of the stream edges of these topologies, in any order.
-
-    `chained`: within a vertex. `alone`: the first subtask reads all of it.
-    """
-
-    topologies: Ints
-    sources: Ints
-    targets: Ints
-    in_indexes: Ints
-    broadcast: Flags
-    chained: Flags
-    forward: Flags
-    alone: Flags
-
-
-Columns = Callable[[str], npt.NDArray[Any]]
-"""Column name to values."""
-
-
-def operators_of(column: Columns) -> Operators:
-    """In: columns topology_id, id, vertex, parallelism, tasks and those of operator_costs."""
-    return Operators(
-        topologies=column(TOPOLOGY).astype(np.int64),
-        ids=column("id").astype(np.int64),
-        vertices=column("vertex").astype(np.int64),
-        parallelism=column("parallelism").astype(np.int64),
-        tasks=column("tasks").astype(np.int64),
-        selectivity=column("selectivity").astype(np.float64),
-        record_bytes=column("record_bytes").astype(np.float64),
-        cpu_nanoseconds_per_record=column("cpu_nanoseconds_per_record").astype(np.float64),
-        records_per_second=column("records_per_second").astype(np.float64),
+    in_given_order = np.empty_like(found.along)
+    in_given_order[order.by_input] = found.along
+    vertices = _vertices(order, found)
+    return Found(
+        in_given_order,
+        vertices,
+        _plans(order, cluster.constants, found, vertices, copies, task_managers),
     )
 
 
-def edges_of(column: Columns) -> Edges:
-    """In: columns topology_id, source, target, in_index, broadcast, chained, forward, alone."""
-    return Edges(
-        topologies=column(TOPOLOGY).astype(np.int64),
-        sources=column("source").astype(np.int64),
-        targets=column("target").astype(np.int64),
-        in_indexes=column("in_index").astype(np.int64),
-        broadcast=column("broadcast").astype(np.bool_),
-        chained=column("chained").astype(np.bool_),
-        forward=column("forward").astype(np.bool_),
-        alone=column("alone").astype(np.bool_),
-    )
-
-
-class Vertices(NamedTuple):
-    """One row per vertex, by topology and id. `records_per_second`: into its head."""
-
-    topologies: Ints
-    vertices: Ints
-    records_per_second: Floats
-    cpu_load: Floats
-    utilisation: Floats
-    needed_parallelism: Ints
-
-
-class Plans(NamedTuple):
-    """One row per topology, with columns of plan_metrics; `bottleneck` is a vertex, of several the first."""
-
-    topologies: Ints
-    operators: Ints
-    critical_path: Ints
-    exchanged_bytes_per_second: Floats
-    shuffled_bytes_per_second: Floats
-    cpu_load: Floats
-    utilisation: Floats
-    bottleneck: Ints
-    source_records_per_second: Floats
-    needed_tasks: Ints
-
-
-class Found(NamedTuple):
-    """`along`: records/s of each of the given edges, as its producer emits them."""
-
-    along: Floats
-    vertices: Vertices
-    plans: Plans
-
-
-def rates_and_loads(operators: Operators, edges: Edges) -> Found:
-    """The steady state of graphs without cycles, for the rates at which sources are offered.
-
-    An operator emits its records times `selectivity` to each of its outputs, MOST a second at most; each
-    record of a broadcast edge counts once for each subtask that reads it. Subtasks share the records of an
-    edge evenly; what the first one reads alone stays with it along chains and forward edges. What no source
-    leads to, and what is on or after a cycle, is not reached. Raises ValueError for an edge without its nodes
-    (see positions).
-    """
+def _sorted(operators: Operators, edges: Edges) -> _Sorted:
     by_id = np.lexsort((operators.ids, operators.topologies))
-    nodes = operators._replace(**{name: column[by_id] for name, column in operators._asdict().items()})
+    nodes = Operators(*(column[by_id] for column in operators))
     position = positions(nodes.topologies, nodes.ids)
     target = position(edges.topologies, edges.targets)
     by_input = np.lexsort((edges.in_indexes, target))
-    target = target[by_input]
-    source = position(edges.topologies, edges.sources)[by_input]
-    copies = np.where(edges.broadcast[by_input], np.maximum(nodes.parallelism, 1)[target], 1).astype(
-        np.float64
-    )
-    leaves = ~edges.chained[by_input]
-    stays = ~leaves | edges.forward[by_input]
-    unshared = np.where(edges.alone[by_input], 1 - 1 / nodes.tasks[target], 0.0)
-    arriving, beyond, exchanges, along = _flow(nodes, source, target, copies, leaves, stays, unshared)
-
+    ordered = Edges(*(column[by_input] for column in edges))
     starts = np.flatnonzero(np.diff(nodes.topologies, prepend=nodes.topologies[:1] - 1))
-    number = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(nodes.ids))))
-    vertices = _vertices(nodes, position, arriving, beyond)
-    of_vertices = number[nodes.ids == nodes.vertices]
-    moved = along * nodes.record_bytes[source] * copies
-    crossing = leaves & ~edges.forward[by_input]
+    heads = np.full(len(nodes.ids), NO_VERTEX, np.int64)
+    in_vertex = nodes.vertices != NO_VERTEX
+    heads[in_vertex] = position(nodes.topologies[in_vertex], nodes.vertices[in_vertex])
+    return _Sorted(
+        nodes,
+        ordered,
+        position(ordered.topologies, ordered.sources),
+        target[by_input],
+        by_input,
+        starts,
+        np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(nodes.ids)))),
+        heads,
+        heads == np.arange(len(nodes.ids)),
+    )
+
+
+def _copies(order: _Sorted) -> Floats:
+    """How many subtasks read each record of an edge."""
+    readers = np.maximum(order.nodes.parallelism, 1)[order.target]
+    return np.where(order.edges.broadcast, readers, 1).astype(np.float64)
+
+
+def _shares(order: _Sorted) -> Floats:
+    """The part of its producer's records that an edge gets: all of its output, which is one of `outputs`."""
+    tags = order.edges.tags
+    if not tags.any():
+        return np.ones(len(tags), np.float64)
+    by_output = np.lexsort((tags, order.source))
+    source, tag = order.source[by_output], tags[by_output]
+    is_new = (np.diff(source, prepend=-1) != 0) | (np.diff(tag, prepend=tag[:1] - 1) != 0)
+    outputs = np.bincount(source[is_new], minlength=len(order.nodes.ids))
+    return 1.0 / outputs[order.source]
+
+
+def _task_managers(order: _Sorted, slots: Slots, slots_of_each: int) -> Floats:
+    """How many TaskManagers each topology takes, all of them full but the last."""
+    counted = np.zeros(len(order.starts), np.int64)
+    counted[_numbers(order, slots.counted_topologies)] = slots.counts
+    return np.maximum((counted + slots_of_each - 1) // slots_of_each, 1).astype(np.float64)
+
+
+def _numbers(order: _Sorted, topologies: Ints) -> Ints:
+    """The place of each topology among those of the nodes."""
+    return np.searchsorted(order.nodes.topologies[order.starts], topologies)
+
+
+def _remote_shares(order: _Sorted, slots: Slots, task_managers: Floats) -> Floats:
+    """The part of an edge's records that is expected to go to another TaskManager.
+
+    Subtasks of the same number that are in the same slot exchange the records of a forward edge there; all
+    others are taken to be in any of the TaskManagers.
+    """
+    signatures = np.arange(-1, -1 - len(order.nodes.ids), -1)
+    place = positions(order.nodes.topologies, order.nodes.ids)
+    signatures[place(slots.signed_topologies, slots.signed_vertices)] = slots.signatures
+    source, target = signatures[order.heads[order.source]], signatures[order.heads[order.target]]
+    together = order.edges.chained | (order.edges.forward & (source == target))
+    return np.where(together, 0.0, 1.0 - 1.0 / task_managers[order.number[order.source]])
+
+
+def _graph(
+    order: _Sorted,
+    slots: Slots,
+    cluster: Cluster,
+    emitted: Floats,
+    shares: Floats,
+    copies: Floats,
+    remote: Floats,
+) -> Graph:
+    nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
+    terms, chained = cluster.constants, edges.chained
+    size = nodes.record_bytes[order.source]
+    handover = terms.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
+    network = terms.remote_ns_per_byte * size * remote / 2
+    call = terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size)
+    send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
+    send += np.where(edges.forward, 0.0, terms.route_ns)
+    receive = terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover
+
+    def emits(each: Floats) -> Floats:
+        """For each record that arrives at a node, what its outputs cost."""
+        return emitted * np.bincount(order.source, weights=shares * each, minlength=count)
+
+    alone = np.where(edges.alone, 1 - 1 / nodes.tasks[order.target], 0.0)
+    outputs = np.argsort(order.source, kind="stable")
+    place = positions(nodes.topologies, nodes.ids)
+    of_members = slots.topologies[slots.kinds]
+    return Graph(
+        first_node=np.append(order.starts, count),
+        heads=order.heads,
+        tasks=nodes.tasks.astype(np.float64),
+        rates=nodes.records_per_second,
+        emitted=emitted,
+        seconds=(nodes.cpu_nanoseconds_per_record + emits(np.where(chained, call, send))) * NANOSECOND,
+        background=emits(network * copies) * NANOSECOND,
+        sent=emits(size * copies * remote),
+        first_input=_firsts(order.target, count),
+        source=order.source,
+        copies=copies,
+        shares=shares,
+        leaves=(~chained).astype(np.int64),
+        stays=(chained | edges.forward).astype(np.int64),
+        unshared=alone,
+        edge_seconds=np.where(chained, 0.0, receive) * NANOSECOND,
+        edge_background=network * NANOSECOND,
+        outputs=outputs,
+        first_output=_firsts(order.source, count),
+        target=order.target,
+        first_kind=_firsts(_numbers(order, slots.topologies), len(order.starts)),
+        first_member=_firsts(slots.kinds, len(slots.topologies)),
+        members=place(of_members, slots.vertices),
+        is_first=slots.first.astype(np.int64),
+    )
+
+
+def _firsts(numbers: Ints, count: int) -> Ints:
+    """Where the rows of each number begin, of rows in the order of their numbers, and the end."""
+    return np.append(sums_before(np.bincount(numbers, minlength=count)), len(numbers)).astype(np.int64)
+
+
+def _limits(terms: Constants) -> Limits:
+    numbers = (terms.slot_cores, terms.cores, terms.network_bytes_per_second, MOST, np.inf, TOLERANCE)
+    return Limits(*(np.array([number], np.float64) for number in numbers), np.array([MOST_ROUNDS]))
+
+
+def _vertices(order: _Sorted, found: Offered) -> Vertices:
+    heads = order.is_head
+    load, nodes = found.load[heads], order.nodes
+    return Vertices(
+        topologies=nodes.topologies[heads],
+        vertices=nodes.ids[heads],
+        records_per_second=found.arriving[heads],
+        cpu_load=load + found.network_load[heads],
+        utilisation=load / nodes.tasks[heads] + found.beyond_load[heads],
+        needed_parallelism=np.clip(np.ceil(np.round(load, 9)), 1, MOST_NEEDED).astype(np.int64),
+    )
+
+
+def _plans(
+    order: _Sorted,
+    terms: Constants,
+    found: Offered,
+    vertices: Vertices,
+    copies: Floats,
+    task_managers: Floats,
+) -> Plans:
+    nodes, number, starts = order.nodes, order.number, order.starts
+    of_vertices = number[order.is_head]
+    moved = found.along * nodes.record_bytes[order.source] * copies
+    leaves = ~order.edges.chained
+    crossing = leaves & ~order.edges.forward
     busiest = np.lexsort((-vertices.utilisation, of_vertices))
     busiest = busiest[np.flatnonzero(np.diff(of_vertices, prepend=-1))]
-    with_vertices = of_vertices[busiest]
     utilisation, bottleneck = np.zeros(len(starts)), np.full(len(starts), NO_VERTEX)
-    utilisation[with_vertices] = vertices.utilisation[busiest]
-    bottleneck[with_vertices] = vertices.vertices[busiest]
+    utilisation[of_vertices[busiest]] = vertices.utilisation[busiest]
+    bottleneck[of_vertices[busiest]] = vertices.vertices[busiest]
 
     def summed(numbers: Ints, values: Floats) -> Floats:
         return np.bincount(numbers, weights=values, minlength=len(starts)).astype(np.float64)
 
-    plans = Plans(
+    own = found.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
+    in_vertex = order.heads != NO_VERTEX
+    cpu_load = summed(of_vertices, vertices.cpu_load)
+    rates = np.where(nodes.records_per_second > 0, nodes.records_per_second, 0.0)
+    raised = np.where(rates > 0, found.level, 0.0)
+    with np.errstate(over="ignore"):
+        sustained = summed(number, np.minimum(np.where(raised == np.inf, np.inf, rates * raised), np.inf))
+    return Plans(
         topologies=nodes.topologies[starts],
         operators=np.bincount(number, minlength=len(starts)),
-        critical_path=np.maximum.reduceat(exchanges, starts) if len(starts) else exchanges,
-        exchanged_bytes_per_second=summed(number[source[leaves]], moved[leaves]),
-        shuffled_bytes_per_second=summed(number[source[crossing]], moved[crossing]),
-        cpu_load=summed(of_vertices, vertices.cpu_load),
+        critical_path=np.maximum.reduceat(found.exchanges, starts) if len(starts) else found.exchanges,
+        exchanged_bytes_per_second=summed(number[order.source[leaves]], moved[leaves]),
+        shuffled_bytes_per_second=summed(number[order.source[crossing]], moved[crossing]),
+        remote_bytes_per_second=found.sent,
+        cpu_load=cpu_load,
+        exchange_cpu_load=np.maximum(cpu_load - summed(number[in_vertex], own[in_vertex]), 0.0),
         utilisation=utilisation,
+        slot_utilisation=found.slot_utilisation,
+        network_utilisation=found.sent / (task_managers * terms.network_bytes_per_second),
         bottleneck=bottleneck,
         source_records_per_second=summed(number, nodes.records_per_second),
+        delivered_records_per_second=summed(number, rates * np.minimum(raised, 1.0)),
+        sustained_records_per_second=sustained,
         needed_tasks=summed(of_vertices, vertices.needed_parallelism.astype(np.float64)).astype(np.int64),
     )
-    in_given_order = np.empty_like(along)
-    in_given_order[by_input] = along
-    return Found(in_given_order, vertices, plans)
-
-
-def _vertices(
-    nodes: Operators, position: Callable[[Ints, Ints], Ints], arriving: Floats, beyond: Floats
-) -> Vertices:
-    chained = nodes.vertices != NO_VERTEX
-    chain = position(nodes.topologies[chained], nodes.vertices[chained])
-    heads = np.flatnonzero(nodes.ids == nodes.vertices)
-
-    def load(records: Floats) -> Floats:
-        seconds = (records * nodes.cpu_nanoseconds_per_record / 1e9)[chained]
-        return np.bincount(chain, weights=seconds, minlength=len(records)).astype(np.float64)[heads]
-
-    of_chains = load(arriving)
-    return Vertices(
-        topologies=nodes.topologies[heads],
-        vertices=nodes.ids[heads],
-        records_per_second=arriving[heads],
-        cpu_load=of_chains,
-        utilisation=of_chains / nodes.tasks[heads] + load(beyond),
-        needed_parallelism=np.clip(np.ceil(np.round(of_chains, 9)), 1, MOST_NEEDED).astype(np.int64),
-    )
-
-
-def _flow(
-    nodes: Operators,
-    source: Ints,
-    target: Ints,
-    copies: Floats,
-    leaves: Flags,
-    stays: Flags,
-    unshared: Floats,
-) -> tuple[Floats, Floats, Ints, Floats]:
-    """Records/s into each node over all its subtasks (of a source: what it emits), and into the first one
-    beyond its even share; most exchanges on a way to it; records/s of each edge.
-
-    Edges are sorted by target and input. `stays`: goes from subtask to subtask of the same number;
-    `unshared`: the share of an edge that the first subtask gets beyond its even share.
-    """
-    count = len(nodes.ids)
-    outputs = np.argsort(source, kind="stable")
-    first_output, first_input = (
-        np.append(sums_before(np.bincount(ends, minlength=count)), len(ends)).astype(np.int64)
-        for ends in (source, target)
-    )
-    waiting = np.diff(first_input)
-    reads = waiting > 0
-    emitted = np.where(reads, nodes.selectivity, 1.0)
-    arriving = np.where(reads, 0.0, nodes.records_per_second)
-    exchanges, queue = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    beyond = np.zeros(count, np.float64)
-    along = np.zeros(len(source), np.float64)
-    run_loop(
-        _go_along,
-        count + len(source),
-        (
-            *(outputs, first_output, first_input, source, target, copies),
-            *(leaves.astype(np.int64), stays.astype(np.int64), unshared, emitted),
-        ),
-        (waiting, arriving, beyond, exchanges, along, queue),
-    )
-    return arriving, beyond, exchanges, along
-
-
-def _go_along(
-    outputs: Ints,
-    first_output: Ints,
-    first_input: Ints,
-    source: Ints,
-    target: Ints,
-    copies: Floats,
-    leaves: Ints,
-    stays: Ints,
-    unshared: Floats,
-    emitted: Floats,
-    waiting: Ints,
-    arriving: Floats,
-    beyond: Floats,
-    exchanges: Ints,
-    along: Floats,
-    queue: Ints,
-) -> None:
-    """The loop (see run_loop): a node follows when all its inputs have, and adds them up in their order."""
-    end = 0
-    for node in range(len(waiting)):
-        if waiting[node] == 0:
-            queue[end] = node
-            end += 1
-    start = 0
-    while start < end:
-        node = queue[start]
-        start += 1
-        for edge in range(first_input[node], first_input[node + 1]):
-            arriving[node] += along[edge] * copies[edge]
-            beyond[node] += along[edge] * unshared[edge]
-            if stays[edge]:
-                beyond[node] += min(beyond[source[edge]] * emitted[source[edge]], MOST)
-            exchanges[node] = max(exchanges[node], exchanges[source[edge]] + leaves[edge])
-        for place in range(first_output[node], first_output[node + 1]):
-            edge = outputs[place]
-            along[edge] = min(arriving[node] * emitted[node], MOST)
-            waiting[target[edge]] -= 1
-            if waiting[target[edge]] == 0:
-                queue[end] = target[edge]
-                end += 1

@@ -127,13 +127,16 @@ def test_metrics_do_not_depend_on_the_planner(both):
     """Nor on the order of its rows, to the last bit of sums."""
     choices = Choices()
 
-    def costs(stream_nodes):
-        return operator_costs(stream_nodes, drawn_costs(stream_nodes))
+    def costs(stream_nodes, stream_edges):
+        return operator_costs(stream_nodes, stream_edges, drawn_costs(stream_nodes))
 
     found = [
-        plan_metrics(tables, costs(tables["stream_nodes"]), choices.task_manager, choices.network).plans.sort(
-            "topology_id"
-        )
+        plan_metrics(
+            tables,
+            costs(tables["stream_nodes"], tables["stream_edges"]),
+            choices.task_manager,
+            choices.network,
+        ).plans.sort("topology_id")
         for tables in both
     ]
     assert found[0].to_dicts() == found[1].to_dicts()

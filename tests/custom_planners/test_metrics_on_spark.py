@@ -57,7 +57,7 @@ def test_metrics_are_those_of_the_columnar_planner(
     monkeypatch.setattr(module, "ROWS_PER_PARTITION", largest)
     monkeypatch.setattr(module, "ROWS_OF_A_BLOCK", block)
     monkeypatch.setattr(module, "partitions_for", lambda spark, rows: partitions)
-    given = chosen_costs(costs, planned["topologies"])(planned["stream_nodes"])
+    given = chosen_costs(costs, planned["topologies"])(planned["stream_nodes"], planned["stream_edges"])
     expected = plan_metrics(planned, given, CHOICES.task_manager, CHOICES.network)
     found = metrics_on_spark(spark, on_spark, costs, CHOICES.task_manager, CHOICES.network)
     for name, key in KEYS.items():

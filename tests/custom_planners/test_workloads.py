@@ -52,7 +52,7 @@ def test_every_operator_says_what_it_costs_and_every_topology_what_is_known():
 def test_metrics_are_those_of_the_page():
     tables = planned(TOPOLOGIES)
     assert len(tables["rejected"]) == 0
-    costs = chosen_costs(None, tables["topologies"])(tables["stream_nodes"])
+    costs = chosen_costs(None, tables["topologies"])(tables["stream_nodes"], tables["stream_edges"])
     found = plan_metrics(tables, costs, Choices().task_manager, Choices().network).plans
     page = (ROOT / "docs" / "workloads.md").read_text()
     shown = {
@@ -87,7 +87,7 @@ def test_costs_of_topologies_come_after_a_file_and_before_what_is_drawn(tmp_path
     file.write_text("topology,id,selectivity\nmine,2,4\n")
 
     def cost(costs: str | None) -> dict[str, Any]:
-        found = chosen_costs(costs, tables["topologies"])(nodes)
+        found = chosen_costs(costs, tables["topologies"])(nodes, tables["stream_edges"])
         return found.filter(pl.col("id") == 2).row(0, named=True)
 
     said, drawn, in_file = cost(None), cost(DRAWN), cost(str(file))

@@ -52,7 +52,7 @@ def run_of(monkeypatch: pytest.MonkeyPatch, *job: str) -> JobResult:
 
 
 def predicted(tables: dict[str, pl.DataFrame]) -> Metrics:
-    costs = operator_costs(tables["stream_nodes"], measured_costs(tables).costs)
+    costs = operator_costs(tables["stream_nodes"], tables["stream_edges"], measured_costs(tables).costs)
     return plan_metrics(tables, costs, Choices().task_manager, Choices().network)
 
 

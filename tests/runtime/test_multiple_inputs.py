@@ -84,7 +84,7 @@ def require_that_costs_give_the_counts(result: JobResult, sources: int) -> None:
     tables = {name: from_arrow(every[name]) for name in {*NEEDED, *RUN_TABLES, "job_edges"}}
     measured = measured_costs(tables).costs
     assert sorted(measured["id"].to_list()) == sorted(tables["stream_nodes"]["id"].to_list())
-    costs = operator_costs(tables["stream_nodes"], measured)
+    costs = operator_costs(tables["stream_nodes"], tables["stream_edges"], measured)
     found = plan_metrics(tables, costs, Choices().task_manager, Choices().network)
     seconds = result.milliseconds / 1000
     rates = dict(found.edges.select("source", "records_per_second").iter_rows())

@@ -7,8 +7,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.joins.spark_schemas import cut_lineage
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.joins.walk_rates import KIND, Row, walk_rates
-from penstock.plans.metrics.plan_metrics import METRICS
+from penstock.plans.metrics.plan_metrics import MAY_LACK, METRICS, SUSTAINED
+from penstock.plans.metrics.rates_and_loads import Cluster
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -27,9 +29,14 @@ class Metrics(NamedTuple):
 
 
 def plan_metrics(
-    tables: Tables, costs: DataFrame, task_manager: TaskManager, network: NetworkOptions, partitions: int
+    tables: Tables,
+    costs: DataFrame,
+    task_manager: TaskManager,
+    network: NetworkOptions,
+    partitions: int,
+    constants: Constants = CONSTANTS,
 ) -> Metrics:
-    """The rows of plans.metrics.plan_metrics. In: NEEDED tables, operator_costs, the cluster.
+    """The rows of plans.metrics.plan_metrics. In: NEEDED tables, costs_and_levels, the cluster.
 
     The walk has run when this returns, in that many partitions, with the settings that planning relies on.
     What is counted for each topology is counted in partitions first; only counts are shuffled.
@@ -40,7 +47,10 @@ def plan_metrics(
             tables["stream_edges"],
             tables["chained_operators"],
             tables["execution_job_vertices"],
+            tables["topologies"],
+            tables["execution_slot_sharing_groups"],
             costs,
+            Cluster(constants, task_manager.slots, network.segment_size_bytes),
             partitions,
         )
     )
@@ -56,12 +66,13 @@ def plan_metrics(
         _buffers(tables, network),
     ):
         plans = plans.join(part, TOPOLOGY, "left")
-    counted = [name for name in METRICS if name in plans.columns and name != "bottleneck"]
+    counted = [name for name in METRICS if name in plans.columns and name not in MAY_LACK]
     plans = plans.fillna(0, counted)
-    sustained = F.when(
-        F.col("utilisation") > 0, F.col("source_records_per_second") / F.col("utilisation")
-    ).alias("sustained_records_per_second")
-    chosen = [sustained if name == "sustained_records_per_second" else F.col(name) for name in METRICS]
+    limited = (F.col(SUSTAINED) > 0) & (F.col(SUSTAINED) < float("inf"))
+    sustained = F.when(limited, F.col(SUSTAINED))
+    per_slot = F.when(F.col("slots") > 0, sustained / F.col("slots"))
+    computed = {SUSTAINED: sustained, "sustained_per_slot": per_slot}
+    chosen = [computed.get(name, F.col(name)).alias(name) for name in METRICS]
     edges = rates.filter(F.col(KIND) == Row.EDGE.value)
     return Metrics(
         plans.select(TOPOLOGY, "name", *chosen),
@@ -89,7 +100,11 @@ def _vertices(tables: Tables, rates: DataFrame) -> DataFrame:
 
 def _measure_plans(tables: Tables, rates: DataFrame) -> DataFrame:
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", F.col("name").alias("bottleneck"))
-    same = ("operators", "critical_path", "exchanged_bytes_per_second", "shuffled_bytes_per_second")
+    same = (
+        *("operators", "critical_path", "exchanged_bytes_per_second", "shuffled_bytes_per_second"),
+        *("remote_bytes_per_second", "exchange_cpu_load", "slot_utilisation", "network_utilisation"),
+        *("delivered_records_per_second", SUSTAINED),
+    )
     plans = rates.filter(F.col(KIND) == Row.PLAN.value).select(
         TOPOLOGY,
         "vertex",

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.joins.arrow_walks import Part, walk_topologies
 from penstock.plans.joins.frames import join_local
 from penstock.plans.joins.packed_blocks import partitioned
-from penstock.plans.metrics.rates_and_loads import NO_VERTEX, edges_of, operators_of, rates_and_loads
+from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
+from penstock.plans.metrics.plan_arrays import NO_VERTEX, edges_of, kinds_of_slots, operators_of
+from penstock.plans.metrics.plan_metrics import OBJECT_REUSE
+from penstock.plans.metrics.rates_and_loads import Cluster, rates_and_loads
 from penstock.plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
 
-COST_COLUMNS = ("selectivity", "record_bytes", "cpu_nanoseconds_per_record", "records_per_second")
+COST_COLUMNS = (*ASSUMED, LEVEL)
 
 
 class Row(IntEnum):
@@ -31,8 +36,10 @@ KIND = "kind"
 _INTS = ("source", "target", "in_index", "vertex")
 _LONGS = ("operators", "critical_path", "needed_tasks")
 _DOUBLES = (
-    *("records_per_second", "cpu_load", "utilisation"),
-    *("exchanged_bytes_per_second", "shuffled_bytes_per_second"),
+    *("records_per_second", "cpu_load", "utilisation", "exchange_cpu_load"),
+    *("exchanged_bytes_per_second", "shuffled_bytes_per_second", "remote_bytes_per_second"),
+    *("slot_utilisation", "network_utilisation"),
+    *("delivered_records_per_second", "sustained_records_per_second"),
 )
 RATES = pa.schema(
     [
@@ -52,20 +59,29 @@ def walk_rates(
     stream_edges: DataFrame,
     chained_operators: DataFrame,
     execution_job_vertices: DataFrame,
+    topologies: DataFrame,
+    execution_slot_sharing_groups: DataFrame,
     costs: DataFrame,
+    cluster: Cluster,
     partitions: int,
 ) -> DataFrame:
-    """RATES of all topologies, in that many partitions. In: tables of a plan, operator_costs.
+    """RATES of all topologies, in that many partitions. In: tables of a plan, costs_and_levels.
 
     Spark has to have the settings that planning relies on. Only numbers and flags go through the walk.
     """
-    nodes, chains, given, tasks = (
+    reuses = F.coalesce(F.col("config")[OBJECT_REUSE] == "true", F.lit(False)).alias("reuses")
+    nodes, chains, given, tasks, jobs, slots, edges = (
         partitioned(rows, partitions)
         for rows in (
             stream_nodes.select(TOPOLOGY, "id", "parallelism"),
             chained_operators.select(TOPOLOGY, "node", F.col("vertex").alias("in_vertex")),
             costs.select(TOPOLOGY, "id", *COST_COLUMNS),
             execution_job_vertices.select(TOPOLOGY, "vertex", F.col("parallelism").alias("of_vertex")),
+            topologies.select(TOPOLOGY, reuses),
+            execution_slot_sharing_groups.select(
+                TOPOLOGY, "vertex", "subtask", "execution_slot_sharing_group"
+            ),
+            stream_edges,
         )
     )
     nodes = join_local(nodes, chains, {"id": "node"}, "left")
@@ -74,25 +90,33 @@ def walk_rates(
     shared = F.coalesce("of_vertex", F.lit(1)).alias("tasks")
     vertex = F.coalesce("in_vertex", F.lit(NO_VERTEX)).alias("vertex")
     compact = nodes.select(TOPOLOGY, "id", vertex, "parallelism", shared, *COST_COLUMNS)
-    edges = stream_edges.select(
+    tag = F.when(F.col("output_tag").isNull(), F.lit(0)).otherwise(F.xxhash64("output_tag")).alias("tag")
+    edges = join_local(edges, jobs, {}).select(
         TOPOLOGY,
         "source",
         "target",
         "in_index",
+        tag,
         "broadcast",
+        "reuses",
         (F.col("chainable") | F.col("chained_source")).alias("chained"),
         F.coalesce(F.col("partitioner") == "FORWARD", F.lit(False)).alias("forward"),
         F.coalesce(F.col("partitioner") == "GLOBAL", F.lit(False)).alias("alone"),
     )
-    parts = [Part(compact, "id"), Part(partitioned(edges, partitions), "source")]
-    return walk_topologies(parts, rates_of_topologies, RATES)
+    parts = [Part(compact, "id"), Part(edges, "source"), Part(slots, "vertex", "subtask")]
+    return walk_topologies(parts, partial(rates_of_topologies, cluster), RATES)
 
 
-def rates_of_topologies(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
+def rates_of_topologies(
+    cluster: Cluster, nodes: pa.Table, edges: pa.Table, tasks: pa.Table
+) -> Iterator[pa.RecordBatch]:
     """RATES of whole topologies."""
+    given = edges_of(lambda name: np.asarray(edges.column(name)))
     found = rates_and_loads(
         operators_of(lambda name: np.asarray(nodes.column(name))),
-        edges_of(lambda name: np.asarray(edges.column(name))),
+        given,
+        kinds_of_slots(from_arrow(tasks), given.topologies[given.alone]),
+        cluster,
     )
     keys = {name: np.asarray(edges.column(name)) for name in (TOPOLOGY, "source", "target", "in_index")}
     vertices, plans = found.vertices, found.plans

@@ -1,0 +1,128 @@
+"""What it costs to hand a record on, and what a slot and a TaskManager can do: the terms of the cost
+model."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.plans.errors import InputError
+
+NANOSECOND = 1e-9
+
+SLOT_CORES = "slot_cores"
+CORES = "cores"
+
+
+class Term(NamedTuple):
+    """One constant of the model. `low` and `high`: its quartiles, or the bounds of what is assumed."""
+
+    value: float
+    low: float
+    high: float
+    unit: str
+    about: str
+    source: str
+
+
+_FLINK = "measured: penstock metrics --calibrate, Flink 2.3.0 MiniCluster, 2 busy cores, 2026-11-27"
+
+TERMS: dict[str, Term] = {
+    "call_ns": Term(20.0, 19.0, 31.0, "ns/record", "a chained operator is called", _FLINK),
+    "copy_ns": Term(
+        *(20.0, 5.0, 23.0, "ns/record"),
+        "a record is copied for a chained operator, unless objects are reused",
+        _FLINK,
+    ),
+    "copy_ns_per_byte": Term(0.14, 0.12, 0.18, "ns/byte", "the same, for each byte", _FLINK),
+    "serialise_ns": Term(60.0, 20.0, 140.0, "ns/record", "a producer writes a record into a buffer", _FLINK),
+    "serialise_ns_per_byte": Term(0.07, 0.0, 0.13, "ns/byte", "the same, for each byte", _FLINK),
+    "deserialise_ns": Term(
+        140.0, 17.0, 180.0, "ns/record", "a consumer reads a record from a buffer", _FLINK
+    ),
+    "deserialise_ns_per_byte": Term(0.07, 0.0, 0.13, "ns/byte", "the same, for each byte", _FLINK),
+    "route_ns": Term(
+        *(40.0, 20.0, 60.0, "ns/record"), "a record's channel is chosen, where an edge is not forward", _FLINK
+    ),
+    "handover_ns_per_buffer": Term(
+        *(5_000.0, 1_000.0, 50_000.0, "ns/buffer"),
+        "a full buffer goes from one task's thread to another's, by a queue and a thread switch",
+        "assumed: a switch takes some microseconds (Li, Ding, Shen: ExpCS 2007), twice",
+    ),
+    "remote_ns_per_byte": Term(
+        *(1.0, 0.3, 14.0, "ns/byte"),
+        "network threads send and receive, where tasks are in different TaskManagers",
+        "assumed: a core moves 1 GB/s over TCP, both ends together",
+    ),
+    "network_bytes_per_second": Term(
+        *(1.25e9, 1.25e8, 1.25e10, "bytes/s"),
+        "a TaskManager sends at most, and receives at most",
+        "assumed: 10 Gbit/s Ethernet, between 1 and 100 Gbit/s",
+    ),
+    SLOT_CORES: Term(
+        *(1.0, 1.0, 1.0, "cores"),
+        "the tasks of a slot share",
+        "Flink: as many cores as slots, if taskmanager.cpu.cores is not set",
+    ),
+    CORES: Term(
+        *(float("inf"), float("inf"), float("inf"), "cores"),
+        "all tasks of a job share",
+        "assumed: a cluster has as many cores as its slots bring",
+    ),
+}
+"""The model's constants, by name. A file of constants replaces any of them (see read_constants)."""
+
+
+class Constants(NamedTuple):
+    """Values of TERMS, in their units."""
+
+    call_ns: float
+    copy_ns: float
+    copy_ns_per_byte: float
+    serialise_ns: float
+    serialise_ns_per_byte: float
+    deserialise_ns: float
+    deserialise_ns_per_byte: float
+    route_ns: float
+    handover_ns_per_buffer: float
+    remote_ns_per_byte: float
+    network_bytes_per_second: float
+    slot_cores: float
+    cores: float
+
+
+CONSTANTS = Constants(**{name: term.value for name, term in TERMS.items()})
+"""What the model takes where nothing else is given."""
+
+
+def read_constants(path: Path) -> Constants:
+    """Constants of a JSON file, as `penstock metrics --calibrate` writes it; those that it lacks are
+    CONSTANTS.
+
+    The file is {"terms": {name: {"value": number, ...}}}, or {name: number}. Raises InputError for a file
+    that cannot be read, names that are no term, and values that are no numbers above 0 (of costs: at least
+    0).
+    """
+    try:
+        given: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: {str(error).splitlines()[0]}", "constants are JSON, as penstock metrics "
+                         "--calibrate writes them") from None  # fmt: skip
+    terms = given.get("terms", given) if isinstance(given, dict) else None
+    if not isinstance(terms, dict):
+        raise InputError(f"{path}: found {type(given).__name__}, allowed an object of terms")
+    values = {}
+    for name, entry in terms.items():
+        if name not in TERMS:
+            raise InputError(f"{path}: found the term {name!r}, allowed {', '.join(TERMS)}")
+        value = entry.get("value") if isinstance(entry, dict) else entry
+        values[name] = _checked(path, name, value)
+    return CONSTANTS._replace(**values)
+
+
+def _checked(path: Path, name: str, value: Any) -> float:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    capacity = name in (SLOT_CORES, CORES, "network_bytes_per_second")
+    if not is_number or not value >= 0 or (capacity and value == 0) or (not capacity and value > 1e12):
+        allowed = "a number above 0" if capacity else "0 to 1e12"
+        raise InputError(f"{path}: {name}: found {value!r}, allowed {allowed}")
+    return float(value)

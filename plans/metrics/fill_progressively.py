@@ -1,0 +1,266 @@
+"""How far the sources of each topology can be raised together: the steady state under backpressure.
+
+A loop over arrays (see plans.compiled): topologies one after the other, so that what is found for one does
+not depend on others, and floats are added up in the order of ids.
+"""
+
+import numpy as np
+
+from penstock.plans.compiled import run_loop
+from penstock.plans.metrics.flow_arrays import Graph, Limits, Offered, Room
+from penstock.plans.metrics.plan_arrays import Floats
+
+MOST_ROUNDS = 64
+"""Rounds of a topology, each linear in its size; the sources that are still free then stop together."""
+
+TOLERANCE = 1e-12
+
+
+def offered_and_levels(graph: Graph, task_managers: Floats, limits: Limits) -> Offered:
+    """The offered flow, and the max-min fair levels of sources with their offered rates as weights.
+
+    All sources are raised together until something is full: the thread of a task, the cores of a slot, the
+    cores or the network of all. The sources that it works for stop there, as backpressure stops them; the
+    others go on. In a round, whatever is full before anything else that its sources reach is full stops its
+    sources; so each round stops one source at least, and there are as many rounds as sources at most, mostly
+    one or two. Max-min fair rates are unique (Bertsekas, Gallager: Data Networks, 2nd ed., 6.5.2), so the
+    order does not matter. After MOST_ROUNDS the sources that are left stop at the lowest level that any of
+    them reaches, which everything keeps up with.
+    """
+    nodes, edges, count = len(graph.heads), len(graph.source), len(graph.first_node) - 1
+    integers, numbers = np.int64, np.float64
+    found = Offered(
+        arriving=np.zeros(nodes, numbers),
+        beyond=np.zeros(nodes, numbers),
+        exchanges=np.zeros(nodes, integers),
+        load=np.zeros(nodes, numbers),
+        beyond_load=np.zeros(nodes, numbers),
+        network_load=np.zeros(nodes, numbers),
+        along=np.zeros(edges, numbers),
+        level=np.zeros(nodes, numbers),
+        sent=np.zeros(count, numbers),
+        slot_utilisation=np.zeros(count, numbers),
+    )
+    room = Room(
+        *(np.zeros(nodes, integers) for _ in range(5)),
+        *(np.zeros(nodes, numbers) for _ in range(15)),
+        *(np.zeros(edges, numbers) for _ in range(2)),
+        np.zeros(len(graph.first_member) - 1, numbers),
+    )
+    run_loop(_fill, nodes + edges, (graph, task_managers, limits), (found, room))
+    return found
+
+
+def _fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
+    g: Graph, task_managers: Floats, limits: Limits, found: Offered, room: Room
+) -> None:
+    """The loop (see run_loop)."""
+    infinity, most = limits.infinity[0], limits.most[0]
+    slightly_more = 1.0 + limits.tolerance[0]
+    for topology in range(len(g.first_node) - 1):
+        start, stop = g.first_node[topology], g.first_node[topology + 1]
+        first_kind, last_kind = g.first_kind[topology], g.first_kind[topology + 1]
+        end = start
+        for node in range(start, stop):
+            room.waiting[node] = g.first_input[node + 1] - g.first_input[node]
+            if room.waiting[node] == 0:
+                room.order[end] = node
+                end += 1
+        place = start
+        free = 0
+        while place < end:
+            node = room.order[place]
+            place += 1
+            if g.first_input[node + 1] == g.first_input[node] and g.rates[node] > 0:
+                room.free[node] = 1
+                free += 1
+            for edge in range(g.first_input[node], g.first_input[node + 1]):
+                longest = found.exchanges[g.source[edge]] + g.leaves[edge]
+                found.exchanges[node] = max(found.exchanges[node], longest)
+            for output in range(g.first_output[node], g.first_output[node + 1]):
+                reader = g.target[g.outputs[output]]
+                room.waiting[reader] -= 1
+                if room.waiting[reader] == 0:
+                    room.order[end] = reader
+                    end += 1
+        rounds = 0
+        while rounds == 0 or free > 0:
+            # The flow of free sources as they offer it, and of those that have stopped.
+            sent, held_sent = 0.0, 0.0
+            for node in range(start, stop):
+                room.work[node], room.work_beyond[node], room.network_work[node] = 0.0, 0.0, 0.0
+                room.held_work[node], room.held_work_beyond[node] = 0.0, 0.0
+                room.held_network_work[node] = 0.0
+            for place in range(start, end):
+                node = room.order[place]
+                head = g.heads[node]
+                flow, beyond, held, held_beyond = 0.0, 0.0, 0.0, 0.0
+                if g.first_input[node + 1] == g.first_input[node]:
+                    if room.free[node] > 0:
+                        flow = g.rates[node]
+                    elif found.level[node] < infinity:
+                        held = g.rates[node] * found.level[node]
+                for edge in range(g.first_input[node], g.first_input[node + 1]):
+                    source = g.source[edge]
+                    arriving = room.along[edge] * g.copies[edge]
+                    held_arriving = room.held_along[edge] * g.copies[edge]
+                    first = room.along[edge] * g.unshared[edge]
+                    held_first = room.held_along[edge] * g.unshared[edge]
+                    if g.stays[edge] > 0:
+                        share = g.emitted[source] * g.shares[edge]
+                        first += min(room.flow_beyond[source] * share, most)
+                        held_first += min(room.held_beyond[source] * share, most)
+                    flow += arriving
+                    held += held_arriving
+                    beyond += first
+                    held_beyond += held_first
+                    if head >= 0:
+                        room.work[head] += arriving * g.edge_seconds[edge]
+                        room.held_work[head] += held_arriving * g.edge_seconds[edge]
+                        room.work_beyond[head] += first * g.edge_seconds[edge]
+                        room.held_work_beyond[head] += held_first * g.edge_seconds[edge]
+                        room.network_work[head] += arriving * g.edge_background[edge]
+                        room.held_network_work[head] += held_arriving * g.edge_background[edge]
+                room.flow[node], room.flow_beyond[node] = flow, beyond
+                room.held[node], room.held_beyond[node] = held, held_beyond
+                if head >= 0:
+                    room.work[head] += flow * g.seconds[node]
+                    room.held_work[head] += held * g.seconds[node]
+                    room.work_beyond[head] += beyond * g.seconds[node]
+                    room.held_work_beyond[head] += held_beyond * g.seconds[node]
+                    room.network_work[head] += flow * g.background[node]
+                    room.held_network_work[head] += held * g.background[node]
+                    sent += flow * g.sent[node]
+                    held_sent += held * g.sent[node]
+                for output in range(g.first_output[node], g.first_output[node + 1]):
+                    edge = g.outputs[output]
+                    room.along[edge] = min(flow * g.emitted[node] * g.shares[edge], most)
+                    room.held_along[edge] = min(held * g.emitted[node] * g.shares[edge], most)
+            # How far each resource lets its sources go.
+            total, held_total = 0.0, 0.0
+            for node in range(start, stop):
+                room.task_limit[node] = infinity
+                if g.heads[node] == node:
+                    need = room.work[node] / g.tasks[node] + room.work_beyond[node]
+                    if need > 0:
+                        used = room.held_work[node] / g.tasks[node] + room.held_work_beyond[node]
+                        room.task_limit[node] = max(1.0 - used, 0.0) / need
+                    total += room.work[node] + room.network_work[node]
+                    held_total += room.held_work[node] + room.held_network_work[node]
+                room.limit[node] = room.task_limit[node]
+            for kind in range(first_kind, last_kind):
+                need, used = 0.0, 0.0
+                for member in range(g.first_member[kind], g.first_member[kind + 1]):
+                    head = g.members[member]
+                    need += (room.work[head] + room.network_work[head]) / g.tasks[head]
+                    used += (room.held_work[head] + room.held_network_work[head]) / g.tasks[head]
+                    if g.is_first[member] > 0:
+                        need += room.work_beyond[head]
+                        used += room.held_work_beyond[head]
+                room.kind_limit[kind] = infinity
+                if need > 0:
+                    room.kind_limit[kind] = max(limits.slot_cores[0] - used, 0.0) / need
+                for member in range(g.first_member[kind], g.first_member[kind + 1]):
+                    head = g.members[member]
+                    if room.work[head] + room.network_work[head] > 0:
+                        room.limit[head] = min(room.limit[head], room.kind_limit[kind])
+                if rounds == 0:
+                    utilisation = need / limits.slot_cores[0]
+                    found.slot_utilisation[topology] = max(found.slot_utilisation[topology], utilisation)
+            every, network = infinity, infinity
+            if total > 0:
+                every = max(limits.cores[0] - held_total, 0.0) / total
+            if sent > 0:
+                bandwidth = limits.bytes_per_second[0] * task_managers[topology]
+                network = max(bandwidth - held_sent, 0.0) / sent
+            if rounds == 0:
+                found.sent[topology] = sent
+                for node in range(start, stop):
+                    found.load[node], found.beyond_load[node] = room.work[node], room.work_beyond[node]
+                    found.network_load[node] = room.network_work[node]
+                for place in range(start, end):
+                    node = room.order[place]
+                    found.arriving[node], found.beyond[node] = room.flow[node], room.flow_beyond[node]
+                    for edge in range(g.first_input[node], g.first_input[node + 1]):
+                        found.along[edge] = room.along[edge]
+            rounds += 1
+            # The lowest limit that each node leads to.
+            for back in range(end - start):
+                node = room.order[end - 1 - back]
+                head = g.heads[node]
+                lowest = infinity
+                if room.flow[node] > 0 and head >= 0:
+                    lowest = room.limit[head]
+                    if room.work[head] + room.network_work[head] > 0:
+                        lowest = min(lowest, every)
+                    if g.sent[node] > 0:
+                        lowest = min(lowest, network)
+                for output in range(g.first_output[node], g.first_output[node + 1]):
+                    edge = g.outputs[output]
+                    if room.along[edge] > 0:
+                        lowest = min(lowest, room.lowest[g.target[edge]])
+                room.lowest[node] = lowest
+            # The lowest limit that any source of a node, a vertex, or of all that send, leads to.
+            least, least_of_senders = infinity, infinity
+            for node in range(start, stop):
+                room.head_reached[node] = infinity
+            for place in range(start, end):
+                node = room.order[place]
+                head = g.heads[node]
+                reached = infinity
+                if room.free[node] > 0:
+                    reached = room.lowest[node]
+                    least = min(least, reached)
+                for edge in range(g.first_input[node], g.first_input[node + 1]):
+                    if room.along[edge] > 0:
+                        reached = min(reached, room.reached[g.source[edge]])
+                room.reached[node] = reached
+                if head >= 0:
+                    room.head_reached[head] = min(room.head_reached[head], reached)
+                    if g.sent[node] > 0:
+                        least_of_senders = min(least_of_senders, reached)
+            # What binds: nothing else that its sources lead to is full before.
+            for node in range(start, stop):
+                room.binds[node] = 0
+                reached = room.head_reached[node] * slightly_more
+                if room.task_limit[node] < infinity and room.task_limit[node] <= reached:
+                    room.binds[node] = 1
+            for kind in range(first_kind, last_kind):
+                reached = infinity
+                for member in range(g.first_member[kind], g.first_member[kind + 1]):
+                    head = g.members[member]
+                    if room.work[head] + room.network_work[head] > 0:
+                        reached = min(reached, room.head_reached[head])
+                limit = room.kind_limit[kind]
+                if limit < infinity and limit <= reached * slightly_more:
+                    for member in range(g.first_member[kind], g.first_member[kind + 1]):
+                        head = g.members[member]
+                        if room.work[head] + room.network_work[head] > 0:
+                            room.binds[head] = 1
+            all_bind = every < infinity and every <= least * slightly_more
+            senders_bind = network < infinity and network <= least_of_senders * slightly_more
+            # Their sources stop.
+            for back in range(end - start):
+                node = room.order[end - 1 - back]
+                head = g.heads[node]
+                stopped = 0
+                works = room.flow[node] > 0 and head >= 0
+                if works and (room.binds[head] > 0 or all_bind or (senders_bind and g.sent[node] > 0)):
+                    stopped = 1
+                for output in range(g.first_output[node], g.first_output[node + 1]):
+                    edge = g.outputs[output]
+                    if room.along[edge] > 0 and room.stopped[g.target[edge]] > 0:
+                        stopped = 1
+                room.stopped[node] = stopped
+            for node in range(start, stop):
+                if room.free[node] > 0:
+                    if room.lowest[node] == infinity:
+                        found.level[node] = infinity
+                    elif room.stopped[node] > 0:
+                        found.level[node] = room.lowest[node]
+                    elif rounds >= limits.rounds[0]:
+                        found.level[node] = least
+                    else:
+                        continue
+                    room.free[node] = 0
+                    free -= 1

@@ -1,0 +1,190 @@
+"""Plans as arrays, which the cost model reads, and what it finds."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.tables.column_types import TOPOLOGY
+
+Floats = npt.NDArray[np.float64]
+
+NO_VERTEX = -1
+"""Of a node that Flink leaves out of the JobGraph, because no source leads to it."""
+
+
+class Operators(NamedTuple):
+    """Columns of the stream nodes of whole topologies, in any order.
+
+    `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: of a head, the subtasks of its
+    vertex. `levels`: see operator_costs.LEVEL. The others are those of stream_nodes and operator_costs, with
+    NaN for a selectivity that nobody gives.
+    """
+
+    topologies: Ints
+    ids: Ints
+    vertices: Ints
+    parallelism: Ints
+    tasks: Ints
+    levels: Floats
+    selectivity: Floats
+    record_bytes: Floats
+    cpu_nanoseconds_per_record: Floats
+    records_per_second: Floats
+
+
+class Edges(NamedTuple):
+    """Columns of the stream edges of these topologies, in any order.
+
+    `tags`: a number for each side output, 0 for the main one. `chained`: within a vertex. `alone`: the first
+    subtask reads all of it. `reuses`: the job passes objects on in chains without a copy.
+    """
+
+    topologies: Ints
+    sources: Ints
+    targets: Ints
+    in_indexes: Ints
+    tags: Ints
+    broadcast: Flags
+    chained: Flags
+    forward: Flags
+    alone: Flags
+    reuses: Flags
+
+
+class Vertices(NamedTuple):
+    """One row per vertex, by topology and id. `records_per_second`: into its head."""
+
+    topologies: Ints
+    vertices: Ints
+    records_per_second: Floats
+    cpu_load: Floats
+    utilisation: Floats
+    needed_parallelism: Ints
+
+
+class Plans(NamedTuple):
+    """One row per topology, with columns of plan_metrics; `bottleneck` is a vertex, of several the first.
+
+    `sustained_records_per_second` is infinite where a source costs nothing.
+    """
+
+    topologies: Ints
+    operators: Ints
+    critical_path: Ints
+    exchanged_bytes_per_second: Floats
+    shuffled_bytes_per_second: Floats
+    remote_bytes_per_second: Floats
+    cpu_load: Floats
+    exchange_cpu_load: Floats
+    utilisation: Floats
+    slot_utilisation: Floats
+    network_utilisation: Floats
+    bottleneck: Ints
+    source_records_per_second: Floats
+    delivered_records_per_second: Floats
+    sustained_records_per_second: Floats
+    needed_tasks: Ints
+
+
+class Found(NamedTuple):
+    """`along`: records/s of each of the given edges, as its producer emits them."""
+
+    along: Floats
+    vertices: Vertices
+    plans: Plans
+
+
+Columns = Callable[[str], npt.NDArray[Any]]
+"""Column name to values."""
+
+_OPERATORS = {"topologies": TOPOLOGY, "ids": "id", "vertices": "vertex", "levels": "level"}
+_EDGES = {
+    "topologies": TOPOLOGY,
+    "sources": "source",
+    "targets": "target",
+    "in_indexes": "in_index",
+    "tags": "tag",
+}
+_WHOLE = ("topologies", "ids", "vertices", "parallelism", "tasks")
+
+
+def operators_of(column: Columns) -> Operators:
+    """In: columns topology_id, id, vertex, parallelism, tasks, level and those of operator_costs."""
+    kinds = {name: np.int64 if name in _WHOLE else np.float64 for name in Operators._fields}
+    return Operators(
+        **{name: column(_OPERATORS.get(name, name)).astype(kind) for name, kind in kinds.items()}
+    )
+
+
+def edges_of(column: Columns) -> Edges:
+    """In: columns topology_id, source, target, in_index, tag, broadcast, chained, forward, alone, reuses."""
+    kinds = {name: np.int64 if name in _EDGES else np.bool_ for name in Edges._fields}
+    return Edges(**{name: column(_EDGES.get(name, name)).astype(kind) for name, kind in kinds.items()})
+
+
+class Slots(NamedTuple):
+    """Slots with the same vertices, as one: what limits them is the same.
+
+    `topologies`: of each kind of slot. A member is a vertex in a kind of slot; `members` number the kinds,
+    `first` says that the vertex' first subtask is in it. `signatures`: of each vertex a number that those
+    share whose subtasks of the same number are in the same slot. `counts`: slots of each topology.
+    """
+
+    topologies: Ints
+    kinds: Ints
+    vertices: Ints
+    first: Flags
+    signed_topologies: Ints
+    signed_vertices: Ints
+    signatures: Ints
+    counted_topologies: Ints
+    counts: Ints
+
+
+_HASHES = 2**40
+"""Hashes are below this, so that sums over the tasks of a slot or a vertex do not overflow."""
+
+
+def kinds_of_slots(tasks: pl.DataFrame, with_first: Ints) -> Slots:
+    """In: topology_id, vertex, subtask and execution_slot_sharing_group of tasks.
+
+    `with_first`: topologies whose first subtasks may have more to do than others. Rows may come in any order.
+    """
+    slot = "execution_slot_sharing_group"
+    first = (pl.col("subtask") == 0) & pl.col(TOPOLOGY).is_in(pl.Series(with_first).unique().implode())
+    hashed = tasks.select(
+        TOPOLOGY,
+        "vertex",
+        slot,
+        first=first,
+        member=pl.struct("vertex", first=first).hash(1) % _HASHES,
+        place=pl.struct("subtask", slot).hash(2) % _HASHES,
+    )
+    signatures = hashed.group_by(TOPOLOGY, "vertex").agg(pl.col("place").cast(pl.Int64).sum())
+    slots = hashed.group_by(TOPOLOGY, slot).agg(
+        pl.col("member").cast(pl.Int64).sum(), tasks=pl.len(), lowest=pl.col("vertex").min()
+    )
+    alike = [TOPOLOGY, "member", "tasks", "lowest"]
+    chosen = slots.group_by(alike).agg(pl.col(slot).min()).select(TOPOLOGY, slot)
+    members = hashed.join(chosen, on=[TOPOLOGY, slot], how="semi").sort(TOPOLOGY, slot, "vertex")
+    keys = members.select(pl.struct(TOPOLOGY, slot).rle_id().cast(pl.Int64).alias("kind"), TOPOLOGY)
+    counted = slots.group_by(TOPOLOGY).len().sort(TOPOLOGY)
+
+    def column(frame: pl.DataFrame, name: str) -> Ints:
+        return frame[name].to_numpy().astype(np.int64)
+
+    return Slots(
+        topologies=column(keys.unique("kind", keep="first", maintain_order=True), TOPOLOGY),
+        kinds=column(keys, "kind"),
+        vertices=column(members, "vertex"),
+        first=members["first"].to_numpy().astype(np.bool_),
+        signed_topologies=column(signatures, TOPOLOGY),
+        signed_vertices=column(signatures, "vertex"),
+        signatures=column(signatures, "place"),
+        counted_topologies=column(counted, TOPOLOGY),
+        counts=column(counted, "len"),
+    )
