@@ -1,21 +1,18 @@
 """The plan that `penstock draw` and `explain` show: of a store, a topology file or a script's job."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.commands.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
+from penstock.engine.library.jobs_of_script import job_of_script
 from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.planning.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.open_plan import BY_NAME, open_plan
-from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
-
-if TYPE_CHECKING:
-    from penstock.engine.runtime.job import Job
 
 
 def plan_of_source(
@@ -88,32 +85,6 @@ def plan_of_script(script: str, arguments: Sequence[str], options: PlanOptions, 
     from penstock.engine.runtime.plan_job import plan_job
 
     return plan_of_tables(plan_job(job_of_script(script, arguments, options, scripts)), None, script)
-
-
-def job_of_script(script: str, arguments: Sequence[str], options: PlanOptions, scripts: object) -> "Job":
-    """The job that a script would run first. Same errors as jobs_of_script."""
-    return jobs_of_script(script, arguments, options, scripts)[0]
-
-
-def jobs_of_script(
-    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object
-) -> "list[Job]":
-    """The jobs that a script would run; nothing runs on Spark.
-
-    `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
-    executes nothing, ScriptError where it raises.
-    """
-    from penstock.engine.datastream.environment_settings import EnvironmentSettings
-    from penstock.engine.library.run_script import run_script
-
-    captured: list[Job] = []
-    settings = EnvironmentSettings(config=scripts, captured=captured, plan_options=options)  # type: ignore[arg-type]
-    run_script(script, list(arguments), settings)
-    if not captured:
-        raise InputError(
-            f"{script}: it ended without executing a job", "a job is planned when it is executed"
-        )
-    return captured
 
 
 def require_none(what: object, option: str, source: str) -> None:

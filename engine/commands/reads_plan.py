@@ -10,9 +10,9 @@ import orjson
 import typer
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.commands.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output
+from penstock.engine.planning.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
 from penstock.engine.store.store_errors import store_errors
 
 PlansToRead = Annotated[
@@ -126,7 +126,7 @@ def as_store(
 
 def topologies_of_script(script: str, folder: Path, options: Any, scripts: object) -> Path:
     """A file of topology lines, one for each job that the script executes; nothing runs."""
-    from penstock.engine.commands.plan_to_draw import jobs_of_script
+    from penstock.engine.library.jobs_of_script import jobs_of_script
     from penstock.engine.runtime.job import topology_of
 
     lines = [orjson.dumps(topology_of(job)) for job in jobs_of_script(script, [], options, scripts)]
