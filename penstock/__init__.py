@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock import errors as errors
+    from penstock.engine.library.bench import bench as bench
     from penstock.engine.library.check import check as check
     from penstock.engine.library.diff import diff as diff
     from penstock.engine.library.draw import Drawing as Drawing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.engine.library.plan import plan as plan
     from penstock.engine.library.planned_tables import Plan as Plan
     from penstock.engine.library.run import run as run
+    from penstock.engine.library.sweep import sweep as sweep
     from penstock.engine.library.transform import transform as transform
     from penstock.engine.planning.choose_planner import Planner as Planner
     from penstock.plans.custom_planners.decisions import decides as decides
@@ -44,6 +46,7 @@ _MODULES = {
     "Layer": "penstock.plans.vocabulary",
     "Plan": "penstock.engine.library.planned_tables",
     "Planner": "penstock.engine.planning.choose_planner",
+    "bench": "penstock.engine.library.bench",
     "check": "penstock.engine.library.check",
     "decides": "penstock.plans.custom_planners.decisions",
     "diff": "penstock.engine.library.diff",
@@ -54,6 +57,7 @@ _MODULES = {
     "plan": "penstock.engine.library.plan",
     "read_plan": "penstock.engine.library.open_store",
     "run": "penstock.engine.library.run",
+    "sweep": "penstock.engine.library.sweep",
     "transform": "penstock.engine.library.transform",
     **dict.fromkeys(
         (

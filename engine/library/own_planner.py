@@ -1,11 +1,10 @@
 """Planners that a caller brings: functions, or their names."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.library.check_arguments import member
+from penstock.engine.library.check_arguments import arguments_of_call, member, seconds
 from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import Given, Paths, SparkFrames
 from penstock.engine.library.plan_here import plan_here
@@ -13,7 +12,6 @@ from penstock.engine.library.planned_tables import Plan
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.topology.rules import shorten
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +36,7 @@ def is_own_planner(planner: Any) -> bool:
         member("planner", planner, Planner)
     from penstock.engine.planning.find_custom_planners import find_custom_planners
 
-    with _of_argument():
+    with arguments_of_call():
         find_custom_planners(planner)
     return True
 
@@ -70,22 +68,6 @@ def plan_by_own_planner(
             "penstock plan --planner NAME --master URL plans in Spark's workers",
         )
     chosen = Choice(Planner.COLUMNAR, "as asked")
-    with costs_named(costs) as named, _of_argument():
-        own = named_custom_planners(planner, named, _seconds(time_limit))
+    with costs_named(costs) as named, arguments_of_call():
+        own = named_custom_planners(planner, named, seconds("time_limit", time_limit))
         return plan_here(given, options, longest, chosen, spark, aside, own)
-
-
-@contextmanager
-def _of_argument() -> Iterator[None]:
-    """Names arguments of the call in place of a command's options."""
-    try:
-        yield
-    except ConfigurationError as error:
-        said = error.message.replace("--planner ", "planner ").replace("--costs ", "costs ")
-        raise ConfigurationError(said, error.hint) from error
-
-
-def _seconds(time_limit: Any) -> float:
-    if not isinstance(time_limit, int | float) or isinstance(time_limit, bool) or not time_limit > 0:
-        raise ConfigurationError(f"time_limit: found {shorten(time_limit)}, allowed seconds above 0")
-    return float(time_limit)

@@ -38,6 +38,7 @@ def plan(
     network: NetworkName = "flink-2.3",
     slots_per_task_manager: int | None = None,
     task_manager_memory: str | None = None,
+    parallelism: int | None = None,
     config: Config = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     ignore: Sequence[str] = (),
@@ -63,7 +64,8 @@ def plan(
     list of them with different decisions, or "module:name". It plans in this process, is shown `costs` (see
     Plan.metrics) if it reads operator_costs, and may take `time_limit` seconds for a batch of topologies.
 
-    `slot_sharing` and the three arguments after it say how the cluster is configured, as the options of
+    `parallelism`: of all operators that set none of their own, in place of their job's. `slot_sharing` and
+    the three arguments after it say how the cluster is configured, as the options of
     `penstock plan` do; what they leave out, and what topologies do not set, is as `config` says: options by
     key, or a directory of YAML files (see docs/configuration.md), else Flink's defaults. Lines of files with
     more than `max_line_bytes` are rejected.
@@ -82,6 +84,7 @@ def plan(
         if slots_per_task_manager is None
         else whole_number("slots_per_task_manager", slots_per_task_manager),
         None if task_manager_memory is None else text("task_manager_memory", task_manager_memory, "1728m"),
+        None if parallelism is None else whole_number("parallelism", parallelism),
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
     )
