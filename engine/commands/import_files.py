@@ -27,6 +27,7 @@ from penstock.plans.importing.graph_errors import graph_errors
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
 from penstock.plans.importing.known_forms import as_topology
 from penstock.plans.importing.read_graphs import (
+    begins_as_json,
     form_of_graph,
     read_graphs,
     read_recognised,
@@ -199,7 +200,7 @@ def _imported(
                 else:
                     yield file, file, as_topology(found, file, 0, options)
             continue
-        form = form_of_graph(file)
+        form = None if begins_as_json(file) else form_of_graph(file)
         if form is None:
             yield from _of_json(file, options)
             continue

@@ -23,7 +23,7 @@ _COUNTS = ("inputs", "planned", "rejected")
 def read_results(folder: str) -> pl.DataFrame:
     """All rows without an error. Columns: axes, each option of Flink by its key, counts and measures.
 
-    Values of options that are all whole numbers are numbers. Raises InputError where no sweep has written.
+    Of rows that differ in code alone (of a planner, of Penstock) the newest is taken. Values of options that are all whole numbers are numbers. Raises InputError where no sweep has written.
     """
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
@@ -35,7 +35,9 @@ def read_results(folder: str) -> pl.DataFrame:
     keys = sorted({key for options in given for key in options})
     options = [pl.Series(key, [options.get(key) for options in given], dtype=pl.String) for key in keys]
     rows = from_arrow(table.drop_columns(["options"])).with_columns(map(_typed, options))
-    return rows.filter(pl.col("error").is_null())
+    known = rows.filter(pl.col("error").is_null()).sort("date", maintain_order=True)
+    same = [name for name in ("topologies", *_AXES, *keys, "repetition") if name in known.columns]
+    return known.unique(same, keep="last", maintain_order=True)
 
 
 def axes_of(rows: pl.DataFrame) -> list[str]:

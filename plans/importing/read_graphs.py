@@ -40,6 +40,12 @@ def form_of_graph(file: str) -> str | None:
     return _FORMS.get(_ending(file))
 
 
+def begins_as_json(file: str) -> bool:
+    """Whether a local file begins as JSON does, whatever it is called."""
+    beginning = next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES]
+    return beginning.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+
+
 def recognised(file: str) -> Content | NoJob | None:
     """What a local file is by its beginning, whatever it is called; None: nothing that is told by that."""
     return content_of(next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES])
