@@ -199,7 +199,7 @@ def command(
     old = None if compare is None else read_results(compare)
     make_output_folder(out)
     limit = budget or (None if sizes or repeat or resume else DEFAULT_BUDGET)
-    settings = {
+    settings: dict[str, Any] = {
         "until": until.value,
         "repeat": repeat or DEFAULT_REPEAT,
         "budget_seconds": None if limit is None else budget_seconds(limit),

@@ -42,7 +42,8 @@ def command(
             "Delta's VACUUM gives back the space of its tables",
         )
     age = given_age(retain, "--retain")
-    removed, waiting = [], []
+    removed: list[Vacuumed] = []
+    waiting: list[Vacuumed] = []
     for one in vacuum_store(tables_of(store), age.total_seconds(), remove=not dry_run):
         (waiting if one.waits else removed).append(one)
     word = "would be removed" if dry_run else "removed"

@@ -129,10 +129,10 @@ def _count_lines(counts: Counts) -> Iterable[str]:
             "other_type": "with another type",
         }
         yield f"data sets: {_counted(counts.data_sets, words)}"
-    for key, words in TOTALS.items():
+    for key, called in TOTALS.items():
         if key in counts.totals:
             old, new = counts.totals[key]
-            yield f"{words}, where they differ: {old:,} → {new:,}"
+            yield f"{called}, where they differ: {old:,} → {new:,}"
 
 
 def _counted(found: Any, words: dict[str, str]) -> str:

@@ -178,6 +178,9 @@ def _handed_on(config: Config) -> Iterator[Any]:
     from penstock.engine.bench.bench_configuration import handed_on
 
     library_configuration(config)  # says what is wrong with it
-    is_map = config is None or isinstance(config, Mapping)
-    with handed_on(None if is_map else path("config", config), dict(config or {}) if is_map else {}) as found:
+    if config is None or isinstance(config, Mapping):
+        given = handed_on(None, dict(config or {}))
+    else:
+        given = handed_on(path("config", config), {})
+    with given as found:
         yield found.job_defaults

@@ -36,7 +36,8 @@ class Drawing:
         Raises ConfigurationError (no such format, no such directory) and MachineError.
         """
         target = path("to", to)
-        drawn = self.render(format_of(target) if format is None else format)
+        chosen = format_of(target) if format is None else one_of("format", format, FORMATS)
+        drawn = rendered(self._graphs, chosen)
         from pathlib import Path
 
         with replace_file(Path(target)) as file:

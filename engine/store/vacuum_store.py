@@ -62,7 +62,11 @@ def _since(store: str, write: PlanVersion) -> float:
     if write.version is None:
         return write.published_at.timestamp()
     noted = time_of_note(store, write.version)
-    return os.stat(local_folder(store, MANIFEST, "_delta_log")).st_mtime if noted is None else noted
+    return (
+        os.stat(os.path.join(local_folder(store, MANIFEST), "_delta_log")).st_mtime
+        if noted is None
+        else noted
+    )
 
 
 def _size(store: str, write_id: str) -> tuple[int, int]:

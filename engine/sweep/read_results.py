@@ -23,7 +23,8 @@ _COUNTS = ("inputs", "planned", "rejected")
 def read_results(folder: str) -> pl.DataFrame:
     """All rows without an error. Columns: axes, each option of Flink by its key, counts and measures.
 
-    Of rows that differ in code alone (of a planner, of Penstock) the newest is taken. Values of options that are all whole numbers are numbers. Raises InputError where no sweep has written.
+    Of rows that differ in code alone (of a planner, of Penstock) the newest is taken. Values of options that
+    are all whole numbers are numbers. Raises InputError where no sweep has written.
     """
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):

@@ -21,6 +21,7 @@ INFO_END = re.compile(r"^-{20,}\s*$", re.MULTILINE)
 
 _LINE = re.compile(r"^((?:[ :|]  )*)(?:([+:])- )?(\w[\w$]*)(\(.*\))?(.*)$")
 _REUSED, _REUSE = re.compile(r"reference_id=\[(\d+)\]"), re.compile(r"reuse_id=\[(\d+)\]")
+_SHARED = re.compile(r"\(reuse_id=\[\d+\]\)")
 _DISTRIBUTION = re.compile(r"distribution=\[(\w+)")
 _PARTITIONERS = {
     "hash": "hash", "single": "global", "broadcast": "broadcast", "forward": "forward", "any": "rebalance",
@@ -82,7 +83,7 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
                 waiting.append((reference[1], reader, through))
             above.append((depth, reader or key, through))
             continue
-        nodes.append(GivenNode(key, {"name": f"{kind}{arguments}"[:200]}))
+        nodes.append(GivenNode(key, {"name": f"{kind}{_SHARED.sub('', arguments)}"[:200]}))
         require_at_most(len(nodes), MOST_NODES, "nodes")
         if reader is not None:
             edges.append(GivenEdge(key, reader, {} if through is None else {"partitioner": through}))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from penstock.plans.importing.explain_text import INFO_BEGIN, SECTION, SECTIONS
+from penstock.plans.importing.explain_text import INFO_BEGIN, JSON_SECTION, SECTION, SECTIONS
 from penstock.plans.importing.task_graphs import ALIBABA_COLUMNS
 
 
@@ -102,7 +102,9 @@ _CONTENTS: dict[Content, Callable[[str], object]] = {
     Content.DAX: lambda text: re.match(rf"{_XML}adag\b", text),
     Content.GRAPHML: lambda text: re.match(rf"{_XML}graphml\b", text),
     Content.FLINK_INFO: INFO_BEGIN.search,
-    Content.EXPLAIN: lambda text: any(found[1] in SECTIONS for found in SECTION.finditer(text)),
+    Content.EXPLAIN: lambda text: any(
+        found[1] in (*SECTIONS, JSON_SECTION) for found in SECTION.finditer(text)
+    ),
     Content.PEGASUS: _is_pegasus,
     Content.PLAN_NODES: _NODE.match,
     Content.ALIBABA: _is_alibaba,

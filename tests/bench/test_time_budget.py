@@ -2,7 +2,6 @@
 
 import pytest
 
-from penstock.engine.bench import time_budget
 from penstock.engine.bench.bench_choices import budget_seconds, chosen_planners
 from penstock.engine.bench.planners import planner_named
 from penstock.engine.bench.run_benchmarks import turns
@@ -17,7 +16,7 @@ def measured(budget: float | None, sizes: tuple[int, ...] = (1_000, 10_000, 100_
     """The turns that fit, and the seconds that they take, by a clock of the test's."""
     now = [0.0]
     patch = pytest.MonkeyPatch()
-    patch.setattr(time_budget.time, "monotonic", lambda: now[0])
+    patch.setattr("penstock.engine.bench.time_budget.time.monotonic", lambda: now[0])
     every = list(turns([Case(SUITES["fleet"], size) for size in sizes], list(SECONDS), 3))
     every.sort(key=lambda turn: (turn.repetition, turn.case.size))
     found, limit = [], TimeBudget(budget, every, compares=True)
