@@ -1,6 +1,7 @@
 """The errors that Penstock raises on purpose: all are PenstockErrors, with messages for users to read."""
 
 from penstock.plans.errors import (
+    BrokenInvariantError,
     ConfigurationError,
     InputError,
     LostTopologiesError,
@@ -14,6 +15,7 @@ from penstock.plans.errors import (
 )
 
 __all__ = [
+    "BrokenInvariantError",
     "ConfigurationError",
     "InputError",
     "LostTopologiesError",

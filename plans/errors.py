@@ -48,6 +48,10 @@ class StoreError(PenstockError):
     exit_code = 4
 
 
+class BrokenInvariantError(PenstockError):
+    """A plan breaks what every plan keeps, as a planner's decision may."""
+
+
 class WorseVerdictError(PenstockError):
     """A savepoint verdict is worse than `penstock diff --require` allows."""
 

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
@@ -27,6 +28,20 @@ def hand_on(config_dir: str | None, options: Mapping[str, str]) -> EffectiveConf
         os.environ[VARIABLE] = str(configuration_directory(config_dir).path.resolve())
     os.environ[OPTIONS] = json.dumps(dict(options))
     return bench_configuration()
+
+
+@contextmanager
+def handed_on(config_dir: str | None, options: Mapping[str, str]) -> Iterator[EffectiveConfiguration]:
+    """As hand_on, for as long as the context: the environment is the caller's."""
+    before = {name: os.environ.get(name) for name in (VARIABLE, OPTIONS)}
+    try:
+        yield hand_on(config_dir, options)
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def bench_configuration() -> EffectiveConfiguration:

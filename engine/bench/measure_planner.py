@@ -23,7 +23,7 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 from penstock.engine.bench.peak_memory import own_peak_bytes  # noqa: E402
-from penstock.engine.bench.planners import PLANNERS, load_planner  # noqa: E402
+from penstock.engine.bench.planners import load_planner  # noqa: E402
 from penstock.engine.bench.times import Plans, is_enough  # noqa: E402
 from penstock.engine.machine.die_with_parent import die_with_parent  # noqa: E402
 from penstock.plans.vocabulary import Layer  # noqa: E402
@@ -50,7 +50,7 @@ def _answer(options: Sequence[str]) -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--planner", choices=list(PLANNERS), required=True)
+    arguments.add_argument("--planner", required=True)
     arguments.add_argument("--input", type=Path, required=True)
     arguments.add_argument("--until", type=Layer, choices=list(Layer)[1:], default=Layer.SLOTS)
     arguments.add_argument("--repeat-in-process", type=int, default=3)

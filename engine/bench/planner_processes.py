@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from penstock.engine.bench.planners import PLANNERS
+from penstock.engine.bench.planners import planner_named
 from penstock.engine.bench.run_child import (
     Child,
     answer_of,
@@ -45,7 +45,7 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
     def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
         if planner not in kept and is_short_of_memory():
             end_idle()
-        if not PLANNERS[planner].kept:
+        if not planner_named(planner).kept:
             return run_child(measure_planner_command(planner, *options), timeout)
         if planner not in kept:
             kept[planner] = start_child(measure_planner_command(planner, "--asked"))
@@ -62,7 +62,7 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
         return available_memory().size_bytes < FREE_SHARE * memory_bytes()
 
     def begin(planner: str, options: Sequence[str]) -> Callable[[], dict[str, Any]]:
-        if is_short_of_memory() or (PLANNERS[planner].kept and planner not in kept):
+        if is_short_of_memory() or (planner_named(planner).kept and planner not in kept):
             return lambda: ask(planner, options)
         if planner in kept:
             at_work[planner] = send_request(kept[planner], options)

@@ -72,6 +72,19 @@ PLANNERS: dict[str, Planner] = {
 }
 
 
+OWN = (
+    "A planner of your own in one Python process, as columnar. Start-up: importing it, too. Planning: "
+    "Flink's plan that it is shown, its decisions, the plan that follows from them, and the checks of it."
+)
+
+
+def planner_named(name: str) -> Planner:
+    """One of PLANNERS, or a planner of the user's."""
+    if name in PLANNERS:
+        return PLANNERS[name]
+    return Planner(name, "penstock.engine.bench.run_own_planner", ("polars",), (), False, OWN)
+
+
 def why_missing(planner: Planner) -> str | None:
     """Why a planner cannot run here; None if it can."""
     for module in planner.needs:
@@ -90,5 +103,6 @@ def why_missing(planner: Planner) -> str | None:
 
 
 def load_planner(name: str) -> Any:
-    """The module that runs a planner."""
-    return import_module(PLANNERS[name].module)
+    """The module that runs a planner, or an object with the same functions."""
+    module = import_module(planner_named(name).module)
+    return module if name in PLANNERS else module.OwnPlanner(name)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.engine.bench.planner_processes import Ask, Begin
-from penstock.engine.bench.planners import PLANNERS
+from penstock.engine.bench.planners import planner_named
 from penstock.engine.bench.prepare_inputs import Input
 from penstock.engine.bench.run_child import USED
 from penstock.engine.bench.suites import Case
@@ -53,7 +53,7 @@ def measure_with(ask: Ask, todo: Sequence[Turn], until: Layer, repeat_in_process
     repeated = {planner for planner, case in first.items() if turns_of[planner, case] > 1}
 
     def measure(planner: str, path: Path) -> dict[str, Any]:
-        cold_only = planner in repeated - asked and PLANNERS[planner].kept
+        cold_only = planner in repeated - asked and planner_named(planner).kept
         asked.add(planner)
         warm = 0 if cold_only else repeat_in_process
         return ask(planner, _options(path, until, "--repeat-in-process", str(warm)))
@@ -66,11 +66,20 @@ def _options(path: Path, until: Layer, *others: str) -> tuple[str, ...]:
 
 
 def run_benchmarks(
-    todo: Sequence[Turn], inputs: Mapping[Case, Input], measure: Measure, report: Callable[[str], None]
-) -> Iterator[dict[str, Any]]:
-    """One record per turn. Once a planner timed out, its turns at that size and above are Skipped."""
+    todo: Sequence[Turn],
+    inputs: Mapping[Case, Input],
+    measure: Measure,
+    report: Callable[[str], None],
+    has_time_for: Callable[[Turn], bool] = lambda turn: True,
+) -> Iterator[tuple[Turn, dict[str, Any]]]:
+    """Each turn with its record, unless there is no time for it.
+
+    Once a planner timed out, its turns at that size and above are Skipped.
+    """
     timed_out: dict[tuple[str, str], int] = {}
     for turn in todo:
+        if not has_time_for(turn):
+            continue
         suite, given = turn.case.suite.name, inputs[turn.case]
         report(f"{suite} {given.operators:,} {turn.planner}")
         record = {
@@ -92,12 +101,12 @@ def run_benchmarks(
                 "peak_memory_bytes": None,
                 **dict.fromkeys(USED),
             }
-            yield {**record, **unknown, "failure": failure}
+            yield turn, {**record, **unknown, "failure": failure}
             continue
-        found = measure(turn.planner, given.path(PLANNERS[turn.planner].reads_lines))
+        found = measure(turn.planner, given.path(planner_named(turn.planner).reads_lines))
         if found["failure"] and found["failure"]["error"] == "Timeout":
             timed_out[suite, turn.planner] = given.operators
-        yield {**record, **found}
+        yield turn, {**record, **found}
 
 
 def compare_plans(
@@ -124,11 +133,11 @@ def compare_plans(
         with short_lived_folder("bench") as folder:
             begun = {}
             for planner in planners:
-                path = inputs[case].path(PLANNERS[planner].reads_lines)
+                path = inputs[case].path(planner_named(planner).reads_lines)
                 file = str(Path(folder) / f"{planner}.json")
                 begun[planner] = begin(planner, _options(path, until, "--digests", file))
             # A kept one without a process is asked while it is waited for: the others are at work by then.
-            for planner in sorted(begun, key=lambda name: not PLANNERS[name].kept):
+            for planner in sorted(begun, key=lambda name: not planner_named(name).kept):
                 done = begun[planner]()
                 if done["failure"]:
                     failures[planner] = done["failure"]

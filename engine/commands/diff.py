@@ -12,16 +12,16 @@ from typing import Annotated
 import orjson
 import typer
 
-from penstock.engine.commands.diff_in_markdown import markdown_of_diff
-from penstock.engine.commands.diff_in_text import Shown, tell_diff
 from penstock.engine.commands.diff_pairs import diff_pairs
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commands.sides_to_compare import Opener, previous_version
-from penstock.engine.commands.worse_verdicts import Required, Worse
 from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.diff.diff_in_markdown import markdown_of_diff
+from penstock.engine.diff.diff_in_text import Shown, tell_diff
 from penstock.engine.diff.diff_sides import diff_sides
 from penstock.engine.diff.side import Side, only_topology
 from penstock.engine.diff.topology_diff import Counts, TopologyDiff
+from penstock.engine.diff.worse_verdicts import Required, Worse
+from penstock.engine.library.sides_to_compare import Opener, previous_version
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
 from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_pieces
@@ -126,7 +126,7 @@ def command(
         old, new = previous_version(old)
     counts, shown, worse = Counts(), Shown(), Worse(require)
     with _folder() as folder, progress(4) as report:
-        opener = Opener(folder, config_dir, define)
+        opener = Opener(folder, given_configuration(config_dir, define))
         if topology is None:
             sides, in_both = opener.open_both(old, new, report)
         else:

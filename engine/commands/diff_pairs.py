@@ -7,9 +7,9 @@ from pathlib import Path
 
 import orjson
 
-from penstock.engine.commands.worse_verdicts import VERDICT_WORDS, Required, Worse
 from penstock.engine.diff.read_pairs import read_pairs
-from penstock.engine.diff.savepoint_verdicts import Verdict, savepoint_verdicts
+from penstock.engine.diff.savepoint_verdicts import VERDICT_WORDS, Verdict, savepoint_verdicts
+from penstock.engine.diff.worse_verdicts import Required, Worse
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts

@@ -4,15 +4,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.explain_in_text import tell
 from penstock.engine.commands.explain_what_if import explain_what_if
 from penstock.engine.commands.job_option import JobOption
 from penstock.engine.commands.key_values import ConfigDir, Define
 from penstock.engine.commands.plan_to_draw import plan_of_source
-from penstock.engine.explain.explain_edge import Explanation, explain_edge
-from penstock.engine.explain.explain_operator import explain_operator, explain_slots
+from penstock.engine.explain.explain_in_text import tell
+from penstock.engine.explain.explain_plan import explain_plan
 from penstock.engine.explain.explained_plan import ExplainedPlan
-from penstock.engine.explain.find_operator import find_operator
 from penstock.engine.output.write_lines import write_texts
 from penstock.plans.errors import ConfigurationError
 
@@ -77,7 +75,7 @@ def command(
         raise ConfigurationError("--operator and --edge cannot go together", "name one of them")
     drawn = plan_of_source(source, list(arguments or []), topology, version, config_dir, define, job)
     plan = ExplainedPlan(drawn)
-    explained = _explain(plan, operator, edge)
+    explained = explain_plan(plan, operator, edge)
     if drawn.job is not None:
         from penstock.engine.explain.explain_fusing import explain_fusing
 
@@ -88,36 +86,3 @@ def command(
         write_texts([orjson.dumps(explained).decode()], None)
     else:
         tell(explained, whole=operator is None and edge is None)
-
-
-def _explain(plan: ExplainedPlan, operator: str | None, edge: tuple[str, str] | None) -> Explanation:
-    """The topology's name, and explanations of `edges`, `operators` and `slots`, as far as asked for."""
-    edges, operators, slots = plan.edges, list(plan.nodes.values()), explain_slots(plan)
-    if operator is not None:
-        node = find_operator(plan, operator)
-        operators = [node]
-        edges = [one for one in edges if node["id"] in (one[0]["source"], one[0]["target"])]
-        slots = [one for one in slots if one["slot_sharing_group"] == _group_of(plan, node["id"])]
-    if edge is not None:
-        source, target = (find_operator(plan, name) for name in edge)
-        between = (source["id"], target["id"])
-        operators, slots = [], []
-        edges = [one for one in edges if (one[0]["source"], one[0]["target"]) == between]
-        if not edges:
-            read = ", ".join(repr(plan.nodes[one["source"]]["name"]) for one in plan.inputs[target["id"]][:5])
-            raise ConfigurationError(
-                f"topology {plan.plan.topology!r} has no edge from {source['name']!r} to {target['name']!r}",
-                f"{target['name']!r} reads {read or 'nothing'}",
-            )
-    return {
-        "topology": plan.plan.topology,
-        "edges": [explain_edge(plan, *one) for one in edges],
-        "operators": [explain_operator(plan, node) for node in operators],
-        "slots": slots,
-    }
-
-
-def _group_of(plan: ExplainedPlan, node: int) -> int | None:
-    """The number of the slot sharing group that an operator's vertex is in."""
-    operator = plan.operators.get(node)
-    return None if operator is None else int(plan.vertices[operator["vertex"]]["slot_sharing_group"])

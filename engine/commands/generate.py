@@ -1,14 +1,15 @@
 """`penstock generate`: synthetic topologies."""
 
 import os
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.generate_workloads import WORKLOADS_NAME, generate_workloads
+from penstock.engine.commands.generate_workloads import generate_workloads
+from penstock.engine.commands.list_what_is_drawn import list_what_is_drawn
 from penstock.engine.commands.require_lines_to_draw import LINES
+from penstock.engine.generate.drawn_topologies import ENDINGS
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.store.is_local import is_local, local_folder
@@ -16,36 +17,39 @@ from penstock.engine.store.require_target import require_target
 from penstock.engine.store.write_topology_tables import write_topology_tables
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.draw_by_trace import TRACES
-from penstock.plans.generate.fleet import Fleet, Spec
-from penstock.plans.generate.layered import SHAPES, Shape
+from penstock.plans.generate.fleet import Fleet
+from penstock.plans.generate.shapes import SHAPES, WORKLOADS, fleet_of_shape
 from penstock.plans.generate.topology_lines import topology_lines
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
-ENDINGS = (".yaml", ".yml")
-"""Ends of names of spec files."""
-
 _SIZES = ", ".join(f"{shape.name} {shape.default_operators}" for shape in SHAPES)
 
 
 def command(
+    shape: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SHAPE|SPEC]",
+            help=f"{_NAMES}; {WORKLOADS}: published benchmarks with costs; {', '.join(TRACES)}: jobs of "
+            "the sizes and shapes of a published trace; or a spec file (.yaml).",
+        ),
+    ] = None,
     out: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--out",
             metavar="DIR|FILE",
             help="FILE.jsonl or FILE.jsonl.gz: topology lines. Else a directory of Delta tables "
             "(topologies, transformations).",
         ),
-    ],
-    shape: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[SHAPE|SPEC]",
-            help=f"{_NAMES}; {WORKLOADS_NAME}: published benchmarks with costs; {', '.join(TRACES)}: jobs of "
-            "the sizes and shapes of a published trace; or a spec file (.yaml).",
-        ),
     ] = None,
+    list_shapes: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="Show every shape with a picture, its parameters and a sentence; draw nothing."
+        ),
+    ] = False,
     like: Annotated[
         str | None,
         typer.Option(
@@ -72,52 +76,58 @@ def command(
         typer.Option("--share-of-uids", help="Share of operators with a uid; default: 0, random 0.165."),
     ] = None,
     width: Annotated[int | None, typer.Option("--width", help=_WIDTHS)] = None,
+    with_refusals: Annotated[
+        bool,
+        typer.Option(
+            "--with-refusals",
+            help="Of random: a few topologies in a hundred have what Flink refuses, for tests.",
+        ),
+    ] = False,
 ) -> None:
     """Make synthetic topologies, the same for the same seed on any machine.
 
     They are made in this process; if DIR is on another file system, by Spark's workers.
     """
+    if list_shapes:
+        list_what_is_drawn()
+        return
+    if out is None:
+        raise ConfigurationError("--out: found none", "DIR or FILE.jsonl; --list shows what can be drawn")
     if like is not None:
         from penstock.engine.commands.generate_like import generate_like
 
-        of_shapes = _given(operators, parallelism, share_of_uids, width)
+        of_shapes = _given(operators, parallelism, share_of_uids, width, with_refusals)
         generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **of_shapes})
         return
     if shape is not None and shape.endswith(ENDINGS):
         from penstock.engine.commands.generate_by_spec import generate_by_spec
 
-        generate_by_spec(shape, out, topologies, seed, _given(operators, parallelism, share_of_uids, width))
+        generate_by_spec(
+            shape, out, topologies, seed, _given(operators, parallelism, share_of_uids, width, with_refusals)
+        )
         return
     if shape in TRACES:
         from penstock.engine.commands.generate_by_trace import generate_by_trace
 
-        given = _given(operators, None, share_of_uids, width)
+        given = _given(operators, None, share_of_uids, width, with_refusals)
         generate_by_trace(shape, out, topologies, seed, parallelism, given)
         return
     if shape is None:
-        raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS_NAME}, or --like")
-    if shape == WORKLOADS_NAME:
+        raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS}, or --like")
+    if shape == WORKLOADS:
         of_shapes = {
             "--topologies": topologies != 1,
             "--operators": operators is not None,
             "--seed": seed != 0,
             "--share-of-uids": share_of_uids is not None,
             "--width": width is not None,
+            "--with-refusals": with_refusals,
         }
         generate_workloads(out, parallelism, of_shapes)
         return
-    found = _shape(shape)
-    if width is not None and not found.width:
-        raise ConfigurationError(f"--width: the shape {found.name} has none", f"shapes that have: {_WIDTHS}")
-    spec = Spec(
-        operators=found.default_operators if operators is None else operators,
-        topologies=topologies,
-        seed=seed,
-        parallelism=parallelism,
-        share_of_uids=share_of_uids,
-        width=width,
+    fleet = fleet_of_shape(
+        shape, topologies, operators, seed, parallelism, share_of_uids, width, with_refusals
     )
-    fleet = found.fleet(spec)
     if out.endswith(LINES):
         write_pieces(topology_lines(fleet), Path(out))
     elif is_local(out):
@@ -125,11 +135,15 @@ def command(
         write_topology_tables(fleet, out)
     else:
         _write_on_spark(fleet, out)
-    say_beside_output(f"{topologies} {found.name} topolog{'y' if topologies == 1 else 'ies'} in {out}")
+    say_beside_output(f"{topologies} {shape} topolog{'y' if topologies == 1 else 'ies'} in {out}")
 
 
 def _given(
-    operators: int | None, parallelism: int | None, share_of_uids: float | None, width: int | None
+    operators: int | None,
+    parallelism: int | None,
+    share_of_uids: float | None,
+    width: int | None,
+    with_refusals: bool,
 ) -> dict[str, bool]:
     """Options that only shapes have, and whether they were given."""
     return {
@@ -137,17 +151,8 @@ def _given(
         "--parallelism": parallelism is not None,
         "--share-of-uids": share_of_uids is not None,
         "--width": width is not None,
+        "--with-refusals": with_refusals,
     }
-
-
-def _shape(name: str) -> Shape:
-    found = next((shape for shape in SHAPES if shape.name == name), None)
-    if found is None:
-        allowed = [*(shape.name for shape in SHAPES), WORKLOADS_NAME, *TRACES]
-        close = get_close_matches(name, allowed, n=1)
-        hint = f"did you mean {close[0]}?" if close else None
-        raise ConfigurationError(f"SHAPE: found {name!r}, allowed {', '.join(allowed)}", hint)
-    return found
 
 
 def _require_new(directory: str) -> None:

@@ -1,18 +1,15 @@
 """`penstock generate alibaba-2018`: a fleet with the sizes and shapes of a published trace."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.engine.commands.require_lines_to_draw import require_lines_to_draw
-from penstock.engine.output.progress import Report, progress
+from penstock.engine.generate.drawn_topologies import topologies_by_trace
+from penstock.engine.output.progress import noted, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
-from penstock.plans.generate.fleet import Spec
-
-_NOTED = 1_000
 
 
 def generate_by_trace(
@@ -30,17 +27,9 @@ def generate_by_trace(
             "allowed: -n, --seed, --parallelism (the most), --out",
         )
     require_lines_to_draw(out, trace)
-    most = DEFAULT_MOST_PARALLELISM if parallelism is None else parallelism
-    Spec(2, topologies, seed, parallelism=most)  # refuses numbers that mean nothing
+    drawn = topologies_by_trace(trace, topologies, seed, parallelism)
     with progress(1) as report:
         report("draw topologies")
-        write_texts(_lines(trace, seed, topologies, most, report), Path(out))
+        write_texts(map(json.dumps, noted(drawn, topologies, report)), Path(out))
     many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
     say_beside_output(f"{many} in {out}, drawn after {trace}")
-
-
-def _lines(trace: str, seed: int, topologies: int, most: int, report: Report) -> Iterator[str]:
-    for number in range(topologies):
-        if number % _NOTED == 0:
-            report.note(f"{number:,} of {topologies:,}")
-        yield json.dumps(draw_by_trace(trace, seed, number, most))

@@ -10,18 +10,30 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from penstock.engine.commands.plan_source import SourceKind, identify_source
 from penstock.engine.commands.say_imports import say_import
 from penstock.engine.library.import_graph import known_keys
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
+from penstock.engine.planning.plan_source import SourceKind, identify_source
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
-from penstock.plans.importing.given_graph import ImportOptions, SeveralInputs, topology_of_graph
+from penstock.plans.importing.given_graph import (
+    GivenGraph,
+    ImportOptions,
+    SeveralInputs,
+    topology_of_graph,
+)
 from penstock.plans.importing.graph_errors import graph_errors
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
 from penstock.plans.importing.known_forms import as_topology
-from penstock.plans.importing.read_graphs import form_of_graph, read_graphs
+from penstock.plans.importing.read_graphs import (
+    begins_as_json,
+    form_of_graph,
+    read_graphs,
+    read_recognised,
+    recognised,
+)
+from penstock.plans.importing.recognise_content import NoJob
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.parse_block import Block
@@ -40,8 +52,10 @@ def command(
         list[str],
         typer.Argument(
             metavar="FILE...",
-            help="WfFormat (.json), DOT (.dot, .gv), GraphML (.graphml), edge lists (.csv, .tsv, .edges, "
-            ".txt), Flink's JSON and plan JSON; directories and globs of them, - for standard input (JSON).",
+            help="DOT (.dot, .gv), GraphML (.graphml), edge lists (.csv, .tsv, .edges, .txt); by content: "
+            "WfFormat, networkx's node-link JSON, STG, DAX and workflows of Pegasus, Alibaba's batch tasks, "
+            "what flink info and EXPLAIN print, Flink's JSON (an array of nodes, too) and plan JSON; "
+            "directories and globs of them, - for standard input (JSON).",
         ),
     ],
     out: Annotated[
@@ -176,7 +190,17 @@ def _imported(
     """Where it is, its file, and what became of it, for each graph or JSON object of the files."""
     for file in files:
         report(f"read {file}")
-        form = form_of_graph(file)
+        content = recognised(file)
+        if isinstance(content, NoJob):
+            raise InputError(f"{file}: this is {content.what}, and no graph of a job", content.hint)
+        if content is not None:
+            for found in read_recognised(file, content):
+                if isinstance(found, GivenGraph):
+                    yield f"{file}: {found.name}", file, topology_of_graph(found, str(content), options)
+                else:
+                    yield file, file, as_topology(found, file, 0, options)
+            continue
+        form = None if begins_as_json(file) else form_of_graph(file)
         if form is None:
             yield from _of_json(file, options)
             continue

@@ -64,9 +64,9 @@ def command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from penstock.engine.commands.say_fusing import say_lost_settings
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
     from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
+    from penstock.engine.library.say_fusing import say_lost_settings
     from penstock.engine.planning.plan_options import plan_options
 
     configuration = given_configuration(config_dir, define)

@@ -77,10 +77,17 @@ COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "Measure planners": (
         ("bench", "penstock.engine.commands.bench", "Measure planners, and compare their plans."),
         ("sweep", "penstock.engine.commands.sweep", "Measure a grid of topologies, options and planners."),
+        ("cite", "penstock.engine.commands.cite", "Print how to cite Penstock."),
     ),
     "Keep in order": (
         ("verify", "penstock.engine.commands.verify", "Check that a store holds what was written to it."),
         ("recover", "penstock.engine.commands.recover", "Finish or undo what killed runs left behind."),
+        ("drop", "penstock.engine.commands.drop", "Drop versions of a store that nobody needs any more."),
+        (
+            "vacuum",
+            "penstock.engine.commands.vacuum",
+            "Give back the disk space of dropped versions of a store.",
+        ),
         ("clean", "penstock.engine.commands.clean", "Remove what jobs have kept to be resumed."),
         (
             "config",

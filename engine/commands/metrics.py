@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 import typer
 from rich.table import Column
 
@@ -14,13 +13,14 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
+from penstock.engine.planning.tell_metrics import number, tell_fleet, tell_topology
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_constants
 from penstock.plans.metrics.operator_costs import read_costs
-from penstock.plans.metrics.plan_metrics import METRICS, NEEDED, Metrics, fleet_metrics, plan_metrics
+from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topology_id import topology_id
 
@@ -142,9 +142,9 @@ def _show(
         for line in found.plans.sort("name").write_ndjson().splitlines():
             say(line)
     elif topology is None:
-        _print_fleet(found.plans)
+        tell_fleet(found.plans)
     else:
-        _print_topology(found)
+        tell_topology(found)
 
 
 def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
@@ -196,39 +196,3 @@ def _measure_on_spark(
         for kept in found.kept:
             free(kept)
     return Metrics(*rows)
-
-
-def _print_fleet(plans: pl.DataFrame) -> None:
-    names = ("mean", "smallest", "median", "p95", "largest")
-    columns = [Column("metric"), *(Column(name, justify="right", no_wrap=True) for name in names)]
-    rows = fleet_metrics(plans).iter_rows(named=True)
-    print_table(columns, [(row["metric"], *(number(row[name]) for name in names)) for row in rows])
-    say(f"{len(plans):,} topologies")
-
-
-def _print_topology(found: Metrics) -> None:
-    (row,) = found.plans.iter_rows(named=True)
-    values = [
-        (name, row[name] if isinstance(row[name], str) else number(row[name]), about)
-        for name, (_, about) in METRICS.items()
-    ]
-    columns = [Column("metric"), Column("value", justify="right"), Column("what it is")]
-    print_table(columns, values)
-    named = ("vertex", "parallelism", "records/s", "utilisation", "needed parallelism")
-    columns = [Column(name, justify="left" if name == "vertex" else "right") for name in named]
-    vertices = found.vertices.sort("utilisation", descending=True).iter_rows(named=True)
-    print_table(columns, [
-        (
-            vertex["name"], f"{vertex['parallelism']:,}", number(vertex["records_per_second"]),
-            f"{vertex['utilisation']:.1%}", f"{vertex['needed_parallelism']:,}",
-        )
-        for vertex in vertices
-    ])  # fmt: skip
-
-
-def number(value: float | None) -> str:
-    """Four significant digits; thousands with commas, while a float is exact about them; a dash for none."""
-    if value is None:
-        return "-"
-    size = abs(value)
-    return f"{value:,.0f}" if size < 2**53 and (size >= 1000 or value == int(value)) else f"{value:.4g}"

@@ -111,6 +111,14 @@ def command(
             f"Default: {DEFAULT_PROCESS_SIZE}, or as the configuration says.",
         ),
     ] = None,
+    parallelism: Annotated[
+        int | None,
+        typer.Option(
+            "--parallelism",
+            metavar="N",
+            help="Parallelism of all operators that set none of their own, in place of their job's.",
+        ),
+    ] = None,
     planner: Annotated[
         str,
         typer.Option(
@@ -185,6 +193,7 @@ def command(
         network.value,
         slots_per_task_manager,
         task_manager_memory,
+        parallelism,
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
     )

@@ -2,21 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.commands.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
+from penstock.engine.library.jobs_of_script import job_of_script
 from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.planning.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.open_plan import BY_NAME, open_plan
-from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
-
-if TYPE_CHECKING:
-    from penstock.engine.runtime.job import Job
 
 
 def plan_of_source(
@@ -95,32 +92,6 @@ def plan_of_script(
 
     job = job_of_script(script, arguments, options, scripts, wanted)
     return replace(plan_of_tables(plan_job(job), None, script), job=job)
-
-
-def job_of_script(
-    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
-) -> "Job":
-    """The job of a script that has the number (from 1) or the name `wanted`; None: the first one.
-
-    The script runs to its end, or up to its first execute if that job is wanted; nothing runs on Spark.
-    `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
-    executes nothing, ScriptError where it raises.
-    """
-    from penstock.engine.datastream.environment_settings import EnvironmentSettings
-    from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
-    from penstock.engine.library.run_script import run_script
-
-    if wanted is not None:
-        settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
-        return chosen_job(jobs_of_script(script, arguments, settings), wanted, script)
-    captured: list[Job] = []
-    settings = EnvironmentSettings(config=scripts, captured=captured, plan_options=options)  # type: ignore[arg-type]
-    run_script(script, list(arguments), settings)
-    if not captured:
-        raise InputError(
-            f"{script}: it ended without executing a job", "a job is planned when it is executed"
-        )
-    return captured[0]
 
 
 def require_none(what: object, option: str, source: str) -> None:

@@ -11,9 +11,9 @@ import orjson
 import typer
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.commands.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output
+from penstock.engine.planning.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
 from penstock.engine.store.store_errors import store_errors
 
 PlansToRead = Annotated[
@@ -131,9 +131,9 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
     Nothing runs. What the script prints goes to standard error, as what PyFlink loses of its names and uids.
     """
     from penstock.engine.commands.job_option import say_failure_of_script
-    from penstock.engine.commands.say_fusing import say_lost_settings
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
     from penstock.engine.library.jobs_of_script import jobs_of_script
+    from penstock.engine.library.say_fusing import say_lost_settings
     from penstock.engine.runtime.job import topology_of
 
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]

@@ -9,7 +9,6 @@ from typing import Annotated, TypeVar
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.plan_source import SourceKind
 from penstock.engine.commands.reads_plan import PlansToRead, reads_plan
 from penstock.engine.output.people import is_terminal, print_rows, print_table
 from penstock.engine.output.progress import progress
@@ -17,6 +16,7 @@ from penstock.engine.output.say import say
 from penstock.engine.output.write_csv import write_csv
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.output.write_parquet import write_parquet
+from penstock.engine.planning.plan_source import SourceKind
 from penstock.engine.sql.open_results import columns_of_results, open_results, tables_of_results
 from penstock.engine.sql.open_views import open_views
 from penstock.engine.sql.require_duckdb import require_duckdb

@@ -1,18 +1,21 @@
 """`penstock sweep`: a grid of topologies, options and planners, measured cell by cell."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Column
+from typer.core import TyperGroup
 
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
-from penstock.engine.configuration.find_configuration import configuration_directory, find_configuration
+from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
+from penstock.engine.sweep.table_format import DEFAULT_METRICS, TableFormat
 
 SHOWN_FAILURES = 10
 
@@ -21,7 +24,31 @@ if TYPE_CHECKING:
     from penstock.engine.sweep.run_sweep import Swept
 
 
-def command(
+class _SpecByDefault(TyperGroup):
+    """A group whose first command is meant where none is named: `penstock sweep SPEC.yaml`.
+
+    Typer's extension point for that is a class.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Arguments, with the name of the first command before them unless one is named."""
+        if args and args[0] not in (*self.commands, "-h", "--help"):
+            args = [next(iter(self.commands)), *args]
+        return super().parse_args(ctx, args)
+
+
+command = typer.Typer(
+    cls=_SpecByDefault,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    help="Measure a grid of topologies, options and planners; show results as tables and figures. "
+    "penstock sweep SPEC.yaml means penstock sweep run SPEC.yaml.",
+)
+
+
+@command.command("run", cls=PlainCommand)
+def run(
     spec: Annotated[str, typer.Argument(metavar="SPEC.yaml", help="The grid; see docs/sweeps.md.")],
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder whose Delta table results gets the rows.")
@@ -30,6 +57,19 @@ def command(
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Measure cells again whose row records an error.")
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Measure all cells of SPEC anew; their rows are taken away first."),
+    ] = False,
+    depends: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--depends",
+            metavar="FILE",
+            help="A file or folder that a planner reads or runs beside what it imports, such as a program: "
+            "cells are measured anew when it changes. Repeatable.",
+        ),
+    ] = None,
     timeout: Annotated[
         float,
         typer.Option(
@@ -60,32 +100,83 @@ def command(
     penstock sweep grid.yaml --out sweep
     penstock sql sweep "select topologies, planner, slots from results"
     """
-    from penstock.engine.sweep.grid import cells_of
-    from penstock.engine.sweep.measure_cell import CellRequest
-    from penstock.engine.sweep.read_sweep_spec import read_sweep_spec
-    from penstock.engine.sweep.run_sweep import run_sweep
+    from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_grid
 
-    defines = key_values(define, "-D")
-    configuration = find_configuration(config_dir, defines)
-    cells = cells_of(read_sweep_spec(spec), spec)
+    prepared = prepare_sweep(spec, config_dir, key_values(define, "-D"), time_limit, depends or ())
     if dry_run:
-        _list(cells)
+        _list(prepared.cells)
         return
-    named = None if config_dir is None else str(configuration_directory(config_dir).path.resolve())
-    request = CellRequest({}, {}, None, "", named, defines, time_limit)
-    if master is None:
-        from penstock.engine.sweep.measure_here import measure_here
+    with progress(len(prepared.cells)) as report:
+        swept = sweep_grid(
+            prepared, str(out), report, again=retry_failed, anew=force, timeout=timeout, master=master
+        )
+    _say(swept, len(prepared.cells), out)
 
-        measure = measure_here(request, timeout)
-    else:
-        from penstock.engine.spark.session import any_session
-        from penstock.engine.sweep.measure_on_spark import measure_on_spark
 
-        spark = any_session(master=master, conf=configuration.spark, app_name="penstock sweep")
-        measure = measure_on_spark(spark, request)
-    with progress(len(cells)) as report:
-        swept = run_sweep(cells, str(out), measure, report, retry_failed)
-    _say(swept, len(cells), out)
+By = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--by",
+        metavar="COLUMN",
+        help="What tells rows apart: shape, file, planner, drawn_operators, costs, an option of Flink, … "
+        "Repeatable; default: all that have several values.",
+    ),
+]
+
+
+@command.command("table", cls=PlainCommand)
+def table(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that a sweep has written to.")],
+    form: Annotated[
+        TableFormat, typer.Option("--format", help=f"{', '.join(TableFormat)} (latex: with booktabs).")
+    ] = TableFormat.MARKDOWN,
+    by: By = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            metavar="COLUMN",
+            help=f"What is averaged; repeatable. Default: {', '.join(DEFAULT_METRICS)}.",
+        ),
+    ] = None,
+    to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output.")] = None,
+) -> None:
+    """Write results as a table for a paper or a page: means over all cells that are alike in --by."""
+    from penstock.engine.sweep.format_table import formatted
+    from penstock.engine.sweep.read_results import read_results
+    from penstock.engine.sweep.results_in_rows import results_in_rows
+
+    write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
+
+
+@command.command("plot", cls=PlainCommand)
+def plot(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that a sweep has written to.")],
+    to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The figure: .svg, .pdf or .png.")] = Path(
+        "sweep.svg"
+    ),
+    x: Annotated[
+        str | None,
+        typer.Option("-x", metavar="COLUMN", help="Default: the first number that has several values."),
+    ] = None,
+    y: Annotated[str, typer.Option("-y", metavar="COLUMN", help="What was measured.")] = DEFAULT_METRICS[0],
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by", metavar="COLUMN", help="A line for each value. Default: planner, if there are several."
+        ),
+    ] = None,
+) -> None:
+    """Draw results: means over an axis of the grid, with bars from the least to the largest value.
+
+    Needs matplotlib: pip install 'penstock\\[figures]'.
+    """
+    from penstock.engine.sweep.plot_results import write_figure
+    from penstock.engine.sweep.read_results import read_results
+    from penstock.engine.sweep.results_in_rows import figure_of_results
+
+    write_figure(figure_of_results(read_results(folder), x, y, by), to)
+    say_beside_output(f"{to}")
 
 
 def _list(cells: "list[Cell]") -> None:

@@ -1,4 +1,4 @@
-"""What is different in the plans of topologies: operators, chains, data sets and slots, as rows."""
+"""What is different in the plans of topologies: operators, chains, data sets and totals, as rows."""
 
 from itertools import chain
 from typing import Any, NamedTuple
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from penstock.engine.diff.keyed_plans import KeyedPlans
+from penstock.engine.diff.plan_totals import Totals, changed_totals
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = dict[int, list[dict[str, Any]]]
@@ -22,14 +23,14 @@ _CHANGEABLE = {
 class ChangedPlans(NamedTuple):
     """Changes by topology, for those that both sides planned.
 
-    `operators`: added, removed and the keys of _CHANGEABLE. `slots`: (old, new) where they differ.
+    `operators`: added, removed and the keys of _CHANGEABLE.
     """
 
     operators: dict[str, Rows]
     split: Rows
     joined: Rows
     data_sets: Rows
-    slots: dict[int, tuple[int, int]]
+    totals: dict[int, Totals]
 
 
 def changed_plans(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame) -> ChangedPlans:
@@ -52,7 +53,7 @@ def changed_plans(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame) -> Ch
         _divided(pairs, "vertex", "new_vertex", "name", "chain", "into"),
         _divided(pairs, "new_vertex", "vertex", "new_name", "into", "chains"),
         _data_sets(old, new, matched, in_both),
-        _slots(old, new, in_both),
+        changed_totals(old.tables, new.tables, in_both),
     )
 
 
@@ -153,18 +154,6 @@ def _nth(edges: pl.DataFrame, ends: tuple[str, str]) -> pl.DataFrame:
         nth=pl.int_range(pl.len()).over(TOPOLOGY, *ends)
     )
     return numbered.drop("in_index")
-
-
-def _slots(old: KeyedPlans, new: KeyedPlans, in_both: pl.DataFrame) -> dict[int, tuple[int, int]]:
-    if "required_slots" not in old.tables or "required_slots" not in new.tables:
-        return {}
-    sums = [
-        side.tables["required_slots"].group_by(TOPOLOGY).agg(pl.col("slots").sum().alias(name))
-        for side, name in ((old, "old"), (new, "new"))
-    ]
-    both = in_both.join(sums[0], on=TOPOLOGY, how="left").join(sums[1], on=TOPOLOGY, how="left").fill_null(0)
-    different = both.filter(pl.col("old") != pl.col("new")).select(TOPOLOGY, "old", "new")
-    return {topology: (before, after) for topology, before, after in different.iter_rows()}
 
 
 def _by_topology(rows: pl.DataFrame) -> Rows:

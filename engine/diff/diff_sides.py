@@ -109,7 +109,7 @@ def _changed(
         split=changed.split.get(number, []),
         joined=changed.joined.get(number, []),
         data_sets=changed.data_sets.get(number, []),
-        slots=changed.slots.get(number),
+        totals=changed.totals.get(number, {}),
     )
     return TopologyDiff(name, Change.EQUAL) if same_topology and not found.changes_plan else found
 

@@ -36,6 +36,14 @@ class Verdict(StrEnum):
         return list(Verdict).index(self)
 
 
+VERDICT_WORDS = {
+    Verdict.RESTORES: "restored",
+    Verdict.ALLOW_NON_RESTORED: "restored only with --allow-non-restored-state",
+    Verdict.REFUSED: "refused",
+    Verdict.NOT_PLANNED: "not planned",
+}
+
+
 class Restored(NamedTuple):
     """What Flink says to a pair.
 

@@ -16,7 +16,9 @@ PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
         *("among_sources", "keyed", "slot_scope", "operator_factory"),
     ),
     "stream_edges": (TOPOLOGY, "source"),
-    "job_vertices": (TOPOLOGY, "vertex", "vertex_id", "max_parallelism", "topological_order"),
+    "job_vertices": (
+        *(TOPOLOGY, "vertex", "vertex_id", "max_parallelism", "topological_order", "slot_sharing_group"),
+    ),
     "chained_operators": (
         *(TOPOLOGY, "vertex", "node", "operator_id", "user_defined_operator_id", "operator_order"),
         "chain_index",
@@ -27,9 +29,14 @@ PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "intermediate_data_sets": (TOPOLOGY, "vertex", "data_set_id", "result_partition_type"),
     "execution_job_vertices": (TOPOLOGY, "vertex", "parallelism", "max_parallelism"),
+    "execution_edges": (
+        *(TOPOLOGY, "first_partition", "last_partition", "first_subpartition", "last_subpartition"),
+    ),
     "required_slots": (TOPOLOGY, "slots"),
+    "network_buffers": (TOPOLOGY, "vertex", "announced", "required"),
+    "managed_memory": (TOPOLOGY, "vertex", "use_case", "bytes"),
 }
-"""What is read of a plan. A store whose plans end before the slots has no required_slots."""
+"""What is read of a plan. A store whose plans end before the slots lacks tables of that layer."""
 
 Plans = Mapping[str, pl.DataFrame]
 """Tables with PLAN_COLUMNS."""

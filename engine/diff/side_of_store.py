@@ -1,6 +1,6 @@
-"""A version of a store as one side of a comparison."""
+"""A version of a store, or a plan in memory, as one side of a comparison."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -8,10 +8,12 @@ import polars as pl
 from penstock.engine.diff.rows_of_slices import rows_of_slices
 from penstock.engine.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
 from penstock.engine.store.open_plan import BY_NAME, StoredPlan
-from penstock.plans.errors import StoreError
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
 
-_OPTIONAL = ("required_slots",)
+_OPTIONAL = LAYER_TABLES[Layer.SLOTS]
 
 
 def side_of_store(store: str, plan: StoredPlan, folder: Path) -> Side:
@@ -19,24 +21,39 @@ def side_of_store(store: str, plan: StoredPlan, folder: Path) -> Side:
 
     Raises StoreError if its plans end before the execution graph.
     """
-    tables = [table for table in PLAN_COLUMNS if table not in _OPTIONAL or plan.has(table)]
-    if missing := [table for table in tables if not plan.has(table)]:
-        raise StoreError(
-            f"version {plan.version.version} of {store} has no {', '.join(missing)}",
-            "diff compares plans through the execution graph: plan again without --until",
+    version = plan.version
+    planned_as = (version.planner_version, *sorted(version.options.items()))
+    try:
+        return side_of_tables(
+            f"{store} version {version.version}", version.tables, plan.table, planned_as, folder
         )
+    except ConfigurationError as error:
+        raise StoreError(
+            f"version {version.version} of {store} {error.message}",
+            "diff compares plans through the execution graph: plan again without --until",
+        ) from None
+
+
+def side_of_tables(
+    label: str,
+    names: Collection[str],
+    table: Callable[[str], pl.LazyFrame],
+    planned_as: tuple[object, ...],
+    folder: Path,
+) -> Side:
+    """All topologies of a plan with the tables `names`; `folder` keeps plans until they are compared.
+
+    Raises ConfigurationError if its plans end before the execution graph.
+    """
+    tables = [name for name in PLAN_COLUMNS if name not in _OPTIONAL or name in names]
+    if missing := [name for name in tables if name not in names]:
+        raise ConfigurationError(f"has no {', '.join(missing)}")
 
     def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
-        frames = {table: plan.table(table).select(PLAN_COLUMNS[table]) for table in tables}
+        frames = {name: table(name).select(PLAN_COLUMNS[name]) for name in tables}
         return rows_of_slices(frames, chosen, slices, folder)
 
-    topologies, rejected = (plan.table(table) for table in BY_NAME)
-    version, known = plan.version, known_topologies(topologies, rejected)
-    return Side(
-        f"{store} version {version.version}",
-        known,
-        plan.table("stream_nodes").select(TOPOLOGY),
-        plans,
-        (version.planner_version, *sorted(version.options.items())),
-        count_left_out(known, rejected),
-    )
+    topologies, rejected = (table(name) for name in BY_NAME)
+    known = known_topologies(topologies, rejected)
+    operators = table("stream_nodes").select(TOPOLOGY)
+    return Side(label, known, operators, plans, planned_as, count_left_out(known, rejected))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from penstock.engine.diff.plan_totals import TOTALS, Totals
 from penstock.engine.diff.savepoint_verdicts import Restored, Verdict
 from penstock.plans.savepoint.restore_savepoint import Failure
 
@@ -40,7 +41,7 @@ class TopologyDiff:
     split: list[dict[str, Any]] = field(default_factory=list)
     joined: list[dict[str, Any]] = field(default_factory=list)
     data_sets: list[dict[str, Any]] = field(default_factory=list)
-    slots: tuple[int, int] | None = None
+    totals: Totals = field(default_factory=dict)
 
     @property
     def verdict(self) -> Verdict | None:
@@ -60,14 +61,14 @@ class TopologyDiff:
             said |= {"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched}
             said |= {"operators": dict(self.operators)}
             said |= {"chains": {"split": self.split, "joined": self.joined}, "data_sets": self.data_sets}
-            said["slots"] = None if self.slots is None else dict(zip(("old", "new"), self.slots, strict=True))
+            said |= {name: _old_and_new(self.totals.get(name)) for name in TOTALS}
         return said
 
     @property
     def changes_plan(self) -> bool:
         """Whether anything of the plan that is compared differs."""
         found = (*self.operators.values(), self.split, self.joined, self.data_sets)
-        return any(found) or self.slots is not None
+        return any(found) or bool(self.totals)
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Counts:
     mismatched: int = 0
     chains: Counter[str] = field(default_factory=Counter)
     data_sets: Counter[str] = field(default_factory=Counter)
-    slots: tuple[int, int] = (0, 0)
+    totals: Totals = field(default_factory=dict)
 
     def add(self, one: TopologyDiff) -> None:
         """Count one more that is not equal."""
@@ -100,8 +101,9 @@ class Counts:
         self.data_sets.update(
             "other_type" for row in one.data_sets if row["change"] == "changed" and "type" in row
         )
-        if one.slots is not None:
-            self.slots = (self.slots[0] + one.slots[0], self.slots[1] + one.slots[1])
+        for name, (old, new) in one.totals.items():
+            before = self.totals.get(name, (0, 0))
+            self.totals[name] = (before[0] + old, before[1] + new)
 
     def as_json(self) -> dict[str, Any]:
         """In the form of docs/comparing.md."""
@@ -113,5 +115,9 @@ class Counts:
             "operators": dict(self.operators),
             "chains": dict(self.chains),
             "data_sets": dict(self.data_sets),
-            "slots": dict(zip(("old", "new"), self.slots, strict=True)),
+            **{name: _old_and_new(self.totals.get(name, (0, 0))) for name in TOTALS},
         }
+
+
+def _old_and_new(values: tuple[int, int] | None) -> dict[str, int] | None:
+    return None if values is None else dict(zip(("old", "new"), values, strict=True))

@@ -1,12 +1,12 @@
 """Arguments of library calls: what is allowed is said of those that are wrong."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.topology.rules import shorten
 
 E = TypeVar("E", bound=StrEnum)
@@ -62,3 +62,32 @@ def strings(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
     if wrong:
         raise ConfigurationError(f"{argument}: {wrong[0]!r}: allowed strings only", 'write "true" or "10 s"')
     return found
+
+
+def seconds(argument: str, value: Any) -> float:
+    """A number of seconds above 0. Raises ConfigurationError."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
+        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed seconds above 0")
+    return float(value)
+
+
+_OPTIONS = {
+    "--planner": "planner",
+    "--costs": "costs",
+    "--suite": "suites",
+    "--time-limit": "time_limit",
+    "--depends": "depends",
+    "--out": "out",
+}
+
+
+@contextmanager
+def arguments_of_call() -> Iterator[None]:
+    """What is said of a command's options is said of the arguments of the call."""
+    try:
+        yield
+    except (ConfigurationError, InputError) as error:
+        said = error.message
+        for option, argument in _OPTIONS.items():
+            said = said.replace(f"{option} ", f"{argument} ").replace(f"{option}:", f"{argument}:")
+        raise type(error)(said, error.hint) from error

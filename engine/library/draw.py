@@ -15,6 +15,7 @@ from penstock.engine.library.planned_tables import Plan
 from penstock.engine.library.store import Store
 from penstock.engine.machine.replace_file import replace_file
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.literals import DrawnLayerName, PictureName
 from penstock.plans.printable import printable
 
 
@@ -25,17 +26,18 @@ class Drawing:
         self.topology = graphs[0].topology
         self._graphs = graphs
 
-    def render(self, format: str = "svg") -> str:
+    def render(self, format: PictureName = "svg") -> str:
         """The text of a file: svg, html, dot, mermaid or graphml. ConfigurationError for another format."""
         return rendered(self._graphs, one_of("format", format, FORMATS))
 
-    def write(self, to: str | os.PathLike[str], format: str | None = None) -> None:
+    def write(self, to: str | os.PathLike[str], format: PictureName | None = None) -> None:
         """Write a file, by default in the format that the end of its name means.
 
         Raises ConfigurationError (no such format, no such directory) and MachineError.
         """
         target = path("to", to)
-        drawn = self.render(format_of(target) if format is None else format)
+        chosen = format_of(target) if format is None else one_of("format", format, FORMATS)
+        drawn = rendered(self._graphs, chosen)
         from pathlib import Path
 
         with replace_file(Path(target)) as file:
@@ -63,7 +65,7 @@ def draw(
     plans: Any,
     topology: str | None = None,
     *,
-    layer: DrawnLayer | str | None = None,
+    layer: DrawnLayer | DrawnLayerName | None = None,
     vertex: str | None = None,
 ) -> Drawing:
     """The plan of one topology, to be shown in a notebook or written.

@@ -14,6 +14,7 @@ from penstock.plans.importing.given_graph import (
 )
 from penstock.plans.importing.graph_errors import graph_errors
 from penstock.plans.importing.graphs_of_libraries import graph_of_library
+from penstock.plans.literals import PartitionerName, SeveralInputsName
 from penstock.plans.printable import first_and_count
 from penstock.plans.vocabulary import Partitioner
 
@@ -23,8 +24,8 @@ def import_graph(
     name: str | None = None,
     *,
     parallelism: int | None = None,
-    partitioner: Partitioner | str | None = None,
-    several_inputs: SeveralInputs | str = SeveralInputs.OPERATOR,
+    partitioner: Partitioner | PartitionerName | None = None,
+    several_inputs: SeveralInputs | SeveralInputsName = SeveralInputs.OPERATOR,
     take: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """A topology, for `plan`, with an operator for each node of a directed graph and an edge for each edge.

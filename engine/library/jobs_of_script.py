@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from penstock.engine.datastream.environment_settings import EnvironmentSettings
 from penstock.engine.library.run_script import run_script
+from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.runtime.job import Job
 from penstock.plans.errors import InputError, PenstockError
 
@@ -39,10 +40,27 @@ def jobs_of_script(
             raise
         failure = error
     if not captured:
-        raise InputError(
-            f"{script}: it ended without executing a job", "a job is planned when it is executed"
-        )
+        raise _no_job(script)
     return JobsOfScript(captured, failure)
+
+
+def job_of_script(
+    script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
+) -> Job:
+    """The job of a script that has the number (from 1) or the name `wanted`; None: the first one.
+
+    The script runs to its end, or up to its first execute if that job is wanted; nothing runs on Spark.
+    `scripts` are options of environments (EffectiveConfiguration.scripts). Raises InputError where it
+    executes nothing, ScriptError where it raises.
+    """
+    settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
+    if wanted is not None:
+        return chosen_job(jobs_of_script(script, arguments, settings), wanted, script)
+    captured: list[Job] = []
+    run_script(script, list(arguments), replace(settings, captured=captured))
+    if not captured:
+        raise _no_job(script)
+    return captured[0]
 
 
 def chosen_job(found: JobsOfScript, wanted: str | None, script: str) -> Job:
@@ -56,3 +74,7 @@ def chosen_job(found: JobsOfScript, wanted: str | None, script: str) -> Job:
         return found.jobs[int(wanted) - 1]
     names = ", ".join(f"{number} {job.name!r}" for number, job in enumerate(found.jobs, 1))
     raise InputError(f"{script}: no job {wanted!r}", f"it executes {names}")
+
+
+def _no_job(script: str) -> InputError:
+    return InputError(f"{script}: it ended without executing a job", "a job is planned when it is executed")

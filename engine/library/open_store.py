@@ -146,5 +146,12 @@ def _plan(
         )
 
     return Plan(
-        tables, planned + rejected, planned, rejected, f"version {number} of {shown_path(place)}", write=write
+        tables,
+        planned + rejected,
+        planned,
+        rejected,
+        f"version {number} of {shown_path(place)}",
+        options=found.options,
+        planner_version=found.planner_version,
+        write=write,
     )

@@ -1,19 +1,22 @@
 """Planning as a library call."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.library.check_arguments import member, one_of, text, whole_number
-from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames, given_topologies
+from penstock.engine.library.given_topologies import Given, Paths, SparkFrames, given_topologies
 from penstock.engine.library.ignored_columns import set_aside
 from penstock.engine.library.library_configuration import Config, library_configuration
+from penstock.engine.library.own_planner import OwnPlanner, is_own_planner, plan_by_own_planner
+from penstock.engine.library.plan_here import plan_here
 from penstock.engine.library.planned_tables import Plan, Tables
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.literals import LayerName, NetworkName, SlotSharingName
 from penstock.plans.resources.network_options import PROFILES
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
@@ -26,13 +29,16 @@ if TYPE_CHECKING:
 def plan(
     topologies: Any,
     *,
-    until: Layer | str = Layer.SLOTS,
-    planner: Planner | str = Planner.AUTO,
+    until: Layer | LayerName = Layer.SLOTS,
+    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    costs: Any = None,
+    time_limit: float = 60,
     spark: "SparkSession | None" = None,
-    slot_sharing: SlotSharingStrategy | str | None = None,
-    network: str = "flink-2.3",
+    slot_sharing: SlotSharingStrategy | SlotSharingName | None = None,
+    network: NetworkName = "flink-2.3",
     slots_per_task_manager: int | None = None,
     task_manager_memory: str | None = None,
+    parallelism: int | None = None,
     config: Config = None,
     max_line_bytes: int = MAX_LINE_BYTES,
     ignore: Sequence[str] = (),
@@ -53,11 +59,16 @@ def plan(
     Then tables are DataFrames, and Spark plans more than some thousand topologies or transformations. For a
     session of Spark Connect this process plans everything.
 
-    `until` is the last layer to plan. `planner` says who plans (the plans are the same). The next four say
-    how the cluster is configured, as the options of `penstock plan` do; what they leave out, and what
-    topologies do not set, is as `config` says: options by key, or a directory of YAML files (see
-    docs/configuration.md), else Flink's defaults. Lines of files with more than `max_line_bytes` are
-    rejected.
+    `until` is the last layer to plan. `planner` says who plans: one of Planner (the plans are the same), or
+    a planner of your own, which decides in place of Flink's rules: a function marked by `decides`, a tuple or
+    list of them with different decisions, or "module:name". It plans in this process, is shown `costs` (see
+    Plan.metrics) if it reads operator_costs, and may take `time_limit` seconds for a batch of topologies.
+
+    `parallelism`: of all operators that set none of their own, in place of their job's. `slot_sharing` and
+    the three arguments after it say how the cluster is configured, as the options of
+    `penstock plan` do; what they leave out, and what topologies do not set, is as `config` says: options by
+    key, or a directory of YAML files (see docs/configuration.md), else Flink's defaults. Lines of files with
+    more than `max_line_bytes` are rejected.
 
     Topologies that are wrong, or that Flink refuses, are rows of `tables["rejected"]` and of no other table.
 
@@ -73,15 +84,21 @@ def plan(
         if slots_per_task_manager is None
         else whole_number("slots_per_task_manager", slots_per_task_manager),
         None if task_manager_memory is None else text("task_manager_memory", task_manager_memory, "1728m"),
+        None if parallelism is None else whole_number("parallelism", parallelism),
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
     )
-    asked = member("planner", planner, Planner)
+    is_own = is_own_planner(planner)
+    if costs is not None and not is_own:
+        raise ConfigurationError("costs: found costs, and no planner of your own that reads them")
     longest = whole_number("max_line_bytes", max_line_bytes)
     if spark is not None:
         _require_session(spark)
     topologies, aside = set_aside(topologies, ignore)
     given = given_topologies(topologies)
+    if is_own:
+        return plan_by_own_planner(planner, costs, time_limit, given, options, longest, spark, aside)
+    asked = Planner(str(planner))
     if isinstance(given, SparkFrames):
         spark = spark or given.frames[0].sparkSession
         _require_session(spark)
@@ -89,10 +106,10 @@ def plan(
     if chosen.on_spark and spark is not None:
         here = _in_this_process(asked, given, spark, chosen)
         if here is not None:
-            return _in_process(here[0], options, longest, here[1], spark, aside)
+            return plan_here(here[0], options, longest, here[1], spark, aside)
     if not chosen.on_spark:
         try:
-            return _in_process(given, options, longest, chosen, None, aside)
+            return plan_here(given, options, longest, chosen, None, aside)
         except NotEnoughMemoryError as error:
             if isinstance(given, Paths) and any(map(is_pipe, given.paths)):  # what was read of it is gone
                 raise
@@ -143,60 +160,6 @@ def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
     )
 
 
-def _in_process(
-    given: Given,
-    options: PlanOptions,
-    longest: int,
-    chosen: Choice,
-    spark: "SparkSession | None",
-    aside: Any,
-) -> Plan:
-    """A plan made in this process, with Arrow tables, or with DataFrames of `spark`."""
-    by_planner: Callable[..., Any]
-    if chosen.planner is Planner.FLINK:
-        from penstock.engine.planning.plan_beside_flink import plan_beside_flink as by_planner
-    else:
-        from penstock.engine.planning.plan_in_process import plan_in_process as by_planner
-    what = (
-        given.paths if isinstance(given, Paths) else given.topologies if isinstance(given, Objects) else given
-    )
-    planned = by_planner(
-        what,
-        until=options.until,
-        choices=options.choices,
-        max_line_bytes=longest,
-        job_defaults=options.job_defaults,
-    )
-
-    def write(store: str) -> int:
-        from penstock.engine.store.delta_rs_tables import DeltaRsTables
-        from penstock.engine.store.write_plan import write_plan
-
-        return write_plan(
-            DeltaRsTables(store),
-            planned.tables,
-            planner_version=version("penstock"),
-            options=options.recorded,
-        )
-
-    def dataframe(name: str) -> Any:
-        from penstock.engine.library.small_inputs import dataframe_of_table
-
-        return dataframe_of_table(spark, name, planned.tables[name])
-
-    return Plan(
-        Tables(planned.tables, planned.tables.__getitem__, planned.tables)
-        if spark is None
-        else Tables(planned.tables, dataframe),
-        planned.inputs,
-        planned.planned,
-        planned.rejected,
-        f"planner {chosen.planner}: {chosen.why}",
-        write=write,
-        aside=aside,
-    )
-
-
 def _on_spark(
     given: Given,
     options: PlanOptions,
@@ -240,6 +203,8 @@ def _on_spark(
         planned.planned,
         planned.rejected,
         f"planner {planned.planner}: {why}",
+        options=options.recorded,
+        planner_version=version("penstock"),
         write=write,
         release=planned.release,
         aside=aside,

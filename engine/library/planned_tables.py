@@ -3,13 +3,18 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from penstock.engine.library import planned_graphs
+from penstock.engine.library import explained, measured, planned_graphs, sized
+from penstock.engine.library.explained import Explained
+from penstock.engine.library.library_configuration import Config
+from penstock.engine.library.measured import Measured
 from penstock.engine.library.planned_graphs import Graph
 from penstock.engine.library.require_store import require_store
+from penstock.engine.library.sized import Sized
 from penstock.engine.library.store import path_of_store
 from penstock.engine.output.html_table import html_table
 from penstock.engine.output.say import say
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.literals import LayerName
 from penstock.plans.printable import limited, printable
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
@@ -57,7 +62,8 @@ class Plan:
 
     `tables` maps names (see docs/tables.md) to Arrow tables, or to Spark's DataFrames where a session was
     given. `inputs` topologies came in, of which `planned` are in all tables but one, and `rejected` are rows
-    of `tables["rejected"]`, with the reason. `source` says who planned and why, or which version was read.
+    of `tables["rejected"]`, with the reason. `source` says who planned and why, or which version was read;
+    `options` are the options of the plan as a store records them, `planner_version` is Penstock's.
     `ignored` is a frame of the columns that were given as `ignore`, and `name`; None if there were none. In
     what `nodes`, `edges` and `partitions` give, they are beside the topology's name.
     """
@@ -70,6 +76,8 @@ class Plan:
         rejected: int,
         source: str,
         *,
+        options: Mapping[str, str],
+        planner_version: str | None,
         write: Callable[[str], int],
         release: Callable[[], None] = lambda: None,
         aside: Any = None,
@@ -77,9 +85,10 @@ class Plan:
         self.tables = tables
         self.inputs, self.planned, self.rejected = inputs, planned, rejected
         self.source, self.ignored = source, aside
+        self.options, self.planner_version = dict(options), planner_version
         self._write, self._release = write, release
 
-    def nodes(self, layer: Layer | str | None = None) -> Any:
+    def nodes(self, layer: Layer | LayerName | None = None) -> Any:
         """The nodes of a layer (None: the last one that has any) of all topologies, with their names.
 
         Layers are topology (transformations), stream_graph, job_graph (vertices), execution_graph
@@ -87,17 +96,65 @@ class Plan:
         """
         return planned_graphs.nodes(self.tables, layer, self.ignored)
 
-    def edges(self, layer: Layer | str | None = None) -> Any:
+    def edges(self, layer: Layer | LayerName | None = None) -> Any:
         """The edges of a layer, as `nodes`; those of the execution graph name a range of partitions."""
         return planned_graphs.edges(self.tables, layer, self.ignored)
 
-    def partitions(self, layer: Layer | str | None = None) -> Any:
+    def partitions(self, layer: Layer | LayerName | None = None) -> Any:
         """What vertices put out: data sets of the job_graph, partitions of the execution_graph."""
         return planned_graphs.partitions(self.tables, layer, self.ignored)
 
-    def graph(self, layer: Layer | str | None = None) -> Graph:
+    def graph(self, layer: Layer | LayerName | None = None) -> Graph:
         """The graph of a layer: vertices with `id`, edges with `src` and `dst`."""
         return planned_graphs.graph(self.tables, layer, self.ignored)
+
+    def explain(
+        self,
+        edge: tuple[str, str] | None = None,
+        *,
+        operator: str | None = None,
+        topology: str | None = None,
+    ) -> Explained:
+        """Why edges are chained or not, and where operator ids, slot sharing groups and slots come from.
+
+        `edge`: only the edges between these two operators; `operator`: only this one with its edges. Both
+        are named by name, uid, operator id or node. `topology` may be left out if there is only one. Raises
+        ConfigurationError (no such topology, operator or edge; tables of Spark).
+        """
+        return explained.explain(self.tables, self.source, edge, operator, topology)
+
+    def size(
+        self,
+        *,
+        slots_per_task_manager: int | None = None,
+        task_manager_memory: str | None = None,
+        available: int | None = None,
+        config: Config = None,
+    ) -> Sized:
+        """How many TaskManagers the jobs need, in one cluster for all and in one cluster per job.
+
+        The first three arguments are the options of `penstock size`; what they leave out is as `config` says
+        (see `plan`), else as the plan was made for. Raises ConfigurationError.
+        """
+        return sized.size(
+            self.tables,
+            self.options,
+            self.source,
+            slots_per_task_manager,
+            task_manager_memory,
+            available,
+            config,
+        )
+
+    def metrics(self, costs: Any = None) -> Measured:
+        """What plans need, and the rates that they sustain under a cost model.
+
+        `costs`: what operators cost: a frame or a file (JSON lines, .csv, .parquet) with the columns topology
+        (a name), id, selectivity, record_bytes, cpu_nanoseconds_per_record and, of sources,
+        records_per_second; a store with runs of these jobs; "drawn" by a hash; or "alike". Default: as
+        topologies say, else all alike. Raises ConfigurationError, InputError and StoreError.
+        """
+        return measured.measure(self.tables, self.options, costs)
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""

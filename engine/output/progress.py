@@ -2,9 +2,9 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.engine.output.pieces import may_be_terminal
 from penstock.plans.printable import printable
@@ -27,6 +27,19 @@ class Report:
 
     def count(self, done: int, about: int, things: str) -> None:
         """How many `things` are done, of about how many (0: not known); the bar counts them from now on."""
+
+
+_NOTED = 1_000
+
+Thing = TypeVar("Thing")
+
+
+def noted(things: Iterable[Thing], of: int, report: Report) -> Iterator[Thing]:
+    """`things`, of which there are that many; every thousand is reported."""
+    for number, thing in enumerate(things):
+        if number % _NOTED == 0:
+            report.note(f"{number:,} of {of:,}")
+        yield thing
 
 
 @contextmanager

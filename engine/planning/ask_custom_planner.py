@@ -4,15 +4,14 @@ import ctypes
 import os
 import sys
 import threading
-import traceback
 from collections.abc import Mapping
 from contextlib import chdir, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from penstock.engine.planning.find_custom_planners import CustomPlanner
+from penstock.engine.planning.place_in_planner import place_of_error, place_of_function
 from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -20,7 +19,6 @@ from penstock.plans.tables.column_types import TOPOLOGY
 MOST_CALLS = 64
 """Calls for one batch: halves of what raised are tried, to find the topologies that it raises for."""
 
-_INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 _Answer = tuple[Any, pl.DataFrame]
 
 
@@ -68,7 +66,10 @@ def call_custom_planner(
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )
-    raise FailedPolicyError(Rule.PLANNER_TIMED_OUT, f"no answer within {seconds:g} s")
+    raise FailedPolicyError(
+        Rule.PLANNER_TIMED_OUT,
+        f"no answer within {seconds:g} s ({place_of_function(custom_planner.function)})",
+    )
 
 
 def ask_custom_planner(
@@ -92,7 +93,10 @@ def ask_custom_planner(
         _require_topologies(answer, topologies)
         return answer, NO_VIOLATION
     except SchemaError as error:
-        failed = FailedPolicyError(Rule.PLANNER_SCHEMA, error.message)
+        place = place_of_function(custom_planner.function)
+        failed = FailedPolicyError(
+            Rule.PLANNER_SCHEMA, f"{error.message} ({place})" if place else error.message
+        )
     except FailedPolicyError as error:
         failed = error
     if failed.rule is Rule.PLANNER_RAISED and len(topologies) > 1 and calls[0] < MOST_CALLS:
@@ -126,18 +130,9 @@ def _said(error: BaseException) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """The file and line of the planner that raised: the deepest outside of installed packages, if any is."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    own = [frame for frame in frames if not any(folder in frame.filename for folder in _INSTALLED)]
-    for frame in reversed(own or frames):
-        return f" ({_as_imported(frame.filename)}, line {frame.lineno}, in {frame.name})"
-    return ""
-
-
-def _as_imported(path: str) -> str:
-    """The path from the folder of modules that it is in: the same in workers, which have copies elsewhere."""
-    folders = [folder for folder in sys.path if folder and Path(path).is_relative_to(folder)]
-    return str(Path(path).relative_to(max(folders, key=len))) if folders else path
+    """The file and line of the planner that raised."""
+    place = place_of_error(error, apart=__file__)
+    return f" ({place})" if place else ""
 
 
 def _require_topologies(answer: Any, topologies: pl.Series) -> None:

@@ -1,12 +1,12 @@
 """Custom planners as a command or a call names them, and how they are asked."""
 
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from penstock.engine.planning.chosen_costs import chosen_costs
-from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners
+from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners, name_of_planner
 from penstock.engine.planning.plan_by_custom_planners import Question
 from penstock.plans.errors import ConfigurationError
 
@@ -24,13 +24,13 @@ class CustomPlanners(NamedTuple):
         return question(self.costs, topologies, self.seconds, part)
 
 
-def named_custom_planners(name: str, costs: str | None, seconds: float) -> CustomPlanners:
-    """The planner of that name. Raises ConfigurationError."""
+def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> CustomPlanners:
+    """A planner as find_custom_planners takes it. Raises ConfigurationError."""
     if seconds <= 0:
         raise ConfigurationError(f"--time-limit {seconds:g}: allowed seconds above 0")
     # workers of Spark have other working folders
     found = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
-    return CustomPlanners(name, find_custom_planners(name), found, seconds)
+    return CustomPlanners(name_of_planner(planner), find_custom_planners(planner), found, seconds)
 
 
 def question(costs: str | None, topologies: pl.DataFrame, seconds: float, part: bool = False) -> Question:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from penstock.engine.planning.place_in_planner import place_of_error, place_of_function
 from penstock.plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import LAYER_TABLES
@@ -41,13 +42,15 @@ def names_custom_planner(name: str) -> bool:
     return ":" in name or bool(entry_points(group=GROUP, name=name))
 
 
-def find_custom_planners(name: str) -> list[CustomPlanner]:
-    """The functions of the planner of that name, in the order in which their decisions take effect.
+def find_custom_planners(planner: Any) -> list[CustomPlanner]:
+    """The functions of a planner, in the order in which their decisions take effect.
 
-    The planner is a function marked by penstock.decides, or a tuple or list of such functions with different
-    decisions. Modules are looked for in the working folder too. Raises ConfigurationError.
+    `planner`: its name, a function marked by penstock.decides, or a tuple or list of such functions with
+    different decisions. Modules are looked for in the working folder too. Raises ConfigurationError.
     """
-    found = _load(name)
+    found, name = (
+        (_load(planner), planner) if isinstance(planner, str) else (planner, name_of_planner(planner))
+    )
     functions = list(found) if isinstance(found, tuple | list) else [found]
     custom_planners = [_custom_planner(name, function) for function in functions]
     decisions = [custom_planner.decision for custom_planner in custom_planners]
@@ -55,6 +58,18 @@ def find_custom_planners(name: str) -> list[CustomPlanner]:
         raise ConfigurationError(f"--planner {name}: found decisions {', '.join(decisions) or 'none'}, "
                                  "allowed each once")  # fmt: skip
     return sorted(custom_planners, key=lambda custom_planner: list(Decision).index(custom_planner.decision))
+
+
+def name_of_planner(planner: Any) -> str:
+    """What a planner is called: its name, or module:function of each of its functions."""
+    if isinstance(planner, str):
+        return planner
+    functions = planner if isinstance(planner, tuple | list) else [planner]
+    return "+".join(
+        f"{getattr(one, '__module__', None) or type(one).__module__}:"
+        f"{getattr(one, '__qualname__', None) or type(one).__qualname__}"
+        for one in functions
+    )
 
 
 def _load(name: str) -> Any:
@@ -70,8 +85,10 @@ def _load(name: str) -> Any:
         for part in attribute.split("."):
             found = getattr(found, part)
     except (Exception, SystemExit) as error:  # whatever the module raises
+        place = place_of_error(error, apart=__file__)
+        said = f"{type(error).__name__}: {error}"
         raise ConfigurationError(
-            f"--planner {name}: {type(error).__name__}: {error}",
+            f"--planner {name}: {said} ({place})" if place else f"--planner {name}: {said}",
             "package.module:function, importable here or in the working folder",
         ) from error
     return found
@@ -84,6 +101,8 @@ def _custom_planner(name: str, function: Any) -> CustomPlanner:
             f"--planner {name}: found {type(function).__name__} without a decision, allowed a function",
             f"mark it: @penstock.decides({Decision.CHAINING.value!r}); decisions are {', '.join(Decision)}",
         )
+    place = place_of_function(function)
+    at = f" ({place})" if place else ""
     try:
         parameters = inspect.signature(function, eval_str=True).parameters.values()
     except (NameError, ValueError):
@@ -93,7 +112,7 @@ def _custom_planner(name: str, function: Any) -> CustomPlanner:
     for table in wanted:
         if table not in allowed:
             raise ConfigurationError(
-                f"--planner {name}: parameter {table}: found no such table, allowed {', '.join(allowed)}"
+                f"--planner {name}{at}: parameter {table}: found no such table, allowed {', '.join(allowed)}"
             )
     layers = [Layer.STREAM_GRAPH if table == COSTS else _LAYERS[table] for table in wanted]
     layers.append(ANSWERS[decision].layer if decision in ANSWERS else Layer.TOPOLOGY)

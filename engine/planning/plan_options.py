@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
 from penstock.engine.configuration.option import size_text
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
 from penstock.plans.resources.network_options import PROFILES
 from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 DEFAULT_SLOTS = 1
@@ -19,8 +21,8 @@ DEFAULT_SLOT_SHARING = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
 class PlanOptions(NamedTuple):
     """The layer to stop after, how the cluster is configured, and both as a store records them.
 
-    `job_defaults`: what topologies are planned with where they say nothing. Stores need no record of it: a
-    topology's fingerprint follows from it.
+    `job_defaults`: what topologies are planned with where they say nothing. Of it, stores record the
+    parallelism that was asked for; a topology's fingerprint follows from the rest.
     """
 
     until: Layer
@@ -35,13 +37,15 @@ def plan_options(
     network: str = "flink-2.3",
     slots_per_task_manager: int | None = None,
     task_manager_memory: str | None = None,
+    parallelism: int | None = None,
     *,
     cluster: ClusterSettings = NO_CLUSTER_SETTINGS,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlanOptions:
     """The options of a plan; `network` is a key of PROFILES.
 
-    An argument that is None is as `cluster` says, else Flink's default. Raises ConfigurationError for a wrong
+    `parallelism`: of all topologies, in place of the one that they set; operators keep their own. An argument
+    that is None is as `cluster` says, else Flink's default. Raises ConfigurationError for a wrong
     value, also where an argument and `cluster` are wrong together.
     """
     sharing = slot_sharing or cluster.slot_sharing or DEFAULT_SLOT_SHARING
@@ -54,7 +58,12 @@ def plan_options(
         "slots_per_task_manager": str(slots),
         "task_manager_memory": task_manager.process_size or size_text(task_manager.process_bytes),
         **cluster.recorded,
+        **({} if parallelism is None else {"parallelism": str(parallelism)}),
     }
+    if parallelism is not None:
+        if not 1 <= parallelism <= MAX_PARALLELISM:
+            raise ConfigurationError(f"parallelism: found {parallelism}, allowed 1 to {MAX_PARALLELISM}")
+        job_defaults = job_defaults._replace(asked_parallelism=parallelism)
     choices = Choices(
         sharing,
         replace(PROFILES[network], **cluster.network),

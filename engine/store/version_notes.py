@@ -200,6 +200,19 @@ def noted_version(store: str, number: int | None) -> PlanVersion | None:
     return None if number is None or not is_local(store) else _read(store, f"{number:020}")
 
 
+def time_of_note(store: str, number: int | None) -> float | None:
+    """When the note of a version was written last, in seconds since 1970; None if there is none.
+
+    That is when the version was published, or when it was dropped.
+    """
+    if number is None or not is_local(store):
+        return None
+    try:
+        return os.stat(_path(store, f"{number:020}")).st_mtime
+    except FileNotFoundError:
+        return None
+
+
 def not_as_written(store: str, number: int | None) -> StoreError:
     """That a row of the manifest is damaged."""
     return StoreError(

@@ -1,8 +1,6 @@
 """The cells of a sweep: every combination of what its spec lists."""
 
 import hashlib
-import importlib
-import inspect
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +10,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from penstock.engine.bench.describe_machine import describe_machine
+from penstock.engine.planning.find_custom_planners import names_custom_planner
+from penstock.engine.sweep.planner_code import code_of_planner, digest_of_path, digests_of_paths
 from penstock.engine.sweep.sweep_spec import (
     CAPTURED,
     PARAMETERS,
@@ -26,18 +26,17 @@ from penstock.engine.sweep.sweep_spec import (
 from penstock.operators.common.flink_yaml import as_option_text
 from penstock.plans.errors import InputError
 
-VERSION = 1
+VERSION = 2
 """Raised whenever a cell means something else."""
 
 MOST_CELLS = 100_000
-_READ_BYTES = 1 << 20
 
 
 class Cell(NamedTuple):
     """One measurement: `source` says where topologies come from; `costs` and `planner` as bench takes them.
 
     `key` is a digest of all that the result follows from: the parameters, the contents of files, the code
-    of a planner, the version of Penstock.
+    of a planner and what it imports, the processor, the versions of Python, packages and Penstock.
     """
 
     source: Mapping[str, Any]
@@ -62,11 +61,12 @@ class Cell(NamedTuple):
         return ", ".join([self.topologies, *chosen, *costs, self.planner])
 
 
-def cells_of(spec: SweepSpec, path: str) -> list[Cell]:
+def cells_of(spec: SweepSpec, path: str, depends: Sequence[str] = ()) -> list[Cell]:
     """The grid of the spec file `path`, in the order in which it is measured.
 
-    Planners take turns on the same topologies and options, repetition by repetition. Raises InputError for
-    more than MOST_CELLS.
+    Planners take turns on the same topologies and options, repetition by repetition. `depends`: files and
+    folders that planners read or run, beside what they import. Raises InputError for more than MOST_CELLS,
+    and where such a file is not there.
     """
     sources = [point for source in spec.topologies for point in _points(source, path)]
     options = list(axes_of_options(spec.options))
@@ -74,8 +74,11 @@ def cells_of(spec: SweepSpec, path: str) -> list[Cell]:
     count = len(sources) * len(options) * len(costs) * spec.repeat * len(spec.planners)
     if count > MOST_CELLS:
         raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")
+    if missing := [one for one in depends if not os.path.exists(one)]:
+        raise InputError(f"--depends {missing[0]}: no such file or folder")
+    declared = digests_of_paths(depends)
     return [
-        _cell(source, chosen, costs_beside(path, cost), planner, repetition)
+        _cell(source, chosen, costs_beside(path, cost), planner, repetition, declared)
         for source in sources
         for chosen in options
         for cost in costs
@@ -113,16 +116,27 @@ def _points(source: Source, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _cell(
-    source: Mapping[str, Any], options: Mapping[str, str], costs: str | None, planner: str, repetition: int
+    source: Mapping[str, Any],
+    options: Mapping[str, str],
+    costs: str | None,
+    planner: str,
+    repetition: int,
+    declared: Sequence[str],
 ) -> Cell:
     contents = [
-        _digest(path)
+        digest_of_path(path)
         for path in (source.get("file"), source.get("spec"), costs)
         if path and os.path.exists(path)
     ]
-    means = [VERSION, _version(), source, options, costs, contents, planner, _code(planner)]
+    code = [*code_of_planner(planner), *(declared if names_custom_planner(planner) else ())]
+    means = [VERSION, _version(), _processor(), source, options, costs, contents, planner, code]
     key = hashlib.sha256(json.dumps(means, sort_keys=True).encode()).hexdigest()[:32]
     return Cell(source, options, costs, planner, repetition, key)
+
+
+@cache
+def _processor() -> str:
+    return str(describe_machine()["processor"])
 
 
 @cache
@@ -131,26 +145,3 @@ def _version() -> str:
         return version("penstock")
     except PackageNotFoundError:
         return ""
-
-
-@cache
-def _digest(path: str) -> str:
-    """SHA-256 of a file, or of all files in a folder with their names."""
-    found = hashlib.sha256()
-    files = sorted(p for p in Path(path).rglob("*") if p.is_file()) if os.path.isdir(path) else [Path(path)]
-    for file in files:
-        found.update(str(file.relative_to(path)).encode() if os.path.isdir(path) else b"")
-        with file.open("rb") as opened:
-            while read := opened.read(_READ_BYTES):
-                found.update(read)
-    return found.hexdigest()
-
-
-@cache
-def _code(planner: str) -> list[str]:
-    """Digests of the modules whose functions a planner is; nothing for Flink's rules."""
-    if not names_custom_planner(planner):
-        return []
-    modules = {custom_planner.function.__module__ for custom_planner in find_custom_planners(planner)}
-    files = [inspect.getsourcefile(importlib.import_module(module)) for module in sorted(modules)]
-    return [_digest(file) for file in files if file is not None]

@@ -4,8 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-
 from penstock.engine.bench.measure_quality import plan_and_measure
 from penstock.engine.bench.suites import CAPTURED as CAPTURED_FILE
 from penstock.engine.bench.suites import WORKLOADS as WORKLOADS_FILE
@@ -17,8 +15,8 @@ from penstock.engine.sweep.sweep_spec import CAPTURED, PARAMETERS, WORKLOADS
 from penstock.plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
 from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
 from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.layered import SHAPES
-from penstock.plans.generate.topology_lines import topologies_table, transformations_table
+from penstock.plans.generate.shapes import find_shape
+from penstock.plans.generate.topology_lines import fleet_tables
 from penstock.plans.metrics.plan_metrics import fleet_metrics
 from penstock.plans.topology.job_defaults import JobDefaults
 
@@ -88,8 +86,6 @@ def _given(source: Mapping[str, Any]) -> Any:
         lines = [json.loads(line) for line in WORKLOADS_FILE.read_text(encoding="utf-8").splitlines()]
         at = {key: source[key] for key in ("parallelism",) if key in source}
         return [{**line, **at} for line in lines]
-    shape = next(shape for shape in SHAPES if shape.name == source["shape"])
+    shape = find_shape(source["shape"])
     fleet = shape.fleet(Spec(**{key: source[key] for key in PARAMETERS if key in source}))
-    parts = range(0, fleet.units, fleet.units_of_a_part)
-    rows = [transformations_table(fleet, start, start + fleet.units_of_a_part) for start in parts]
-    return topologies_table(fleet, 0, fleet.spec.topologies), pa.concat_tables(rows)
+    return fleet_tables(fleet)

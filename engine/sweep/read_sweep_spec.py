@@ -34,7 +34,25 @@ def read_sweep_spec(path: str) -> SweepSpec:
     Raises InputError with everything that is wrong: its form, files that are not there, planners that cannot
     be loaded, options that Flink does not have.
     """
-    root = _root(path)
+    return _read(path, _root(path))
+
+
+def sweep_spec_of(value: Mapping[str, Any], path: str) -> SweepSpec:
+    """The spec that a mapping is, as a file would hold it; `path`: what it is called, where it would be.
+
+    Raises InputError, as read_sweep_spec.
+    """
+    try:
+        text = yaml.safe_dump(dict(value), sort_keys=False)
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: found what no spec holds: {str(error).splitlines()[0]}") from None
+    root = core_schema_loader(text).get_single_node()
+    if not isinstance(root, yaml.MappingNode):
+        raise InputError(f"{path}: found no object, allowed one with the key topologies")
+    return _read(path, root)
+
+
+def _read(path: str, root: Any) -> SweepSpec:
     value = _value(path, root)
     problems: list[str] = []
     spec: SweepSpec | None

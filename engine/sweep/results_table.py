@@ -14,6 +14,7 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.stored_tables import delta_schema
 from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.engine.sweep.grid import Cell
+from penstock.engine.sweep.sweep_spec import PARAMETERS
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.metrics.plan_metrics import METRICS
 from penstock.plans.tables.column_types import COMMENT, TIMESTAMP
@@ -22,13 +23,18 @@ RESULTS = "results"
 MEASURED = tuple(name for name in METRICS if name != "bottleneck")
 """Metrics that are numbers."""
 
+_KINDS = ("shape", "file", "spec")
 _TEXTS = pa.map_(pa.string(), pa.string())
 ABOUT: dict[str, tuple[pa.DataType, str]] = {
     "cell": (pa.string(), "digest of all that the result follows from; with repetition, the key"),
     "repetition": (pa.int32(), "from 1"),
     "date": (TIMESTAMP, "when it was measured"),
     "topologies": (pa.string(), "where topologies come from, in a line"),
-    "parameters": (_TEXTS, "the same by key: shape, file or spec, and what is drawn how"),
+    **{name: (pa.string(), f"the {name} that they come from") for name in _KINDS},
+    **{
+        f"drawn_{name}": (pa.float64() if name == "share_of_uids" else pa.int64(), f"{name} of what is drawn")
+        for name in PARAMETERS
+    },
     "options": (_TEXTS, "Flink's options that the spec sets"),
     "costs": (pa.string(), "drawn, alike, a file or a store; null: as topologies say, else all alike"),
     "planner": (pa.string(), "flink (its rules), or a planner of your own"),
@@ -75,7 +81,7 @@ def result_row(
         "repetition": cell.repetition,
         "date": date,
         "topologies": cell.topologies,
-        "parameters": [(key, str(value)) for key, value in cell.source.items()],
+        **{key if key in _KINDS else f"drawn_{key}": value for key, value in cell.source.items()},
         "options": list(cell.options.items()),
         "costs": cell.costs,
         "planner": cell.planner,
@@ -106,9 +112,38 @@ def append_rows(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
         if made is None:
             made = DeltaTable.create(path, Schema.from_json(json.dumps(delta_schema(SCHEMA))), mode="error")
         since = made.version()
+        _add_columns(made)
         file = write_file(path, "", iter([table]), _PLAIN)
         actions: list[Any] = [add_action(path, file, len(table), {})]
         made.create_write_transaction(actions, "append", made.schema(), commit_properties=STRICT)
+        make_log_durable(path, since)
+
+
+def _add_columns(made: DeltaTable) -> None:
+    """A table of an older Penstock gets the columns that it lacks; rows that it has say nothing there."""
+    known = {field.name for field in made.schema().fields}
+    lacking = [field for field in Schema.from_json(json.dumps(delta_schema(SCHEMA))).fields
+               if field.name not in known]  # fmt: skip
+    if lacking:
+        made.alter.add_columns(lacking)
+        made.update_incremental()
+
+
+@without_pandas()
+def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
+    """Take the rows of cells away in one commit, so that they are measured anew. Raises StoreError."""
+    keys = {cell.key for cell in cells}
+    path = os.path.join(folder, RESULTS)
+    with store_errors(path, "writing"):
+        made = open_table(path)
+        if made is None or not keys:
+            return
+        since = made.version()
+        listed = ", ".join(f"'{key}'" for key in sorted(keys))
+        made.delete(f"cell in ({listed})")
+        for file in made.file_uris():
+            with open(file, "rb") as written:
+                os.fsync(written.fileno())
         make_log_durable(path, since)
 
 

@@ -12,7 +12,7 @@ from penstock.engine.bench.describe_machine import describe_machine, describe_ve
 from penstock.engine.machine.make_output_folder import make_output_folder
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep.grid import Cell
-from penstock.engine.sweep.results_table import append_rows, measured_cells, result_row
+from penstock.engine.sweep.results_table import append_rows, forget_cells, measured_cells, result_row
 from penstock.plans.errors import ConfigurationError
 
 Answer = Mapping[str, Any]
@@ -33,14 +33,24 @@ class Swept(NamedTuple):
     failed: list[tuple[Cell, str]]
 
 
-def run_sweep(cells: Sequence[Cell], folder: str, measure: Measure, report: Report, again: bool) -> Swept:
+def run_sweep(
+    cells: Sequence[Cell],
+    folder: str,
+    measure: Measure,
+    report: Report,
+    again: bool,
+    anew: bool = False,
+) -> Swept:
     """Append a row for each cell that has none to the table in `folder`; what is there stays.
 
-    `again`: cells whose row says an error are measured once more, if they are of this grid. Each (cell,
+    `again`: cells whose row says an error are measured once more, if they are of this grid. `anew`: rows of
+    the grid are taken away first, so that all is measured. Each (cell,
     repetition) without an error is there once, however often the sweep is killed and goes on. Raises
     ConfigurationError if another sweep writes to the folder, StoreError and MachineError.
     """
     with _alone(folder):
+        if anew:
+            forget_cells(folder, cells)
         there = measured_cells(folder)
         todo = [cell for cell in cells if _open(there, cell, again)]
         failures = {(c.key, c.repetition): there[c.key, c.repetition] for c in cells if _failed(there, c)}

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from penstock.engine.planning.chosen_costs import ALIKE, DRAWN
 from penstock.plans.errors import PenstockError
 from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.layered import SHAPES
+from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.topology.rules import shorten
 
 WORKLOADS = "workloads"

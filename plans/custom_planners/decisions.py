@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 import polars as pl
 
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.literals import DecisionName
 from penstock.plans.vocabulary import Layer
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -61,7 +62,7 @@ ANSWERS: dict[Decision, Answer] = {
 """The answer that each decision takes; PLAN takes a dict of whole tables."""
 
 
-def decides(decision: str) -> Callable[[Function], Function]:
+def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]:
     """Mark a function as one that makes `decision` (see Decision) in place of Flink's rule.
 
     The parameters of the function name the tables that it reads (see docs/planners-of-your-own.md).

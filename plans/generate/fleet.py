@@ -139,6 +139,7 @@ class Spec:
     `operators` is the size of one topology in physical operators, `width` how many operators stand side by
     side (what exactly, the shape says). `parallelism` is every topology's default parallelism;
     `share_of_uids` the share of physical operators that have a uid. None leaves the choice to the shape.
+    `with_refusals`: topologies have options, too, for which Flink refuses some of them.
     """
 
     operators: int
@@ -147,6 +148,7 @@ class Spec:
     parallelism: int | None = None
     share_of_uids: float | None = None
     width: int | None = None
+    with_refusals: bool = False
 
     def __post_init__(self) -> None:
         """Raise ConfigurationError for the first parameter that no shape can use."""

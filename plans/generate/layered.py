@@ -1,8 +1,6 @@
 """Topologies of simple shapes, and layered ones."""
 
-from collections.abc import Callable
 from math import isqrt
-from typing import NamedTuple
 
 import polars as pl
 
@@ -21,8 +19,6 @@ from penstock.plans.generate.fleet import (
     operators_of_units,
     pick,
 )
-from penstock.plans.generate.giant import giant
-from penstock.plans.generate.random import random
 from penstock.plans.vocabulary import Kind, Partitioner
 
 PARTITION_BLOCK = 4
@@ -258,22 +254,3 @@ def wide(spec: Spec) -> Fleet:
         return operators.with_columns((pl.col("operator") + 1).alias(ID)).with_columns(**columns)
 
     return Fleet("wide", spec, spec.topologies * size, 1, rows, default_parallelism(spec))
-
-
-class Shape(NamedTuple):
-    """A named generator: from a Spec to the description of its fleet."""
-
-    name: str
-    fleet: Callable[[Spec], Fleet]
-    default_operators: int
-    width: str  #: what the Spec's width is of this shape; empty: it has none
-
-
-SHAPES: tuple[Shape, ...] = (
-    Shape("random", random, 12, ""),
-    Shape("layered", layered, 400, "operators in a layer"),
-    Shape("chain", chain, 60, ""),
-    Shape("diamond", diamond, 62, "branches of a stage"),
-    Shape("wide", wide, 100, "branches of a group"),
-    Shape("giant", giant, 10_000, "cells that a union reads"),
-)

@@ -1,9 +1,10 @@
 """Shape `random`: fleets of topologies with every kind and option that Flink's DataStream API has.
 
 The shares are those of the golden data's random topologies: about 19 transformations with 12 operators each,
-of all sizes, and a few topologies in a hundred that Flink refuses (a forward partition between unequal
-parallelisms, a uid used twice, a co-location group over two slot sharing groups). What Flink refuses gets
-rarer as topologies get larger, so that large ones are planned, too.
+of all sizes. With refusals, a few topologies in a hundred are refused by Flink (a forward partition between
+unequal parallelisms, a uid used twice, a co-location group over two slot sharing groups); what it refuses
+gets rarer as topologies get larger, so that large ones are planned, too. Without refusals nothing has what
+they may come of: no forward partition, shared uid or co-location group.
 """
 
 import polars as pl
@@ -72,7 +73,7 @@ def random(spec: Spec) -> Fleet:
     `operators` is the mean of a fleet, whose topologies have a quarter to seven quarters of it; a fleet of
     one has about that size. `parallelism` None: every topology draws its own. `share_of_uids` None: 0.165.
     `width` is not used. A transformation reads its predecessor if that is virtual, else any earlier one that
-    is no sink.
+    is no sink. `with_refusals`: a few topologies in a hundred are refused.
     """
     draw = draws(spec.seed)
     most = int(_mean(spec) * _sizes(spec)[1])
@@ -80,7 +81,7 @@ def random(spec: Spec) -> Fleet:
 
     def rows(units: pl.DataFrame) -> pl.DataFrame:
         made = draw_options(_inputs(_kinds(_rows(units, spec, draw, chunks), draw), draw), spec)
-        return made.with_columns(name=_name(draw), **operator_options(spec), **_virtual_options(draw))
+        return made.with_columns(name=_name(draw), **operator_options(spec), **_virtual_options(draw, spec))
 
     units = spec.topologies * chunks
     settings = _job_settings(draw, spec)
@@ -253,16 +254,15 @@ def _is(*kinds: Kind) -> pl.Expr:
     return pl.col("kind").is_in([str(kind) for kind in kinds])
 
 
-def _virtual_options(draw: Draw) -> dict[str, pl.Expr]:
+def _virtual_options(draw: Draw, spec: Spec) -> dict[str, pl.Expr]:
     index, node = pl.col(INDEX), pl.col(ID)
     modes = (StreamExchangeMode.UNDEFINED, StreamExchangeMode.PIPELINED, StreamExchangeMode.BATCH)
     mode = pick(draw("exchange mode value", index, node), [str(m) for m in modes])
     partition = _is(Kind.PARTITION)
-    partitioner = (
-        pl.when(draw("forward", index, node) < SHARE_OF_FORWARD * pl.col("rarity"))
-        .then(literal(Partitioner.FORWARD))
-        .otherwise(pick_weighted(draw("partitioner", index, node), PARTITIONERS))
-    )
+    partitioner = pick_weighted(draw("partitioner", index, node), PARTITIONERS)
+    if spec.with_refusals:
+        forward = draw("forward", index, node) < SHARE_OF_FORWARD * pl.col("rarity")
+        partitioner = pl.when(forward).then(literal(Partitioner.FORWARD)).otherwise(partitioner)
     has_mode = partition & (draw("exchange mode", index, node) < 0.081)
     return {
         "partitioner": pl.when(partition).then(partitioner),

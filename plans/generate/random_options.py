@@ -68,14 +68,18 @@ def draw_options(rows: pl.DataFrame, spec: Spec) -> pl.DataFrame:
 def operator_options(spec: Spec) -> dict[str, pl.Expr]:
     """The columns of OPTIONS, `uid` and `uid_hash`, from rows of `draw_options`."""
     share_of_uids = DEFAULT_SHARE_OF_UIDS if spec.share_of_uids is None else spec.share_of_uids
-    twice = pl.col("draw_uid_used_twice") < SHARE_OF_UIDS_USED_TWICE * pl.col("rarity")
-    uid = (
-        pl.when(twice).then(pl.lit("uid-shared")).otherwise(pl.concat_str(pl.lit("uid-"), _hex(spec, "uid")))
-    )
+    uid = pl.concat_str(pl.lit("uid-"), _hex(spec, "uid"))
+    if spec.with_refusals:
+        twice = pl.col("draw_uid_used_twice") < SHARE_OF_UIDS_USED_TWICE * pl.col("rarity")
+        uid = pl.when(twice).then(pl.lit("uid-shared")).otherwise(uid)
     uid_hash = pl.concat_str(_hex(spec, "uid hash, high"), _hex(spec, "uid hash, low"))
     operator = ~pl.col("kind").is_in(sorted(map(str, VIRTUAL_KINDS)))
     return {
-        **{option.column: _value(option, spec) for option in OPTIONS},
+        **{
+            option.column: _value(option, spec)
+            for option in OPTIONS
+            if spec.with_refusals or not option.may_be_refused
+        },
         "uid": pl.when(operator & (pl.col("draw_uid") < share_of_uids)).then(uid),
         "uid_hash": pl.when(operator & (pl.col("draw_uid_hash") < SHARE_OF_UID_HASHES)).then(uid_hash),
     }

@@ -14,7 +14,7 @@ from penstock.plans.tables import TABLES, TRANSFORMATIONS
 from penstock.plans.topology.columnar.topology_id import topology_id
 from penstock.plans.vocabulary import VIRTUAL_KINDS, TopologyForm
 
-GENERATOR = 1
+GENERATOR = 2
 """Raised whenever a shape makes other topologies of the same Spec; part of the fingerprint."""
 
 
@@ -49,6 +49,13 @@ def topologies_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
 def transformations_table(fleet: Fleet, start: int, stop: int) -> pa.Table:
     """TRANSFORMATIONS of the units `start` to `stop` - 1."""
     return _table(fleet, transformation_rows(fleet, start, stop), "transformations", {})
+
+
+def fleet_tables(fleet: Fleet) -> tuple[pa.Table, pa.Table]:
+    """The tables topologies and transformations of a fleet."""
+    parts = range(0, fleet.units, fleet.units_of_a_part)
+    rows = [transformations_table(fleet, start, start + fleet.units_of_a_part) for start in parts]
+    return topologies_table(fleet, 0, fleet.spec.topologies), pa.concat_tables(rows)
 
 
 def _parameters(spec: Spec) -> list[str]:

@@ -10,10 +10,14 @@ from typing import Any, NamedTuple
 
 
 class JobDefaults(NamedTuple):
-    """Parallelism of topologies that set none, and Flink options under each topology's own."""
+    """Parallelism of topologies that set none, and Flink options under each topology's own.
+
+    `asked_parallelism`: of all topologies, whatever they set themselves; operators keep their own.
+    """
 
     parallelism: int = 1
     config: Mapping[str, str] = {}
+    asked_parallelism: int | None = None
 
     def under(self, topology: dict[str, Any]) -> dict[str, Any]:
         """The topology with what it does not set; values of wrong types stay as they are."""
@@ -21,6 +25,9 @@ class JobDefaults(NamedTuple):
             return topology
         filled = dict(topology)
         filled.setdefault("parallelism", self.parallelism)
+        own_parallelism = filled["parallelism"]
+        if self.asked_parallelism is not None and type(own_parallelism) is int and own_parallelism > 0:
+            filled["parallelism"] = self.asked_parallelism
         own = filled.get("config", {})
         if self.config and type(own) is dict:
             filled["config"] = {**self.config, **own}

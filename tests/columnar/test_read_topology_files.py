@@ -19,6 +19,7 @@ from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
+from penstock.plans.topology.joins.topology_tables import TopologyTables
 from tests.columnar.test_read_topologies import assert_same
 from tests.topology.builders import simple
 from tests.topology.packed_blocks import packed_blocks
@@ -65,7 +66,9 @@ def tree(tmp_path: Path) -> Path:
 def test_the_same_files_are_read(spark: SparkSession, tree: Path, paths: list[str]):
     given = [p.replace("file:", f"file:{tree}") if ":" in p else f"{tree}/{p}" for p in paths]
     columns = ("name", "source_file", "source_line")
-    with reading(read_with_spark(spark, given)) as expected:
+    found = read_with_spark(spark, given)
+    assert isinstance(found, TopologyTables)
+    with reading(found) as expected:
         rows = sorted(map(tuple, expected.topologies.select(*columns).collect()))
     assert sorted(read_topologies(given).topologies.select(columns).rows()) == rows
 

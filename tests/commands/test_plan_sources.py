@@ -55,6 +55,8 @@ HOLD_NONE = {
     "empty": "empty: an empty folder",
     "parquet": "parquet: a folder of Parquet files",
     "binary.dat": "binary.dat: a binary file",
+    "tasks.txt": "tasks.txt: found a graph",
+    "queries.sql": "queries.sql: this is a SQL script",
     "missing": "missing: nothing is there",
 }
 
@@ -81,6 +83,8 @@ def sources(tmp_path_factory):
         (folder / "pretty.json").write_text(json.dumps(JOB, indent=2))
         (folder / "script.py").write_text(SCRIPT)
         (folder / "notes.txt").write_text("a note\nanother\n")
+        (folder / "tasks.txt").write_text("2\n1 5 0\n2 5 1 1\n")
+        (folder / "queries.sql").write_text("CREATE TABLE a (x INT);\n")
         (folder / "edges.csv").write_text("source,target\n1,2\n")
         (folder / "empty.jsonl").touch()
         (folder / "empty").mkdir()
@@ -137,9 +141,9 @@ def test_what_holds_no_plan_is_named(call, command, source):
 
 @pytest.mark.parametrize("source", ["jobs.jsonl", "tables", "script.py"])
 def test_what_is_about_stores_names_what_it_was_given(call, capsys, source):
-    for command in ("verify", "runs"):
+    for command in (("verify",), ("runs",), ("drop", "--older-than", "1d"), ("vacuum",)):
         capsys.readouterr()
-        assert run(command, source) == 3
+        assert run(command[0], source, *command[1:]) == 3
         assert f"penstock: {source}: found " in capsys.readouterr().err
 
 

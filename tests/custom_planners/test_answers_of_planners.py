@@ -102,7 +102,7 @@ def test_a_parameter_that_is_no_table_is_said(monkeypatch):
     with pytest.raises(ConfigurationError, match="parameter edges: found no such table"):
         custom_planner(strange, monkeypatch)
     with pytest.raises(ConfigurationError, match="allowed parallelism"):
-        penstock.decides("colour")
+        penstock.decides("colour")  # type: ignore[arg-type]
 
 
 class SilentError(Exception):

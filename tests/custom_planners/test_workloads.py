@@ -11,9 +11,9 @@ import pytest
 
 from penstock.engine.bench.suites import WORKLOADS
 from penstock.engine.commands import main as module
-from penstock.engine.commands.metrics import number
 from penstock.engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.tell_metrics import number
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.layers import Choices

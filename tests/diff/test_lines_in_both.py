@@ -5,9 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from penstock.engine.commands import sides_to_compare
 from penstock.engine.commands.main import app
 from penstock.engine.diff.lines_in_both import NO_LINES, lines_in_both
+from penstock.engine.library import sides_to_compare
 
 SOURCE, SINK = {"id": 1, "kind": "source", "name": "s"}, {"id": 2, "kind": "sink", "inputs": [1]}
 

@@ -17,15 +17,21 @@ from penstock.plans.generate import fleet as fleets
 from penstock.plans.generate.fleet import Fleet, Spec
 from penstock.plans.generate.giant import giant
 from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
-from penstock.plans.generate.layered import SHAPES, Shape, diamond, layered
+from penstock.plans.generate.layered import diamond, layered
 from penstock.plans.generate.random import random
-from penstock.plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
+from penstock.plans.generate.shapes import SHAPES, Shape
+from penstock.plans.generate.topology_lines import (
+    fleet_tables,
+    topologies_table,
+    topology_lines,
+    transformations_table,
+)
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.columnar.topology_id import topology_id
 from penstock.plans.topology.validate_topology import validate_topology
-from penstock.plans.vocabulary import EXPANDED_KINDS, VIRTUAL_KINDS, Kind
+from penstock.plans.vocabulary import EXPANDED_KINDS, VIRTUAL_KINDS, Kind, Layer
 
-SPEC = Spec(operators=40, topologies=12, seed=3, share_of_uids=0.5)
+SPEC = Spec(operators=40, topologies=12, seed=3, share_of_uids=0.5, with_refusals=True)
 VIRTUAL = sorted(map(str, VIRTUAL_KINDS))
 
 DIGESTS = {
@@ -120,7 +126,7 @@ def test_another_seed_gives_other_topologies():
 
 
 def test_random_fleets_have_every_kind_and_option():
-    found = rows(random(Spec(operators=12, topologies=400, seed=1)))
+    found = rows(random(Spec(operators=12, topologies=400, seed=1, with_refusals=True)))
     assert set(found["kind"]) == {
         "source", "legacy_source", "one_input", "async", "two_input", "multi_input", "sink",
         "union", "partition", "side_output",
@@ -128,6 +134,12 @@ def test_random_fleets_have_every_kind_and_option():
     unset = {column.name for column in found if column.null_count() == len(column)}
     assert unset == {"names", "min_resources", "preferred_resources", "sink_topology"}
     assert 10 <= len(found.filter(~pl.col("kind").is_in(VIRTUAL))) / 400 <= 14
+
+
+def test_of_what_is_drawn_nothing_is_refused_unless_asked_for():
+    drawn = [fleet_tables(random(Spec(12, 1_500, 1, with_refusals=refused))) for refused in (False, True)]
+    assert plan_in_process(drawn[0], until=Layer.EXECUTION_GRAPH).rejected == 0
+    assert plan_in_process(drawn[1], until=Layer.EXECUTION_GRAPH).rejected > 40
 
 
 @pytest.mark.parametrize("topologies", [1, 5])

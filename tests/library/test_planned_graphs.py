@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 
 import penstock
+from penstock.plans.literals import LayerName
 from tests.topology.builders import simple
 
 GIVEN = pl.DataFrame(
@@ -24,7 +25,7 @@ def test_columns_that_are_ignored_are_beside_the_names_of_topologies() -> None:
 
 
 @pytest.mark.parametrize("layer", ["topology", "stream_graph", "job_graph", "execution_graph"])
-def test_edges_join_vertices(layer: str) -> None:
+def test_edges_join_vertices(layer: LayerName) -> None:
     topology = simple("a", parallelism=2)
     topology["transformations"][-1]["parallelism"] = 3
     planned = penstock.plan([topology, simple("b")])

@@ -25,6 +25,7 @@ from penstock.engine.output.progress import Report
 from penstock.engine.sweep import results_table
 from penstock.engine.sweep.grid import Cell, cells_of
 from penstock.engine.sweep.measure_cell import CellMeter, CellRequest
+from penstock.engine.sweep.planner_code import digest_of_path
 from penstock.engine.sweep.read_sweep_spec import read_sweep_spec
 from penstock.engine.sweep.results_table import MEASURED, measured_cells, result_row
 from penstock.engine.sweep.run_sweep import Answer, run_sweep
@@ -74,9 +75,7 @@ def test_every_combination_is_measured_once_and_equals_bench(folder):
 
 def test_what_a_result_follows_from_makes_another_cell(folder):
     def keys() -> set[str]:
-        from penstock.engine.sweep import grid
-
-        grid._digest.cache_clear()
+        digest_of_path.cache_clear()
         return {cell.key for cell in cells_of(read_sweep_spec("grid.yaml"), "grid.yaml")}
 
     first = keys()

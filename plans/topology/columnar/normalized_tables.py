@@ -37,6 +37,9 @@ def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = 
         "config": [],
     }
     table = _normalized(topologies, "topologies", missing)
+    if job_defaults.asked_parallelism is not None:
+        asked = pl.when(pl.col("parallelism") > 0).then(job_defaults.asked_parallelism)
+        table = table.with_columns(parallelism=asked.otherwise("parallelism").cast(pl.Int32))
     table = table.with_columns(pl.lit(None, pl.String).alias("stream_graph_settings"))
     if job_defaults.config:
         table = table.with_columns(_under(table["config"], job_defaults.config))

@@ -62,6 +62,13 @@ class PlainTopologies(NamedTuple):
         return PlainTopologies(names, parallelism, limits, chaining, self.config[places], self.configs)
 
 
+def _parallelism(own: pa.Array, job_defaults: JobDefaults) -> pa.Array:
+    """What is asked for in place of what topologies set, but for wrong values, which stay as they are."""
+    if job_defaults.asked_parallelism is None:
+        return own
+    return pc.if_else(pc.greater(own, 0), pa.scalar(job_defaults.asked_parallelism, own.type), own)
+
+
 def plain_topologies(
     rows: pa.Table, config_texts: Sequence[bytes], job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[PlainTopologies, Flags]:
@@ -71,7 +78,7 @@ def plain_topologies(
     columns = {name: rows[name].combine_chunks() for name in _OWN_VALUES}
     topologies = PlainTopologies(
         columns["name"],
-        pc.fill_null(columns["parallelism"], job_defaults.parallelism),
+        _parallelism(pc.fill_null(columns["parallelism"], job_defaults.parallelism), job_defaults),
         columns["max_parallelism"],
         pc.fill_null(columns["chaining"], True),
         np.array(config, np.int64),

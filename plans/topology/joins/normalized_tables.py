@@ -45,6 +45,9 @@ def normalized_topologies(topologies: DataFrame, job_defaults: JobDefaults = NO_
     }
     normalized = _normalized(topologies, "topologies", missing)
     normalized = normalized.withColumn("stream_graph_settings", F.lit(None).cast("string"))
+    if job_defaults.asked_parallelism is not None:
+        asked = F.when(F.col("parallelism") > 0, F.lit(job_defaults.asked_parallelism))
+        normalized = normalized.withColumn("parallelism", asked.otherwise(F.col("parallelism")).cast("int"))
     if not job_defaults.config:
         return normalized
     entries = [F.lit(text) for entry in job_defaults.config.items() for text in entry]

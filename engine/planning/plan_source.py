@@ -10,6 +10,7 @@ from penstock.engine.store.local_store_and_version import AT_VERSION
 from penstock.engine.store.manifest import MANIFEST
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.importing.read_graphs import form_of_graph
+from penstock.plans.importing.recognise_content import NoJob, content_of
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe, local_path
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables
@@ -131,6 +132,11 @@ def _kind_of_folder(path: str, place: str) -> SourceKind:
 def _kind_of_file(path: str, place: str) -> SourceKind:
     """Of a file by its beginning: topologies are JSON, with one line in it at least that begins as such."""
     beginning = next(iter(texts_of_file(place)), b"")[:_LOOKED_AT_BYTES]
+    content = content_of(beginning)
+    if isinstance(content, NoJob):
+        raise InputError(f"{path}: this is {content.what}, and no plan, topology or script", content.hint)
+    if content is not None:
+        return SourceKind.GRAPH
     if not beginning.strip():
         raise InputError(f"{path}: an empty file", "name a plan store, a topology file, or a script (.py)")
     if any(line.lstrip(b"\xef\xbb\xbf \t\r")[:1] in (b"{", b"[") for line in beginning.split(b"\n")):

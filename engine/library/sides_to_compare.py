@@ -1,4 +1,4 @@
-"""What `penstock diff A B` compares: versions of stores, topology files and scripts."""
+"""What is compared: versions of stores, plans, topologies and scripts."""
 
 import sys
 from collections.abc import Iterable
@@ -9,26 +9,29 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.commands.plan_source import (
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.diff.lines_in_both import lines_in_both, parts_without
+from penstock.engine.diff.side import Side
+from penstock.engine.diff.side_of_store import side_of_store, side_of_tables
+from penstock.engine.diff.side_of_topologies import side_of_topologies
+from penstock.engine.library.given_topologies import Objects, Tables, is_spark_frame
+from penstock.engine.library.jobs_of_script import job_of_script
+from penstock.engine.library.planned_tables import Plan
+from penstock.engine.output.progress import Report
+from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
+from penstock.engine.planning.plan_options import PlanOptions, plan_options
+from penstock.engine.planning.plan_source import (
     HOLDS_PLANS,
     PlanSource,
     SourceKind,
     identify_source,
     require_kind,
 )
-from penstock.engine.commands.plan_to_draw import job_of_script
-from penstock.engine.diff.lines_in_both import lines_in_both, parts_without
-from penstock.engine.diff.side import Side
-from penstock.engine.diff.side_of_store import side_of_store
-from penstock.engine.diff.side_of_topologies import side_of_topologies
-from penstock.engine.output.progress import Report
-from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
-from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import complete, read_listed
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of import tables_of
+from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
@@ -41,9 +44,9 @@ _KEPT = ("penstock", "pyflink")
 class Opener:
     """Opens sources; `folder` takes what is read of files, and the caller removes it."""
 
-    def __init__(self, folder: str, config_dir: str | None, define: list[str] | None) -> None:
+    def __init__(self, folder: str, configuration: EffectiveConfiguration) -> None:
         self._folder = Path(folder)
-        self._configuration = given_configuration(config_dir, define)
+        self._configuration = configuration
         self._options = plan_options(
             cluster=self._configuration.cluster, job_defaults=self._configuration.job_defaults
         )
@@ -58,6 +61,33 @@ class Opener:
             with store_errors(given.path, "reading"):
                 return side_of_store(given.path, open_plan(given.path, given.version), self._folder)
         return self._side(source, side, self._parts(given))
+
+    def open_planned(self, plan: Plan) -> Side:
+        """A plan in memory. Raises ConfigurationError where its tables are Spark's, or end too early."""
+        if any(is_spark_frame(plan.tables[name]) for name in ("topologies", "rejected")):
+            raise ConfigurationError(
+                "diff: found a plan with tables of Spark", "write it to a store, and compare that"
+            )
+        planned_as = (plan.planner_version, *sorted(plan.options.items()))
+        label = plan.source
+        try:
+            return side_of_tables(
+                label,
+                plan.tables.keys(),
+                lambda name: from_arrow(plan.tables[name]).lazy(),
+                planned_as,
+                self._folder,
+            )
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"diff: a plan {error.message}",
+                "plans are compared through the execution graph: leave until out",
+            ) from None
+
+    def open_topologies(self, topologies: Objects | Tables, side: str) -> Side:
+        """Topologies in memory, which are planned as far as they differ. Raises InputError."""
+        given = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
+        return self._side(f"{side} topologies", side, [_read(given, self._options)])
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
         """Both sides, and how many equal topologies they have beside those: lines of files that both hold.
@@ -136,7 +166,7 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
     the same names.
     """
-    from penstock.engine.commands.say_fusing import say_lost_settings
+    from penstock.engine.library.say_fusing import say_lost_settings
     from penstock.engine.runtime.job import topology_of
 
     before = set(sys.modules)

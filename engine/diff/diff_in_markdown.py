@@ -1,9 +1,9 @@
-"""What `penstock diff --format markdown` writes: the same as for people, for the comments of a Git forge."""
+"""A comparison in Markdown, for the comments of a Git forge and for notebooks."""
 
 import re
 from collections.abc import Iterator, Sequence
 
-from penstock.engine.commands.diff_in_text import DiffLine, Shown, diff_lines
+from penstock.engine.diff.diff_in_text import DiffLine, Shown, diff_lines
 from penstock.engine.diff.side import Side
 from penstock.engine.diff.topology_diff import Counts
 from penstock.plans.printable import printable

@@ -2,19 +2,12 @@
 
 from enum import StrEnum
 
-from penstock.engine.diff.savepoint_verdicts import Verdict
+from penstock.engine.diff.savepoint_verdicts import VERDICT_WORDS, Verdict
 from penstock.plans.errors import WorseVerdictError
 from penstock.plans.printable import MOST_OF_A_NAME, limited
 
 _SHOWN = 5
 _KEEP = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"
-
-VERDICT_WORDS = {
-    Verdict.RESTORES: "restored",
-    Verdict.ALLOW_NON_RESTORED: "restored only with --allow-non-restored-state",
-    Verdict.REFUSED: "refused",
-    Verdict.NOT_PLANNED: "not planned",
-}
 
 
 class Required(StrEnum):

@@ -1,11 +1,11 @@
-"""What `penstock diff` prints for people: counts, then changed topologies, worst verdict first."""
+"""A comparison as people read it: counts, then changed topologies, worst verdict first."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from penstock.engine.commands.worse_verdicts import VERDICT_WORDS
-from penstock.engine.diff.savepoint_verdicts import Restored, Verdict
+from penstock.engine.diff.plan_totals import TOTALS
+from penstock.engine.diff.savepoint_verdicts import VERDICT_WORDS, Restored, Verdict
 from penstock.engine.diff.side import Side
 from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
 from penstock.engine.output.pieces import Styled
@@ -24,7 +24,7 @@ _VERDICTS = {
     Verdict.REFUSED: "refused",
     Verdict.NOT_PLANNED: "the new topology is not planned",
 }
-_SETTINGS_ONLY = "other settings only: no operator, chain, data set or slot differs"
+_SETTINGS_ONLY = "other settings only: no operator, chain, data set or total differs"
 
 
 class Shown:
@@ -129,8 +129,10 @@ def _count_lines(counts: Counts) -> Iterable[str]:
             "other_type": "with another type",
         }
         yield f"data sets: {_counted(counts.data_sets, words)}"
-    if counts.slots != (0, 0):
-        yield f"slots, where they differ: {counts.slots[0]:,} → {counts.slots[1]:,}"
+    for key, called in TOTALS.items():
+        if key in counts.totals:
+            old, new = counts.totals[key]
+            yield f"{called}, where they differ: {old:,} → {new:,}"
 
 
 def _counted(found: Any, words: dict[str, str]) -> str:
@@ -202,7 +204,8 @@ def _operator_lines(one: TopologyDiff) -> Iterable[tuple[str, list[str]]]:
     yield "chains split", [f"{_chain(row['chain'])} into {_chains(row['into'])}" for row in one.split]
     yield "chains joined", [f"{_chains(row['chains'])} into {_chain(row['into'])}" for row in one.joined]
     yield "data sets", [_data_set(row) for row in one.data_sets]
-    yield "slots", [] if one.slots is None else [f"{one.slots[0]:,} → {one.slots[1]:,}"]
+    for key, words in TOTALS.items():
+        yield words, [f"{old:,} → {new:,}" for old, new in [one.totals[key]]] if key in one.totals else []
 
 
 def _rows_lines(groups: Iterable[tuple[str, list[str]]]) -> Iterator[DiffLine]:

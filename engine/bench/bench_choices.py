@@ -1,0 +1,64 @@
+"""What options of `penstock bench` choose: planners, sizes, a time."""
+
+from pathlib import Path
+
+from penstock.engine.bench.planners import PLANNERS, planner_named, why_missing
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.flink_values import parse_duration
+
+
+def chosen_planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Those that can run, and why the others cannot."""
+    for name in names:
+        if name not in PLANNERS:
+            _require_own(name)
+    wanted = [planner_named(name) for name in names or PLANNERS]
+    reasons = {planner.name: why_missing(planner) for planner in wanted}
+    missing = {name: reason for name, reason in reasons.items() if reason}
+    chosen = [name for name, reason in reasons.items() if not reason]
+    if not chosen:
+        said = "; ".join(f"{name} is {reason}" for name, reason in missing.items())
+        raise ConfigurationError(f"--planner: none of them can run here: {said}")
+    return chosen, missing
+
+
+def _require_own(name: str) -> None:
+    """ConfigurationError unless this is a planner of the user's that can be loaded."""
+    from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+
+    if not names_custom_planner(name):
+        raise ConfigurationError(
+            f"--planner {name}: allowed {', '.join(PLANNERS)}, or a planner of your own",
+            "package.module:function, or an entry point of the group penstock.planners",
+        )
+    find_custom_planners(name)
+
+
+def budget_seconds(budget: str) -> float:
+    """What --budget says. Raises ConfigurationError."""
+    try:
+        seconds = parse_duration(budget) / 1000
+    except ValueError as error:
+        raise ConfigurationError(f"--budget {budget!r}: {error}", "a time such as 90s or 10m") from None
+    if seconds <= 0:
+        raise ConfigurationError(f"--budget {budget!r}: allowed more than no time", "such as 90s or 10m")
+    return seconds
+
+
+def listed(values: list[str]) -> list[str]:
+    """Values of an option that may be repeated and hold commas, each once; a file's name is taken whole."""
+    parts = [part for value in values for part in ([value] if Path(value).is_file() else value.split(","))]
+    return list(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def numbers_of_operators(text: str) -> list[int]:
+    """What --sizes says. Raises ConfigurationError."""
+    try:
+        found = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
+    except ValueError:
+        found = []
+    if not found or min(found) < 2:
+        raise ConfigurationError(
+            f"--sizes {text!r}: allowed numbers of operators, 2 or more, with commas between"
+        )
+    return found

@@ -1,0 +1,59 @@
+"""`penstock vacuum`: disk space of what no version of a store has any more."""
+
+from typing import Annotated
+
+import typer
+
+from penstock.engine.commands.given_age import given_age
+from penstock.engine.commands.reads_plan import reads_store
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.vacuum_store import Vacuumed, vacuum_store
+from penstock.plans.errors import ConfigurationError
+
+DEFAULT_RETAIN = "1d"
+_MEBIBYTE = 2**20
+
+
+@reads_store
+def command(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="A plan store on this machine.")],
+    retain: Annotated[
+        str,
+        typer.Option(
+            "--retain",
+            metavar="AGE",
+            help="Keep what was dropped less long ago: readers that had begun before a drop have that long "
+            "to end. 0s: where nobody reads the store.",
+        ),
+    ] = DEFAULT_RETAIN,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed.")] = False,
+) -> None:
+    """Remove the files of versions that were dropped, and of writes that were given up.
+
+    Readers never open a dropped version, so only those that had begun before the drop read its files, and
+    --retain gives them time. Writers that are at work are left alone.
+    """
+    if not is_local(store):
+        raise ConfigurationError(
+            f"{store}: found a store that is not on this machine, allowed local ones",
+            "Delta's VACUUM gives back the space of its tables",
+        )
+    age = given_age(retain, "--retain")
+    removed: list[Vacuumed] = []
+    waiting: list[Vacuumed] = []
+    for one in vacuum_store(tables_of(store), age.total_seconds(), remove=not dry_run):
+        (waiting if one.waits else removed).append(one)
+    word = "would be removed" if dry_run else "removed"
+    say(f"{store}: {_sum(removed)} {word}")
+    if waiting:
+        say_beside_output(Styled(f"{_sum(waiting)} dropped less than {retain} ago: --retain", "dim"))
+
+
+def _sum(writes: list[Vacuumed]) -> str:
+    versions = ", ".join(str(one.version) for one in writes if one.version is not None)
+    named = f" of versions {versions}" if versions else ""
+    size = sum(one.bytes for one in writes) / _MEBIBYTE
+    return f"{sum(one.files for one in writes):,} files with {size:,.1f} MiB{named}"

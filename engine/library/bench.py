@@ -1,0 +1,186 @@
+"""Measuring planners as a library call."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.library.check_arguments import (
+    arguments_of_call,
+    member,
+    path,
+    seconds,
+    text,
+    whole_number,
+)
+from penstock.engine.library.library_configuration import Config, library_configuration
+from penstock.engine.output.html_table import html_table
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.literals import LayerName
+from penstock.plans.vocabulary import Layer
+
+_FIGURES = ("planning", "from … to", "cold", "reading", "start-up", "CPU", "peak GiB", "speed")
+
+
+class Benchmark:
+    """How fast planners are on the same topologies.
+
+    `summary`: an Arrow table with a row for each suite, size and planner: medians in seconds, the interval of
+    the median of planning, memory, and how many times as fast as the slowest. `results`: everything, in the
+    form of results.json (docs/benchmarks.md). `answers` says it in sentences.
+    """
+
+    def __init__(self, results: Mapping[str, Any]) -> None:
+        self.results = dict(results)
+        self.answers: list[str] = list(results["answers"])
+
+    @property
+    def summary(self) -> pa.Table:
+        """Seconds; `low` and `high` are the interval of the median of `planning_seconds`."""
+        return pl.DataFrame(map(_row, self.results["summary"]), schema=_SCHEMA).to_arrow(
+            compat_level=pl.CompatLevel.oldest()
+        )
+
+    def show(self) -> None:
+        """Print it, as `penstock bench` does."""
+        from penstock.engine.bench.print_results import print_equality, print_results
+        from penstock.engine.output.say import say
+
+        print_results(self.results["summary"])
+        for line in self.answers:
+            say(line)
+        print_equality(self.results["equality"])
+
+    def __repr__(self) -> str:
+        return f"<penstock.Benchmark: {len(self.results['measurements']):,} measurements>"
+
+    def _repr_html_(self) -> str:
+        from penstock.engine.bench.print_results import figures
+
+        columns = ("suite", "operators", "planner", *_FIGURES)
+        rows = [
+            (row["suite"], f"{row['operators']:,}", row["planner"], *figures(row))
+            for row in self.results["summary"]
+        ]
+        return html_table(" ".join(self.answers), columns, rows)
+
+
+_SCHEMA: dict[str, Any] = {
+    "suite": pl.String,
+    "operators": pl.Int64,
+    "topologies": pl.Int64,
+    "planner": pl.String,
+    "repetitions": pl.Int64,
+    **dict.fromkeys(("planning_seconds", "low", "high", "confidence", "cold_seconds"), pl.Float64),
+    **dict.fromkeys(("start_up_seconds", "cpu_seconds"), pl.Float64),
+    "peak_memory_bytes": pl.Int64,
+    "failures": pl.Int64,
+}
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    from penstock.engine.bench.summarise import best_planning
+
+    low, high, confidence = row["interval"] or (None, None, None)
+    return {
+        **{name: row[name] for name in ("suite", "operators", "topologies", "planner", "repetitions")},
+        "planning_seconds": best_planning(row),
+        "low": low,
+        "high": high,
+        "confidence": confidence,
+        "cold_seconds": None if row["cold"] is None else row["cold"]["planning"],
+        "start_up_seconds": row["start_up_seconds"],
+        "cpu_seconds": row["cpu_seconds"],
+        "peak_memory_bytes": row["peak_memory_bytes"],
+        "failures": len(row["failures"]),
+    }
+
+
+def bench(
+    suites: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = ("fleet", "layered"),
+    planners: Sequence[str] = (),
+    *,
+    sizes: Sequence[int] = (1_000, 10_000, 100_000),
+    until: Layer | LayerName = Layer.SLOTS,
+    repeat: int = 3,
+    repeat_in_process: int = 3,
+    budget_seconds: float | None = 120,
+    timeout_seconds: float = 600,
+    config: Config = None,
+    out: str | os.PathLike[str] | None = None,
+) -> Benchmark:
+    """Measure planners on the same topologies, in turn, each in processes of its own.
+
+    `suites`: names that `penstock bench --help` lists, and files of topology lines. `planners`: of joins,
+    columnar-on-spark, columnar and flink (default: all that are installed), and planners of your own as
+    "module:name": processes of their own cannot take functions. `budget_seconds`: sizes and repetitions that
+    do not fit are left out (None: all are measured). `out`: the folder that gets results and their page.
+    Raises ConfigurationError and InputError.
+    """
+    from penstock.engine.bench.bench_choices import chosen_planners
+    from penstock.engine.bench.measure_suites import measure_suites
+    from penstock.engine.bench.suites import cases_of, each_once, find_suite
+    from penstock.engine.machine.hold_folder import hold_folder
+    from penstock.engine.machine.make_output_folder import make_output_folder
+    from penstock.engine.output.progress import Report
+
+    layer = member("until", until, Layer)
+    if layer is Layer.TOPOLOGY:
+        raise ConfigurationError("until: found topology, which has nothing to measure", "name a later layer")
+    named = [suites] if isinstance(suites, str | os.PathLike) else list(suites)
+    by = [planners] if isinstance(planners, str) else list(planners)
+    counts = [whole_number("sizes", size, 2) for size in sizes]
+    with arguments_of_call():
+        cases = cases_of(each_once([find_suite(os.fspath(one)) for one in named]), counts)
+        chosen, unavailable = chosen_planners([text("planners", one, "columnar") for one in by])
+    settings = {
+        "until": layer.value,
+        "repeat": whole_number("repeat", repeat),
+        "repeat_in_process": whole_number("repeat_in_process", repeat_in_process, 0),
+        "budget_seconds": None if budget_seconds is None else seconds("budget_seconds", budget_seconds),
+        "timeout_seconds": seconds("timeout_seconds", timeout_seconds),
+        "options": {},
+    }
+    with _folder(out) as folder, _handed_on(config) as job_defaults:
+        make_output_folder(folder)
+        with hold_folder(folder, "penstock.bench"):
+            return Benchmark(
+                measure_suites(
+                    cases,
+                    chosen,
+                    unavailable,
+                    settings,
+                    folder,
+                    job_defaults,
+                    Report(),
+                    command="penstock.bench",
+                )
+            )
+
+
+@contextmanager
+def _folder(out: Any) -> Iterator[Path]:
+    if out is not None:
+        yield Path(path("out", out))
+        return
+    with short_lived_folder("bench") as folder:
+        yield Path(folder) / "out"
+
+
+@contextmanager
+def _handed_on(config: Config) -> Iterator[Any]:
+    """The configuration for child processes as long as the context; gives the defaults of jobs."""
+    from penstock.engine.bench.bench_configuration import handed_on
+
+    library_configuration(config)  # says what is wrong with it
+    if config is None or isinstance(config, Mapping):
+        given = handed_on(None, dict(config or {}))
+    else:
+        given = handed_on(path("config", config), {})
+    with given as found:
+        yield found.job_defaults

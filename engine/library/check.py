@@ -1,0 +1,42 @@
+"""The invariants of a plan as a library call, for tests."""
+
+from penstock.engine.library.explained import require_arrow
+from penstock.engine.library.planned_tables import Plan
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.custom_planners.find_omissions import STAGE
+from penstock.plans.custom_planners.find_violations import find_violations
+from penstock.plans.errors import BrokenInvariantError, ConfigurationError
+from penstock.plans.printable import limited, printable
+from penstock.plans.tables.column_types import TOPOLOGY
+
+_SHOWN = 10
+
+
+def check(plan: Plan) -> Plan:
+    """Check that a plan keeps the invariants of every plan, and give it back, for a test of a planner.
+
+    They are the rules of docs/planners-of-your-own.md: every operator is in one vertex, chains are connected,
+    every task is in one slot, ids are unique, edges name what exists, and so on. Topologies that were
+    rejected for what a planner decided break one, too. Raises BrokenInvariantError, which names the first of
+    them with their topologies, and ConfigurationError for tables of Spark.
+    """
+    if not isinstance(plan, Plan):
+        raise ConfigurationError(
+            f"plan: found {type(plan).__name__}, allowed what penstock.plan or read_plan gives"
+        )
+    require_arrow(plan.tables, "check")
+    tables = {name: from_arrow(table) for name, table in plan.tables.items()}
+    rejected = tables["rejected"]
+    rejected = rejected.filter(rejected["error_stage"] == STAGE).sort("name")
+    names = dict(tables["topologies"].select(TOPOLOGY, "name").iter_rows())
+    found = [f"{name}: {message}" for name, message in rejected.select("name", "message").iter_rows()]
+    found += [
+        f"{names.get(row[TOPOLOGY], row[TOPOLOGY])}: {row['error']}: {row['location']}: "
+        f"found {row['found']}, allowed {row['allowed']}"
+        for row in find_violations(tables).iter_rows(named=True)
+    ]
+    if found:
+        shown = "".join(f"\n  {limited(printable(one), 500)}" for one in found[:_SHOWN])
+        more = f"\n  and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
+        raise BrokenInvariantError(f"{len(found):,} violations of what every plan keeps:{shown}{more}")
+    return plan

@@ -1,0 +1,29 @@
+"""Costs of operators as library calls take them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.library.check_arguments import path
+from penstock.engine.library.given_topologies import is_frame, is_spark_frame
+
+
+@contextmanager
+def costs_named(costs: Any) -> Iterator[str | None]:
+    """Costs as --costs takes them; those of a frame are in a file for as long as the context."""
+    if costs is None or isinstance(costs, str):
+        yield costs
+    elif is_frame(costs):
+        from pyarrow import parquet
+
+        from penstock.engine.library.frames_as_arrow import frame_as_arrow
+
+        table = costs.toArrow() if is_spark_frame(costs) else frame_as_arrow(costs)
+        with short_lived_folder("costs") as folder:
+            file = Path(folder) / "costs.parquet"
+            parquet.write_table(table, file)
+            yield str(file)
+    else:
+        yield path("costs", costs)

@@ -1,0 +1,172 @@
+"""Drawing topologies as a library call."""
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from penstock.engine.generate.drawn_topologies import (
+    ENDINGS,
+    fleet_spec,
+    topologies_by_spec,
+    topologies_by_trace,
+    workloads,
+)
+from penstock.engine.library.check_arguments import text, whole_number
+from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.engine.library.planned_tables import Plan
+from penstock.engine.output.html_table import html_table
+from penstock.plans.columnar.frames import from_arrow, to_arrow
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.by_spec.draw_by_spec import no_counts
+from penstock.plans.generate.draw_by_trace import TRACES
+from penstock.plans.generate.shapes import WORKLOADS, fleet_of_shape
+from penstock.plans.generate.topology_lines import fleet_tables
+from penstock.plans.literals import ShapeName
+from penstock.plans.topology.rules import shorten
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SHOWN = 10
+
+
+class Generated(NamedTuple):
+    """Two frames, as `plan` takes them: topologies and their transformations (see docs/tables.md).
+
+    Arrow tables, or DataFrames of Spark, which are made when they are read.
+    """
+
+    topologies: Any
+    transformations: Any
+
+    def write(self, to: str | os.PathLike[str]) -> None:
+        """Write topology lines: a file whose name ends in .jsonl or .jsonl.gz.
+
+        Raises ConfigurationError (another name, tables of Spark) and MachineError.
+        """
+        from pathlib import Path
+
+        from penstock.engine.output.write_lines import write_texts
+        from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+
+        target = os.fspath(to)
+        if not target.endswith((".jsonl", ".jsonl.gz")):
+            raise ConfigurationError(f"to: found {target!r}, allowed FILE.jsonl or FILE.jsonl.gz")
+        if is_spark_frame(self.topologies):
+            raise ConfigurationError("to: found tables of Spark", "write them with Spark's own writers")
+        tables = {name: from_arrow(table) for name, table in self._asdict().items()}
+        write_texts(to_topology_lines(tables)["line"], Path(target))
+
+    def __repr__(self) -> str:
+        if is_spark_frame(self.topologies):
+            return "<penstock.Generated: DataFrames of Spark>"
+        return (
+            f"<penstock.Generated: {self.topologies.num_rows:,} topologies, "
+            f"{self.transformations.num_rows:,} transformations>"
+        )
+
+    def _repr_html_(self) -> str:
+        if is_spark_frame(self.topologies):
+            return html_table("DataFrames of Spark", ("table",), [("topologies",), ("transformations",)])
+        names = self.topologies.slice(0, _SHOWN).select(["topology_id", "name"]).to_pylist()
+        counts = from_arrow(self.transformations.select(["topology_id"])).group_by("topology_id").len()
+        sizes = dict(counts.iter_rows())
+        rows = [(row["name"], f"{sizes.get(row['topology_id'], 0):,}") for row in names]
+        return html_table(repr(self)[10:-1], ("topology", "transformations"), rows)
+
+
+def generate(
+    shape: ShapeName | str | os.PathLike[str] | None = None,
+    topologies: int = 1,
+    *,
+    operators: int | None = None,
+    seed: int = 0,
+    parallelism: int | None = None,
+    share_of_uids: float | None = None,
+    width: int | None = None,
+    with_refusals: bool = False,
+    like: Any = None,
+    spark: "SparkSession | None" = None,
+) -> Generated:
+    """Synthetic topologies, the same for the same seed on any machine.
+
+    `shape`: one that `penstock generate --list` shows (chain, diamond, wide, layered, random, giant);
+    "workloads", published benchmarks with costs; "alibaba-2018", jobs of the sizes and shapes of that trace;
+    or the path of a spec file (.yaml). `like`, in place of `shape`: what `plan` or `read_plan` gave, a store
+    or a topology file, to draw after. `operators` in one topology, `width` (what is side by side),
+    `share_of_uids` and `with_refusals` (some are refused by Flink, for tests) are for shapes.
+
+    With `spark`, DataFrames, which Spark's workers make in parallel when they are read: nothing is written.
+    Raises ConfigurationError, InputError and StoreError.
+    """
+    count, first = whole_number("topologies", topologies), _integer("seed", seed)
+    given = {
+        "operators": operators is not None,
+        "share_of_uids": share_of_uids is not None,
+        "width": width is not None,
+        "with_refusals": bool(with_refusals),
+    }
+    if like is not None:
+        _require_none({"shape": shape is not None, "parallelism": parallelism is not None, **given}, "like")
+        return _handed_over(_like(like, count, first), spark)
+    name = os.fspath(shape) if isinstance(shape, os.PathLike) else text("shape", shape, "layered")
+    if name == WORKLOADS:
+        _require_none({"topologies": count != 1, "seed": first != 0, **given}, name)
+        return _handed_over(_of_dicts(workloads(parallelism)), spark)
+    if name in TRACES:
+        _require_none(given, name)
+        return _handed_over(_of_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark)
+    if name.endswith(ENDINGS):
+        _require_none({"parallelism": parallelism is not None, **given}, "a spec file")
+        spec = fleet_spec(name, count, first)
+        return _handed_over(_of_dicts(list(topologies_by_spec(spec, count, first, no_counts()))), spark)
+    fleet = fleet_of_shape(
+        name, count, operators, first, parallelism, share_of_uids, width, bool(with_refusals), "shape"
+    )
+    if spark is not None:
+        from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
+
+        return Generated(*generate_on_spark(spark, fleet))
+    return Generated(*fleet_tables(fleet))
+
+
+def _require_none(given: dict[str, bool], what: str) -> None:
+    if found := [name for name, is_given in given.items() if is_given]:
+        raise ConfigurationError(f"{', '.join(found)}: not with {what}")
+
+
+def _integer(argument: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed a whole number")
+    return value
+
+
+def _of_dicts(topologies: list[dict[str, Any]]) -> Generated:
+    from penstock.engine.planning.plan_in_process import read_in_process
+
+    frames = read_in_process(topologies, lambda stage: None).frames
+    return Generated(*(to_arrow(frames[name], name) for name in Generated._fields))
+
+
+def _like(like: Any, topologies: int, seed: int) -> Generated:
+    from penstock.engine.generate.draw_after import draw_after, model_fleet, model_of_plan
+    from penstock.engine.library.store import path_of_store
+
+    model = (
+        model_of_plan(like.tables, like.source)
+        if isinstance(like, Plan)
+        else model_fleet(path_of_store(like))
+    )
+    parts = [part.tables for part in draw_after(model, topologies, seed)]
+    return Generated(
+        *(to_arrow(pl.concat([part[name] for part in parts]), name) for name in Generated._fields)
+    )
+
+
+def _handed_over(generated: Generated, spark: "SparkSession | None") -> Generated:
+    if spark is None:
+        return generated
+    from penstock.engine.library.small_inputs import dataframe_of_table
+
+    return Generated(*(dataframe_of_table(spark, name, table) for name, table in generated._asdict().items()))

@@ -1,0 +1,94 @@
+"""Metrics of plans as a library call."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.library.costs_named import costs_named
+from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.engine.output.html_table import html_table
+from penstock.engine.planning.plan_options import plan_options
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.metrics.plan_metrics import NEEDED
+
+
+class Measured(NamedTuple):
+    """How good plans are under a cost model.
+
+    `plans`: a row for each topology, with the metrics that docs/benchmarks.md lists. `vertices`: load and
+    utilisation of each job vertex. `edges`: the rate of each stream edge. Arrow tables, or DataFrames of
+    Spark as the plan's tables are; `release` gives back what Spark keeps of them.
+    """
+
+    plans: Any
+    vertices: Any
+    edges: Any
+    release: Callable[[], None]
+
+    @property
+    def summary(self) -> pa.Table:
+        """One row for each metric: sum, mean, smallest, median, 95th percentile and largest."""
+        from penstock.plans.metrics.plan_metrics import fleet_metrics
+
+        return fleet_metrics(self._plans()).to_arrow(compat_level=pl.CompatLevel.oldest())
+
+    def show(self) -> None:
+        """Print it, as `penstock metrics` does."""
+        from penstock.engine.planning.tell_metrics import tell_fleet
+
+        tell_fleet(self._plans())
+
+    def _plans(self) -> pl.DataFrame:
+        return from_arrow(self.plans.toArrow() if is_spark_frame(self.plans) else self.plans)
+
+    def __repr__(self) -> str:
+        many = "" if is_spark_frame(self.plans) else f": {self.plans.num_rows:,} topologies"
+        return f"<penstock.Measured{many}>"
+
+    def _repr_html_(self) -> str:
+        if is_spark_frame(self.plans):
+            return html_table("Metrics", ("table",), [("plans",), ("vertices",), ("edges",)])
+        from penstock.engine.planning.tell_metrics import number
+
+        columns = ("metric", "mean", "smallest", "median", "p95", "largest")
+        rows = [
+            (row["metric"], *(number(row[name]) for name in columns[1:])) for row in self.summary.to_pylist()
+        ]
+        return html_table(f"Metrics of {self.plans.num_rows:,} topologies", columns, rows)
+
+
+def measure(tables: Mapping[str, Any], options: Mapping[str, str], costs: Any) -> Measured:
+    """See Plan.metrics."""
+    if missing := [name for name in NEEDED if name not in tables]:
+        raise ConfigurationError(f"metrics: the plan has no {missing[0]}", 'plan until="slots", the default')
+    cluster = recorded_cluster({**plan_options().recorded, **options})
+    with costs_named(costs) as named:
+        if is_spark_frame(tables["topologies"]):
+            return _on_spark(tables, named, cluster)
+        from penstock.engine.planning.chosen_costs import chosen_costs
+        from penstock.plans.metrics.plan_metrics import plan_metrics
+
+        frames = {name: from_arrow(tables[name]) for name in NEEDED}
+        chosen = chosen_costs(named, frames["topologies"])(frames["stream_nodes"], frames["stream_edges"])
+    found = plan_metrics(frames, chosen, cluster.task_manager, cluster.network)
+    arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in found]
+    return Measured(arrow[0], arrow[1], arrow[2], lambda: None)
+
+
+def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any) -> Measured:
+    from penstock.engine.planning.metrics_on_spark import metrics_on_spark
+    from penstock.plans.joins.spark_schemas import free
+
+    spark = tables["topologies"].sparkSession
+    needed = {name: tables[name] for name in NEEDED}
+    found = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network)
+
+    def release() -> None:
+        for kept in found.kept:
+            free(kept)
+
+    return Measured(found.plans, found.vertices, found.edges, release)

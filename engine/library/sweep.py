@@ -1,0 +1,140 @@
+"""Sweeps as a library call."""
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.engine.library.check_arguments import arguments_of_call, path, seconds, strings
+from penstock.engine.library.library_configuration import Config
+from penstock.engine.output.html_table import html_table
+from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
+from penstock.engine.sweep.table_format import DEFAULT_METRICS, TableFormat
+from penstock.plans.literals import TableFormatName
+from penstock.plans.printable import limited
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SweepResults(NamedTuple):
+    """What a sweep has measured.
+
+    `cells` are in the grid, of which `measured` were measured by this call and `before` earlier; `failed`
+    says of cells that have no result why. `folder` has the Delta table results, of this and earlier grids.
+    """
+
+    folder: str
+    cells: int
+    measured: int
+    before: int
+    failed: list[tuple[str, str]]
+
+    @property
+    def results(self) -> pa.Table:
+        """All rows without an error, typed: axes of the grid, options of Flink by key, counts, measures."""
+        return _arrow(self._rows())
+
+    def table(self, by: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> pa.Table:
+        """Means of metrics over cells that are alike in `by` (default: all that differs)."""
+        from penstock.engine.sweep.results_in_rows import results_in_rows
+
+        return _arrow(results_in_rows(self._rows(), by, metrics))
+
+    def format(
+        self,
+        format: TableFormatName,
+        by: Sequence[str] | None = None,
+        metrics: Sequence[str] | None = None,
+    ) -> str:
+        """The same table as text: markdown, latex or csv."""
+        from penstock.engine.library.check_arguments import member
+        from penstock.engine.sweep.format_table import formatted
+        from penstock.engine.sweep.results_in_rows import results_in_rows
+
+        return formatted(results_in_rows(self._rows(), by, metrics), member("format", format, TableFormat))
+
+    def plot(self, x: str | None = None, y: str = DEFAULT_METRICS[0], by: str | None = None) -> Any:
+        """A Figure of matplotlib, which a notebook shows: `y` over `x`, a line for each value of `by`.
+
+        Raises ConfigurationError where matplotlib is not installed, or a column is not there.
+        """
+        from penstock.engine.sweep.results_in_rows import figure_of_results
+
+        return figure_of_results(self._rows(), x, y, by)
+
+    def _rows(self) -> pl.DataFrame:
+        from penstock.engine.sweep.read_results import read_results
+
+        return read_results(self.folder)
+
+    def __repr__(self) -> str:
+        return (
+            f"<penstock.SweepResults: {self.cells:,} cells, {self.measured:,} measured now, "
+            f"{self.before:,} before, {len(self.failed):,} failed>"
+        )
+
+    def _repr_html_(self) -> str:
+        from penstock.engine.sweep.results_in_rows import results_in_rows
+
+        found = results_in_rows(self._rows(), None, None)
+        rows = [tuple(_cell(value) for value in row) for row in found.iter_rows()]
+        return html_table(repr(self)[10:-1], found.columns, rows)
+
+
+def sweep(
+    spec: Mapping[str, Any] | str | os.PathLike[str],
+    out: str | os.PathLike[str] = "penstock-sweep",
+    *,
+    retry_failed: bool = False,
+    force: bool = False,
+    depends: Sequence[str | os.PathLike[str]] = (),
+    timeout_seconds: float = 3600,
+    time_limit: float = DEFAULT_SECONDS,
+    config: Config = None,
+    spark: "SparkSession | None" = None,
+) -> SweepResults:
+    """Measure every combination of topologies, options, costs and planners that a spec lists.
+
+    `spec`: the path of a spec file, or what it would hold (docs/sweeps.md). What the folder `out` has is not
+    measured again, unless it failed (`retry_failed`) or all is to be measured anew (`force`). `depends`:
+    files that planners read or run beside what they import. `timeout_seconds` for a cell, `time_limit` for a
+    batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
+    wrong in a spec, ConfigurationError and StoreError.
+    """
+    from penstock.engine.output.progress import Report
+    from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_grid
+
+    is_map = config is None or isinstance(config, Mapping)
+    folder = path("out", out)
+    with arguments_of_call():
+        prepared = prepare_sweep(
+            dict(spec) if isinstance(spec, Mapping) else path("spec", spec),
+            None if is_map else path("config", config),
+            strings("config", config) if is_map else {},  # type: ignore[arg-type]
+            seconds("time_limit", time_limit),
+            [path("depends", one) for one in depends],
+        )
+        swept = sweep_grid(
+            prepared,
+            folder,
+            Report(),
+            again=bool(retry_failed),
+            anew=bool(force),
+            timeout=seconds("timeout_seconds", timeout_seconds),
+            spark=spark,
+        )
+    failed = [(limited(str(cell)), why) for cell, why in swept.failed]
+    return SweepResults(folder, len(prepared.cells), swept.measured, swept.before, failed)
+
+
+def _arrow(rows: pl.DataFrame) -> pa.Table:
+    return rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,80 @@
+"""Giving back the disk space of versions that were dropped, and of writes that were given up."""
+
+import os
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock.engine.store.discard import remove_files, writes_in_folders
+from penstock.engine.store.is_local import local_folder
+from penstock.engine.store.manifest import MANIFEST, PlanVersion, State
+from penstock.engine.store.plan_versions import all_writes
+from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.stored_tables import WRITE_ID
+from penstock.engine.store.version_notes import time_of_note
+from penstock.engine.store.write_ids import is_write_id
+from penstock.plans.tables import TABLES
+
+
+class Vacuumed(NamedTuple):
+    """A write whose files are no part of any version: its version if it had one, and what they take.
+
+    `waits`: it was dropped so lately that somebody may still read it; its files stay.
+    """
+
+    version: int | None
+    write_id: str
+    files: int
+    bytes: int
+    waits: bool
+
+
+def vacuum_store(
+    delta: StoreTables[Rows], retain_seconds: float, *, remove: bool = True
+) -> Iterator[Vacuumed]:
+    """Remove the files of writes that were dropped or given up at least that long ago, one write at a time.
+
+    Nobody who opens the store after a drop finds the version, so its files are read only by those who had
+    begun before: they have `retain_seconds` to end. Writes that go on, or whose end nobody has noted, are
+    left alone (`penstock recover` gives up those of processes that are gone). A kill leaves some files, which
+    the next call removes. `remove`: else it only tells. For a local store.
+    """
+    with_files = writes_in_folders(delta.store, TABLES)
+    for write in sorted(all_writes(delta), key=lambda one: one.write_id):
+        gone = write.state in (State.DROPPED, State.ABANDONED)
+        if not gone or write.write_id not in with_files or not is_write_id(write.write_id):
+            continue
+        files, size = _size(delta.store, write.write_id)
+        waits = time.time() - _since(delta.store, write) < retain_seconds
+        if remove and not waits:
+            for table in TABLES:  # a drop may have been interrupted
+                if write.write_id in delta.write_ids(table):
+                    delta.delete(table, [write.write_id])
+            remove_files(delta.store, TABLES, write.write_id)
+        yield Vacuumed(write.version, write.write_id, files, size, waits)
+
+
+def _since(store: str, write: PlanVersion) -> float:
+    """When it was dropped, at the latest: its note was written anew then, as was the manifest.
+
+    What never was a version has been read by nobody: it is as old as its giving up.
+    """
+    if write.version is None:
+        return write.published_at.timestamp()
+    noted = time_of_note(store, write.version)
+    return (
+        os.stat(os.path.join(local_folder(store, MANIFEST), "_delta_log")).st_mtime
+        if noted is None
+        else noted
+    )
+
+
+def _size(store: str, write_id: str) -> tuple[int, int]:
+    files = size = 0
+    for table in TABLES:
+        folder = os.path.join(local_folder(store, table), f"{WRITE_ID}={write_id}")
+        for place, _, names in os.walk(folder):
+            for name in names:
+                files += 1
+                size += os.lstat(os.path.join(place, name)).st_size
+    return files, size

@@ -1,0 +1,25 @@
+"""Values of enums as type checkers know them, for arguments that may be given as strings."""
+
+from typing import Literal
+
+LayerName = Literal["topology", "stream_graph", "job_graph", "execution_graph", "slots"]
+PartitionerName = Literal[
+    "forward", "rebalance", "rescale", "shuffle", "broadcast", "global", "hash", "custom"
+]
+SlotSharingName = Literal["local-input-preferred", "task-balanced-preferred"]
+NetworkName = Literal["flink-2.3", "flink-1.20"]
+DecisionName = Literal[
+    "parallelism",
+    "partitioners",
+    "chaining",
+    "slot_sharing_groups",
+    "execution_slot_sharing_groups",
+    "plan",
+]
+PlannerName = Literal["auto", "joins", "columnar", "flink"]
+DrawnLayerName = Literal["stream_graph", "job_graph", "execution_graph"]
+SeveralInputsName = Literal["operator", "union"]
+VerdictName = Literal["restores", "allow-non-restored", "refused"]
+PictureName = Literal["svg", "html", "dot", "mermaid", "graphml"]
+TableFormatName = Literal["markdown", "latex", "csv"]
+ShapeName = Literal["random", "layered", "chain", "diamond", "wide", "giant"]

@@ -1,0 +1,141 @@
+"""What the digest of a cell covers, and results of sweeps as tables and figures."""
+
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.engine.commands.main import app
+from penstock.engine.output.progress import Report
+from penstock.engine.sweep import planner_code
+from penstock.engine.sweep.grid import cells_of
+from penstock.engine.sweep.read_results import read_results
+from penstock.engine.sweep.read_sweep_spec import sweep_spec_of
+from penstock.engine.sweep.results_table import append_rows, result_row
+from penstock.engine.sweep.run_sweep import run_sweep
+from penstock.plans.errors import InputError
+
+PLANNER = """
+import penstock
+from helpers import level
+@penstock.decides("chaining")
+def policy(stream_edges):
+    import later
+    return stream_edges
+"""
+SPEC = {
+    "topologies": {"shape": "random", "operators": [4, 16, 200]},
+    "planners": ["flink", "own_policy:policy"],
+}
+
+
+@pytest.fixture
+def keys(tmp_path, monkeypatch):
+    """The digests of the cells of SPEC: of Flink's rules, and of a planner whose files are in the folder."""
+    (tmp_path / "helpers").mkdir()
+    (tmp_path / "helpers" / "__init__.py").write_text("")
+    (tmp_path / "helpers" / "level.py").write_text("import polars\nLEVEL = 1\n")
+    (tmp_path / "later.py").write_text("")
+    (tmp_path / "own_policy.py").write_text(PLANNER)
+    (tmp_path / "solver").write_bytes(b"\x7fELF of yesterday")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def found(*depends):
+        for module in ("own_policy", "helpers", "helpers.level", "later"):
+            sys.modules.pop(module, None)
+        planner_code.code_of_planner.cache_clear()
+        planner_code.digest_of_path.cache_clear()
+        cells = cells_of(sweep_spec_of(SPEC, "spec"), "spec", depends)
+        return [{cell.key for cell in cells if cell.planner == name} for name in SPEC["planners"]]
+
+    return found
+
+
+@pytest.mark.parametrize("file", ["own_policy.py", "helpers/level.py", "helpers/__init__.py", "later.py"])
+def test_a_cell_is_another_one_when_a_file_of_its_planner_changes(keys, tmp_path, file):
+    before = keys()
+    assert keys() == before
+    (tmp_path / file).write_text((tmp_path / file).read_text() + "\n# edited\n")
+    after = keys()
+    assert after[0] == before[0]
+    assert not after[1] & before[1]
+
+
+def test_a_cell_is_another_one_when_a_package_or_a_declared_file_changes(keys, tmp_path, monkeypatch):
+    before, declared = keys(), keys("solver")
+    assert declared[0] == before[0]
+    assert not declared[1] & before[1]
+    (tmp_path / "solver").write_bytes(b"\x7fELF of today")
+    assert not keys("solver")[1] & declared[1]
+    assert any(one.startswith("polars==") for one in planner_code.code_of_planner("own_policy:policy"))
+    monkeypatch.setattr(planner_code, "version", lambda name: "0.0.1")
+    assert not keys()[1] & before[1]
+    with pytest.raises(InputError, match="no such file"):
+        keys("nowhere")
+
+
+@pytest.fixture
+def swept(tmp_path, keys):
+    """A folder with a row for each cell of SPEC, and older ones of other code; gives the cells."""
+    keys()
+    cells = cells_of(sweep_spec_of(SPEC, "spec"), "spec")
+    versions = {"penstock_version": "0", "processor": "one"}
+    date = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = []
+    for age, slots in ((5, 1_000.0), (0, 1.0)):
+        for cell in cells:
+            factor = 2 if cell.planner == "flink" else 3
+            metrics = {"slots": [slots * factor * cell.source["operators"], 0.0]}
+            answer = {"result": {"planned": 1, "planning_seconds": 0.5, "metrics": metrics}}
+            key = f"{cell.key}-{age}" if age else cell.key
+            rows.append(result_row(cell._replace(key=key), date - timedelta(days=age), answer, versions))
+    append_rows(str(tmp_path / "swept"), rows)
+    return cells
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, ["sweep", *map(str, arguments)])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_tables_have_numbers_in_order_of_the_newest_code(tmp_path, swept):
+    assert read_results(str(tmp_path / "swept"))["drawn_operators"].to_list() == [4, 4, 16, 16, 200, 200]
+    asked = ("table", "swept", "--by", "drawn_operators", "--by", "planner", "--metric", "slots")
+    code, csv, _ = run(*asked, "--format", "csv")
+    expected = ["drawn_operators,planner,cells,slots"] + [
+        f"{n},{name},1,{float(n * factor)}"
+        for n in (4, 16, 200)
+        for name, factor in (("flink", 2), ("own_policy:policy", 3))
+    ]
+    assert (code, csv.splitlines()) == (0, expected)
+    assert run(*asked)[1].splitlines()[:3] == [
+        r"| drawn\_operators | planner | cells | slots |", "|---:|---|---:|---:|", "| 4 | flink | 1 | 8 |",
+    ]  # fmt: skip
+    latex = run(*asked, "--format", "latex")[1]
+    assert latex.startswith("\\begin{tabular}{rlrr}\n\\toprule\ndrawn\\_operators & planner")
+    code, _, said = run("table", "swept", "--metric", "slot")
+    assert (code, "did you mean slots?" in said) == (2, True)
+    assert run("table", tmp_path / "helpers")[0] == 3
+
+
+def test_a_figure_has_axes_with_units_and_a_line_for_each_planner(tmp_path, swept):
+    assert run("plot", "swept", "--to", "a.svg", "-y", "planning_seconds")[0] == 0
+    drawn = (tmp_path / "a.svg").read_text()
+    for text in ("planning (s)", "operators", "flink", "own_policy:policy"):
+        assert f">{text}<" in drawn
+    assert run("plot", "swept", "--to", "b.svg", "-y", "planning_seconds")[0] == 0
+    assert (tmp_path / "b.svg").read_text() == drawn
+    assert run("plot", "swept", "--to", "a.doc", "-y", "slots")[0] == 2
+
+
+def test_force_takes_the_rows_of_the_grid_away_and_measures_anew(tmp_path, swept):
+    def measure(cells):
+        for cell in cells:
+            yield cell, {"result": {"planned": 7, "metrics": {}}}
+
+    folder = str(tmp_path / "swept")
+    assert run_sweep(swept, folder, measure, Report(), again=False).measured == 0
+    assert run_sweep(swept[:2], folder, measure, Report(), again=False, anew=True).measured == 2
+    assert sorted(read_results(folder)["planned"].to_list()) == [1, 1, 1, 1, 7, 7]
