@@ -43,7 +43,7 @@ from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_plan
 from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.layered import SHAPES
+from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.generate.topology_lines import topology_lines
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_constants

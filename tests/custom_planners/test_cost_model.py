@@ -15,7 +15,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import InputError
 from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.layered import SHAPES
+from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.generate.topology_lines import topology_lines
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.exchange_costs import CONSTANTS, TERMS, Constants, read_constants
