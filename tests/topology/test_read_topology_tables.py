@@ -62,7 +62,7 @@ def every_setting() -> dict[str, Any]:
 def test_tables_give_what_objects_give(spark: SparkSession, tmp_path: Path):
     golden = [
         line["topology"]
-        for line in golden_lines()
+        for line in golden_lines(15)
         if "transformations" in line["topology"] and line["expected"].get("error_stage") != "stream_graph"
     ]
     chain = [transformation(1, "source")] + [
