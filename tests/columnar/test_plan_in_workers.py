@@ -44,7 +44,7 @@ def in_one_process():
     return plan_in_process([*TOPOLOGIES, WRONG])
 
 
-@pytest.mark.parametrize("partitions", [1, 5])
+@pytest.mark.parametrize("partitions", [5])
 def test_rows_are_those_of_one_process(spark, in_one_process, partitions):
     given = read_topologies(spark, [WRONG, *reversed(TOPOLOGIES)])
     with planning_settings(spark, partitions):

@@ -42,6 +42,7 @@ def session(kind: str, url: str) -> Any:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.cores.max", "2")
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+        .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.sql.session.timeZone", "America/New_York")
         .getOrCreate()
     )

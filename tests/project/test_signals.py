@@ -201,12 +201,16 @@ def until(true, seconds: float = 60.0) -> bool:
     return bool(true())
 
 
+def on_spark(*values):
+    return pytest.param(*values, marks=pytest.mark.spark)
+
+
 @pytest.mark.parametrize(
     ("number", "below", "arguments"),
     [
         (signal.SIGTERM, b"measure_planner", ["bench", "--suite", "{lines}", "--planner", "columnar"]),
-        (signal.SIGTERM, JVM, ["bench", "--suite", "{lines}", "--planner", "joins"]),
-        (signal.SIGINT, DAEMON, ["plan", "{lines}", "--planner", "joins"]),
+        on_spark(signal.SIGTERM, JVM, ["bench", "--suite", "{lines}", "--planner", "joins"]),
+        on_spark(signal.SIGINT, DAEMON, ["plan", "{lines}", "--planner", "joins"]),
     ],
 )
 def test_nothing_is_left_running(given, started, tmp_path, number, below, arguments):
@@ -219,7 +223,7 @@ def test_nothing_is_left_running(given, started, tmp_path, number, below, argume
     assert not list((tmp_path / "tmp").iterdir())
 
 
-@pytest.mark.parametrize(("planner", "below"), [("columnar", b"measure_planner"), ("joins", JVM)])
+@pytest.mark.parametrize(("planner", "below"), [("columnar", b"measure_planner"), on_spark("joins", JVM)])
 def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path, planner, below):
     arguments = ["--suite", given[0], "--planner", planner, "--out", tmp_path / "out"]
     process, left = started("bench", *arguments, below=below)
