@@ -242,10 +242,11 @@ def summary(rows: pl.DataFrame) -> list[str]:
             f"{key} throughput:",
             f"  Kendall's tau over all plans: {kendall_tau(model, measured, 0.0):.2f}",
             f"  over the policies of a job, on average: {np.mean(within):.2f} ({len(within)} jobs)",
-            f"  pairs of policies that differ by more than the spread: {right} in the right order, {wrong} not, "
-            f"{equal} that the model calls equal",
+            "  pairs of policies that differ by more than the spread: "
+            f"{right} in the right order, {wrong} not, {equal} that the model calls equal",
             f"  relative error: {np.median(error):.0%} median, {np.quantile(error, 0.9):.0%} at 90%",
-            f"  of the ratio to Flink's plan: {np.median(ratio):.0%} median, {np.quantile(ratio, 0.9):.0%} at 90%",
+            "  relative error of the ratio to Flink's plan: "
+            f"{np.median(ratio):.0%} median, {np.quantile(ratio, 0.9):.0%} at 90%",
         ]
     return said
 

@@ -15,14 +15,13 @@ from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.store.store_errors import store_errors
 
-PlansToRead = Annotated[
-    str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="A plan store, STORE@VERSION, or what is planned on the way: a topology file, a folder of "
-        "tables, or a script (.py).",
-    ),
-]
+_SOURCE = typer.Argument(
+    metavar="SOURCE",
+    help="A plan store, STORE@VERSION, or what is planned on the way: a topology file, a folder of "
+    "tables, or a script (.py).",
+)
+PlansToRead = Annotated[str, _SOURCE]
+PlansToReadOrNone = Annotated[str | None, _SOURCE]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
