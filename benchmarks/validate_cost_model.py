@@ -47,6 +47,7 @@ from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.generate.topology_lines import topology_lines
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_constants
+from penstock.plans.metrics.plan_arrays import Floats
 from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
 
 POLICIES = ("flink", "never", "half", "isolated")
@@ -251,14 +252,15 @@ def summary(rows: pl.DataFrame) -> list[str]:
     return said
 
 
-def _ratios(rows: pl.DataFrame, key: str) -> np.ndarray:
+def _ratios(rows: pl.DataFrame, key: str) -> Floats:
     base = rows.filter(pl.col("policy") == "flink").select("job", model_0="model", measured_0=key)
     both = rows.filter(pl.col("policy") != "flink").join(base, on="job")
     predicted = both["model"] / both["model_0"]
-    return np.abs((predicted / (both[key] / both["measured_0"]) - 1).to_numpy())
+    ratios: Floats = (predicted / (both[key] / both["measured_0"])).to_numpy()
+    return np.abs(ratios - 1)
 
 
-def kendall_tau(one: np.ndarray, other: np.ndarray, tie: float) -> float | None:
+def kendall_tau(one: Floats, other: Floats, tie: float) -> float | None:
     """Tau-b; values that differ by less than the share `tie` are tied. None where all are, on a side."""
     left, right = (_signs(values, tie) for values in (one, other))
     pairs = np.triu_indices(len(one), 1)
@@ -267,7 +269,7 @@ def kendall_tau(one: np.ndarray, other: np.ndarray, tie: float) -> float | None:
     return float((left * right).sum() / size) if size else None
 
 
-def _signs(values: np.ndarray, tie: float) -> np.ndarray:
+def _signs(values: Floats, tie: float) -> Floats:
     difference = values[:, None] - values[None, :]
     equal = np.abs(difference) <= tie * np.maximum(values[:, None], values[None, :])
     return np.where(equal, 0, np.sign(difference))

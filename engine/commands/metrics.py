@@ -7,7 +7,7 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.chosen_plan import chosen_plan
-from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, reads_plan
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
 from penstock.engine.output.people import print_table
 from penstock.engine.output.progress import progress
@@ -26,7 +26,7 @@ from penstock.plans.topology.columnar.topology_id import topology_id
 
 
 def command(
-    store: PlansToRead | None = None,
+    store: PlansToReadOrNone = None,
     topology: Annotated[
         str | None,
         typer.Option("--topology", metavar="NAME", help="Show this topology, with its vertices."),

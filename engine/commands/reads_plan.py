@@ -16,14 +16,13 @@ from penstock.engine.output.say import say_beside_output
 from penstock.engine.planning.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
 from penstock.engine.store.store_errors import store_errors
 
-PlansToRead = Annotated[
-    str,
-    typer.Argument(
-        metavar="SOURCE",
-        help="A plan store, STORE@VERSION, or what is planned on the way: a topology file, a folder of "
-        "tables, or a script (.py).",
-    ),
-]
+_SOURCE = typer.Argument(
+    metavar="SOURCE",
+    help="A plan store, STORE@VERSION, or what is planned on the way: a topology file, a folder of "
+    "tables, or a script (.py).",
+)
+PlansToRead = Annotated[str, _SOURCE]
+PlansToReadOrNone = Annotated[str | None, _SOURCE]
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

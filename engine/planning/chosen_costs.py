@@ -1,7 +1,7 @@
 """What operators cost, as --costs chooses."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
@@ -34,7 +34,8 @@ def require_costs(costs: str | None) -> None:
         )
 
 
-class ChosenCosts(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ChosenCosts:
     """Costs of some operators, the first table first, and whether those of the others are drawn."""
 
     given: tuple[pl.DataFrame, ...] = ()

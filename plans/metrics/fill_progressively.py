@@ -4,6 +4,8 @@ A loop over arrays (see plans.compiled): topologies one after the other, so that
 not depend on others, and floats are added up in the order of ids.
 """
 
+from typing import Any
+
 import numpy as np
 
 from penstock.plans.compiled import run_loop
@@ -41,12 +43,13 @@ def offered_and_levels(graph: Graph, task_managers: Floats, limits: Limits) -> O
         sent=np.zeros(count, numbers),
         slot_utilisation=np.zeros(count, numbers),
     )
-    room = Room(
-        *(np.zeros(nodes, integers) for _ in range(5)),
-        *(np.zeros(nodes, numbers) for _ in range(15)),
-        *(np.zeros(edges, numbers) for _ in range(2)),
-        np.zeros(len(graph.first_member) - 1, numbers),
-    )
+    sizes = dict.fromkeys(Room._fields, nodes)
+    sizes |= {"along": edges, "held_along": edges, "kind_limit": len(graph.first_member) - 1}
+    whole = ("order", "waiting", "free", "binds", "stopped")
+    arrays: dict[str, Any] = {
+        name: np.zeros(size, integers if name in whole else numbers) for name, size in sizes.items()
+    }
+    room = Room(**arrays)
     run_loop(_fill, nodes + edges, (graph, task_managers, limits), (found, room))
     return found
 

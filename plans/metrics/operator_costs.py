@@ -64,11 +64,14 @@ def operator_costs(
     )
     edges = edges.with_columns(copies=copies, outputs=_outputs(edges))
     position = positions(costs[TOPOLOGY].to_numpy(), costs["id"].to_numpy())
-    ends = [position(edges[TOPOLOGY].to_numpy(), edges[end].to_numpy()) for end in ("source", "target")]
+    source, target = (
+        position(edges[TOPOLOGY].to_numpy(), edges[end].to_numpy()) for end in ("source", "target")
+    )
     selectivity = selectivity_of_levels(
         costs["selectivity"].fill_null(np.nan).to_numpy(),
         costs[LEVEL].to_numpy(),
-        *ends,
+        source,
+        target,
         (edges["copies"] / edges["outputs"]).to_numpy(),
     )
     return costs.with_columns(selectivity=pl.Series(selectivity)).select(list(COSTS))

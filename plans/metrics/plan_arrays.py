@@ -114,7 +114,7 @@ _WHOLE = ("topologies", "ids", "vertices", "parallelism", "tasks")
 
 def operators_of(column: Columns) -> Operators:
     """In: columns topology_id, id, vertex, parallelism, tasks, level and those of operator_costs."""
-    kinds = {name: np.int64 if name in _WHOLE else np.float64 for name in Operators._fields}
+    kinds: dict[str, Any] = {name: np.int64 if name in _WHOLE else np.float64 for name in Operators._fields}
     return Operators(
         **{name: column(_OPERATORS.get(name, name)).astype(kind) for name, kind in kinds.items()}
     )
@@ -122,7 +122,7 @@ def operators_of(column: Columns) -> Operators:
 
 def edges_of(column: Columns) -> Edges:
     """In: columns topology_id, source, target, in_index, tag, broadcast, chained, forward, alone, reuses."""
-    kinds = {name: np.int64 if name in _EDGES else np.bool_ for name in Edges._fields}
+    kinds: dict[str, Any] = {name: np.int64 if name in _EDGES else np.bool_ for name in Edges._fields}
     return Edges(**{name: column(_EDGES.get(name, name)).astype(kind) for name, kind in kinds.items()})
 
 

@@ -85,7 +85,7 @@ SUSTAINED = "sustained_records_per_second"
 ESTIMATED = ("delivered_records_per_second", SUSTAINED, "sustained_per_slot")
 """Metrics that the cost model estimates with an error."""
 
-MODEL_ERROR = 0.1
+MODEL_ERROR = 0.13
 """Rates of two plans of a job that differ by a smaller share are not told apart: see docs/cost-model.md."""
 
 MAY_LACK = ("bottleneck", SUSTAINED)

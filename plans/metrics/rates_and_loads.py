@@ -86,11 +86,11 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: C
 
 def _sorted(operators: Operators, edges: Edges) -> _Sorted:
     by_id = np.lexsort((operators.ids, operators.topologies))
-    nodes = Operators(*(column[by_id] for column in operators))
+    nodes = Operators(**{name: column[by_id] for name, column in operators._asdict().items()})
     position = positions(nodes.topologies, nodes.ids)
     target = position(edges.topologies, edges.targets)
     by_input = np.lexsort((edges.in_indexes, target))
-    ordered = Edges(*(column[by_input] for column in edges))
+    ordered = Edges(**{name: column[by_input] for name, column in edges._asdict().items()})
     starts = np.flatnonzero(np.diff(nodes.topologies, prepend=nodes.topologies[:1] - 1))
     heads = np.full(len(nodes.ids), NO_VERTEX, np.int64)
     in_vertex = nodes.vertices != NO_VERTEX
@@ -213,8 +213,18 @@ def _firsts(numbers: Ints, count: int) -> Ints:
 
 
 def _limits(terms: Constants) -> Limits:
-    numbers = (terms.slot_cores, terms.cores, terms.network_bytes_per_second, MOST, np.inf, TOLERANCE)
-    return Limits(*(np.array([number], np.float64) for number in numbers), np.array([MOST_ROUNDS]))
+    def only(number: float) -> Floats:
+        return np.array([number], np.float64)
+
+    return Limits(
+        slot_cores=only(terms.slot_cores),
+        cores=only(terms.cores),
+        bytes_per_second=only(terms.network_bytes_per_second),
+        most=only(MOST),
+        infinity=only(np.inf),
+        tolerance=only(TOLERANCE),
+        rounds=np.array([MOST_ROUNDS]),
+    )
 
 
 def _vertices(order: _Sorted, found: Offered) -> Vertices:

@@ -24,7 +24,8 @@ from penstock.plans.metrics.plan_arrays import Edges, Found, Operators, kinds_of
 from penstock.plans.metrics.plan_metrics import plan_metrics
 from penstock.plans.metrics.rates_and_loads import Cluster, rates_and_loads
 
-FREE = Constants(*(0.0 for _ in range(10)), network_bytes_per_second=MOST, slot_cores=MOST, cores=MOST)
+CAPACITIES = ("network_bytes_per_second", "slot_cores", "cores")
+FREE = Constants(**{name: MOST if name in CAPACITIES else 0.0 for name in Constants._fields})
 """Nothing limits but the threads of tasks, and nothing costs but operators."""
 
 
