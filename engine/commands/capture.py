@@ -18,6 +18,7 @@ from penstock.engine.flink.capture.flink_home import find_flink_home
 from penstock.engine.flink.capture.program_command import (
     Program,
     ProgramCommand,
+    ProgramKind,
     program_command,
     program_kind,
     require_command,
@@ -76,7 +77,8 @@ def command(
         bool,
         typer.Option(
             "--verify",
-            help="Have Flink plan each job in the same process, and compare Penstock's plan with Flink's.",
+            help="Have Flink plan each job in the same process, and compare Penstock's plan with Flink's; of "
+            "a PyFlink script, what Penstock itself makes of the script, too.",
         ),
     ] = False,
     observe: Annotated[
@@ -133,8 +135,10 @@ def command(
     if problem is not None and (not partial or not captured.lines):
         raise problem
     differences = _verified(captured) if verify else {}
+    is_python = verify and not is_command and program_kind(words[0]) is ProgramKind.PYTHON
+    own = _lowered(words, captured, parallelism, define) if is_python else None
     write_texts([*captured.before, *captured.lines], out)
-    _tell(captured, differences if verify else None, out)
+    _tell(captured, differences if verify else None, own, out)
     if problem is not None:
         say_beside_output(f"not complete: {problem.message}")
     if any(differences.values()):
@@ -142,6 +146,12 @@ def command(
             f"Penstock plans {sum(map(bool, differences.values()))} of {len(captured.lines)} jobs otherwise "
             "than Flink does",
             "this is a bug in Penstock: please report it with the lines that differ",
+        )
+    if own is not None and any(own.values()):
+        raise CaptureError(
+            f"Penstock makes another graph of {words[0]} than PyFlink for {sum(map(bool, own.values()))} of "
+            f"{len(captured.lines)} jobs",
+            "docs/pyflink-api.md lists what differs; any other difference is a bug in Penstock",
         )
 
 
@@ -232,7 +242,25 @@ def _verified(captured: Captured) -> dict[str, list[str]]:
     return differences
 
 
-def _tell(captured: Captured, differences: Mapping[str, list[str]] | None, out: Path | None) -> None:
+def _lowered(
+    words: Sequence[str], captured: Captured, parallelism: int | None, define: Sequence[str] | None
+) -> dict[str, list[str]]:
+    from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.library.compare_with_captured import compare_with_captured
+
+    options = key_values(define, "-D")
+    if parallelism is None and "parallelism.default" not in options:
+        parallelism = 1  # as of flink run
+    settings = EnvironmentSettings(config=options, parallelism=parallelism)
+    return compare_with_captured(words[0], words[1:], settings, captured.lines, captured.plans)
+
+
+def _tell(
+    captured: Captured,
+    differences: Mapping[str, list[str]] | None,
+    own: Mapping[str, list[str]] | None,
+    out: Path | None,
+) -> None:
     """A line for each job, and where they are, on standard error: the jobs may go to standard output."""
     for line in captured.lines:
         topology = orjson.loads(line)
@@ -243,6 +271,11 @@ def _tell(captured: Captured, differences: Mapping[str, list[str]] | None, out: 
         )
         for difference in found:
             say_beside_output(f"  {difference}")
+        if own is not None:
+            of_script = own.get(topology["name"], [])
+            say_beside_output(f"  as Penstock lowers the script: {'differs' if of_script else 'ok'}")
+            for difference in of_script:
+                say_beside_output(f"    {difference}")
     version = orjson.loads(captured.lines[0])["config"]["penstock.capture.flink-version"]
     say_beside_output(
         f"{_count(captured.lines, 'job')} of Flink {version} written to {out or 'standard output'}"

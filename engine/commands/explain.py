@@ -6,7 +6,7 @@ import typer
 
 from penstock.engine.commands.explain_what_if import explain_what_if
 from penstock.engine.commands.job_option import JobOption
-from penstock.engine.commands.key_values import ConfigDir, Define
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.plan_to_draw import plan_of_source
 from penstock.engine.explain.explain_in_text import tell
 from penstock.engine.explain.explain_plan import explain_plan
@@ -45,8 +45,10 @@ def command(
         str | None,
         typer.Option(
             "--what-if",
-            metavar="REASON",
-            help="Of a store: what all its topologies would save without this reason against chaining.",
+            metavar="REASON|CHANGE",
+            help="Of a store: what all its topologies would save without this reason against chaining. Of a "
+            "script: what its job would save or cost with KEY=VALUE, an option of Flink, or with "
+            "OPERATOR:parallelism=N.",
         ),
     ] = None,
     json: Annotated[
@@ -64,6 +66,20 @@ def command(
     Without --operator or --edge: what keeps each edge from being chained, and the slots of each group. With
     one of them: every condition of chaining with the values found, and where Flink checks it.
     """
+    if without is not None and source.endswith(".py"):
+        if topology or operator or edge or version is not None:
+            raise ConfigurationError("--what-if of a script goes with --job, -D and --json only")
+        from penstock.engine.commands.explain_what_if_of_script import explain_what_if_of_script
+
+        explain_what_if_of_script(
+            script=source,
+            arguments=list(arguments or []),
+            change=without,
+            job=job,
+            configuration=given_configuration(config_dir, define),
+            json=json,
+        )
+        return
     if without is not None:
         if arguments or topology or operator or edge or config_dir or define:
             raise ConfigurationError(

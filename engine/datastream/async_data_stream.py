@@ -98,6 +98,11 @@ def _wait(
         raise ValueError(f"{type(strategy).__name__}: it has no retry predicate")
     if capacity < 1:
         raise ValueError(f"capacity {capacity}: at least 1")
+    if stream._environment.thread_mode():
+        raise ValueError(
+            "AsyncDataStream: PyFlink refuses async functions in thread mode; set python.execution-mode to "
+            "process"
+        )
     operator = AsyncWaitOperator(
         function=function,
         timeout_milliseconds=milliseconds,

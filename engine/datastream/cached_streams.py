@@ -1,7 +1,7 @@
 """Streams whose records are kept from the first BATCH job that reads them.
 
-Until then a cached stream is a union of one stream, that is, nothing; afterwards it is a collection. As in
-Flink, STREAMING jobs fill no cache.
+Until then a cached stream is a union of one stream, that is, nothing; afterwards it is a source. As in Flink,
+STREAMING jobs fill no cache, and read those that are filled.
 
 Source: org.apache.flink.streaming.api.transformations.CacheTransformation and its translator.
 """
@@ -12,6 +12,15 @@ from collections.abc import Iterable
 
 from penstock.engine.runtime.transformations import Transformation, reachable
 from penstock.operators.connectors.collection import CollectionSource
+
+
+class KeptRecordsSource(CollectionSource):
+    """The records of a cached stream, read by all subtasks."""
+
+    def splits(self, parallelism: int) -> list[list[int]]:
+        """The numbers of their parts, in turn."""
+        (parts, *_) = super().splits(1)
+        return [parts[subtask::parallelism] for subtask in range(parallelism)]
 
 
 class CachedStreams:
@@ -25,22 +34,36 @@ class CachedStreams:
         """A union of one stream, to be kept."""
         self._inputs[cached.created] = list(cached.inputs)
 
-    def unfilled(self, roots: Iterable[Transformation]) -> list[Transformation]:
-        """Those that `roots` read and that have to be computed, inner ones first."""
-        return [one for one in reachable(roots) if one.created in self._inputs and one.kind == "union"]
+    def read_by(self, roots: Iterable[Transformation]) -> tuple[list[Transformation], list[Transformation]]:
+        """Those that `roots` read: first what has to be computed, inner ones first, then what is there."""
+        read = [one for one in reachable(roots) if one.created in self._inputs]
+        return [one for one in read if one.kind == "union"], [one for one in read if one.kind != "union"]
 
     def fill(self, cached: Transformation, records: list[object]) -> None:
         """Keep the records of a cached stream."""
         cached.kind, cached.inputs = "legacy_source", []
-        cached.operator = CollectionSource(records, cached.output_type)
-        cached.parallelism = cached.max_parallelism = 1
+        (cached.cached_from,) = self._inputs[cached.created]
+        cached.operator = KeptRecordsSource(records, cached.output_type)
+        if cached.lowered is not None:
+            cached.lowered.filled = True
         self._kept[cached.created] = cached
 
     def invalidate(self, cached: Transformation) -> None:
         """Forget its records; it is a union again."""
         cached.kind, cached.inputs = "union", list(self._inputs[cached.created])
-        cached.operator = cached.parallelism = cached.max_parallelism = None
+        cached.operator = cached.cached_from = None
+        if (lowered := cached.lowered) is not None:
+            lowered.filled, lowered.inputs = False, [lowered.cached]
         self._kept.pop(cached.created, None)
+
+    def detach(self) -> None:
+        """A stream graph was made: what leads to a stream that is kept belongs to no later one.
+
+        Source: StreamExecutionEnvironment.synchronizeClusterDatasetStatus, CacheTransformation.getInputs.
+        """
+        for cached in self._kept.values():
+            if cached.lowered is not None:
+                cached.lowered.inputs = []
 
     def clear(self) -> None:
         """Forget all records."""

@@ -242,7 +242,12 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         self._keep_partitioning()
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
-        """As for other streams, of rows of key and record: what PyFlink's keyed streams consist of."""
+        """As for other streams, of rows of key and record: what PyFlink's keyed streams consist of.
+
+        TypeError for a strategy with a timestamp assigner, which PyFlink refuses, too.
+        """
+        if watermark_strategy.timestamp_assigner is not None:
+            raise TypeError("a KeyedStream takes no timestamp assigner: assign timestamps before key_by")
         stamped = super().assign_timestamps_and_watermarks(watermark_strategy)
         self._give_rows(stamped._transformation)
         return stamped

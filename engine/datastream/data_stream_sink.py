@@ -59,5 +59,5 @@ class DataStreamSink:
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> DataStreamSink:
         """Put the sink's subtasks into slots of this group."""
-        set_slot_sharing_group(self._transformation, self._environment, slot_sharing_group)
+        set_slot_sharing_group(self._transformation, slot_sharing_group)
         return self

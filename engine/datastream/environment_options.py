@@ -26,6 +26,7 @@ from penstock.engine.datastream.python_options import (
     PIPELINE_JARS,
     PYTHON_ARCHIVES,
     PYTHON_EXECUTABLE,
+    PYTHON_EXECUTION_MODE,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
 )
@@ -38,6 +39,10 @@ from penstock.plans.topology.flink_options import FlinkOption, read_option
 
 _CHANGELOG = "state.changelog.enabled"
 _SAVEPOINTS = "execution.checkpointing.savepoint-dir"
+
+
+#: CoreOptions.DEFAULT_PARALLELISM.
+PARALLELISM = "parallelism.default"
 
 
 class EnvironmentOptions:
@@ -66,7 +71,8 @@ class EnvironmentOptions:
 
     def get_parallelism(self) -> int:
         """The default number of subtasks."""
-        parallelism = self._config.get_parallelism()
+        changed = current_settings().changes.options.get(PARALLELISM)
+        parallelism = int(changed) if changed is not None else self._config.get_parallelism()
         return (
             parallelism if parallelism > 0 else current_settings().parallelism or default_local_parallelism()
         )
@@ -84,6 +90,14 @@ class EnvironmentOptions:
         """Give the operators of this group its resources."""
         self._slot_sharing_groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
+
+    def thread_mode(self) -> bool:
+        """Whether functions run in the threads of Flink's tasks (python.execution-mode). Penstock's own."""
+        return self.options().get(PYTHON_EXECUTION_MODE) == "thread"
+
+    def slot_resources(self) -> dict[str, tuple[Any, ...]]:
+        """The resources of the slots of registered groups. Penstock's own."""
+        return {name: group.slot_resources() for name, group in self._slot_sharing_groups.items()}
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
         """STREAMING, BATCH, or AUTOMATIC, which is BATCH: all sources here are bounded."""
@@ -227,7 +241,7 @@ class EnvironmentOptions:
 
     def options(self) -> dict[str, str]:
         """Every option that is set, Penstock's and Flink's."""
-        return dict(self._configuration.to_dict())
+        return {**self._configuration.to_dict(), **current_settings().changes.options}
 
     def cached_files(self) -> dict[str, CachedFile]:
         """The files of the distributed cache by name."""

@@ -28,6 +28,14 @@ class JobCaptured(BaseException):
     """
 
 
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What a job is planned with in place of what its script says."""
+
+    options: Mapping[str, str] = field(default_factory=dict)  #: of Flink
+    parallelism: Mapping[str, int] = field(default_factory=dict)  #: by an operator's name or uid
+
+
 @dataclass(kw_only=True)
 class EnvironmentSettings:
     """How jobs of this process start."""
@@ -38,6 +46,8 @@ class EnvironmentSettings:
     captured: list[Job] | None = None
     #: Whether the script goes on after a captured job, with no results of it, or ends with JobCaptured.
     goes_on: bool = False
+    #: Over what the script says.
+    changes: Changes = field(default_factory=Changes)
     #: The cluster that jobs are planned for.
     plan_options: PlanOptions = field(default_factory=plan_options)
 

@@ -34,12 +34,21 @@ def is_batch(config: dict[str, str]) -> bool:
 
 
 def job_from_environment(
-    environment: EnvironmentOptions, roots: Sequence[Transformation], job_name: str | None
+    environment: EnvironmentOptions,
+    roots: Sequence[Transformation],
+    job_name: str | None,
+    *,
+    executes: bool = False,
+    lowers_all: bool = False,
 ) -> Job:
     """The job of `roots` and all that they read.
 
+    `executes`, `lowers_all`: see engine.lowering.lower_job.lower_job.
     Raises ValueError for an option that Flink could not parse.
     """
+    changed = current_settings().changes.parallelism
+    for call in reachable(roots) if changed else ():
+        call.parallelism = changed.get(call.name, changed.get(call.uid or "", call.parallelism))
     config = environment.options()
     batch = is_batch(config)
     if batch:
@@ -57,6 +66,9 @@ def job_from_environment(
         parallelism=environment.get_parallelism(),
         max_parallelism=max_parallelism if max_parallelism > 0 else None,
         known_ids=environment.known_ids,
+        slot_resources=environment.slot_resources(),
+        executes=executes,
+        lowers_all=lowers_all,
     )
     calls = [
         step.call

@@ -7,6 +7,7 @@ PYTHON_FILES = "python.files"
 PYTHON_REQUIREMENTS = "python.requirements"
 PYTHON_ARCHIVES = "python.archives"
 PYTHON_EXECUTABLE = "python.executable"
+PYTHON_EXECUTION_MODE = "python.execution-mode"
 PIPELINE_JARS = "pipeline.jars"
 PIPELINE_CLASSPATHS = "pipeline.classpaths"
 

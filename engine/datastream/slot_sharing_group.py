@@ -114,6 +114,13 @@ class SlotSharingGroup:
         """Other resources of a slot by name, GPUs for instance."""
         return dict(self._external_resources)
 
+    def slot_resources(self) -> tuple[Any, ...]:
+        """Cores, heap, off-heap and managed memory, others; nothing if none are given. Penstock's own."""
+        memory = (self._task_heap_memory, self._task_off_heap_memory, self._managed_memory)
+        external = tuple(sorted(self._external_resources.items()))
+        given = (self._cpu_cores, *memory, external or None)
+        return () if set(given) == {None} else given
+
     def get_java_slot_sharing_group(self) -> NoReturn:
         """NoJavaError, always."""
         no_java("SlotSharingGroup.get_java_slot_sharing_group")

@@ -22,7 +22,7 @@ from penstock.engine.datastream.cached_streams import CachedStreams
 from penstock.engine.datastream.captured_jobs import NoRecords, PlannedJob, is_captured
 from penstock.engine.datastream.collected_values import collected_values
 from penstock.engine.datastream.data_stream import DataStream, KeyedStream
-from penstock.engine.datastream.environment_options import EnvironmentOptions
+from penstock.engine.datastream.environment_options import PARALLELISM, EnvironmentOptions
 from penstock.engine.datastream.environment_settings import (
     JobCaptured,
     current_settings,
@@ -36,7 +36,7 @@ from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.source_checks import SideOutputTypes, check_source
 from penstock.engine.runtime.job import Job, topology_of
 from penstock.engine.runtime.no_effect import say_left_out, say_without_effect
-from penstock.engine.runtime.transformations import Call, Transformation
+from penstock.engine.runtime.transformations import Call, Transformation, restart_ids, take_ids
 from penstock.operators.common.arguments import require_text
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.source import Source
@@ -46,8 +46,6 @@ if TYPE_CHECKING:
 
     from penstock.engine.runtime.collect_records import CollectedRecords
     from penstock.engine.runtime.dataframe_of_job import DataFrames
-
-_PARALLELISM = "parallelism.default"
 
 
 class StreamExecutionEnvironment(EnvironmentOptions):
@@ -59,7 +57,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
     def __init__(self, configuration: Configuration | None = None) -> None:
         super().__init__(Configuration() if configuration is None else configuration)
-        if not self._configuration.contains_key(_PARALLELISM):
+        if not self._configuration.contains_key(PARALLELISM):
             self.set_parallelism(current_settings().parallelism or default_local_parallelism())
         self._read_configuration(self._configuration)
         self._registered: list[Transformation] = []
@@ -74,7 +72,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         for key, value in settings.config.items():
             stacked.set_string(key, value)
         if settings.parallelism is not None:
-            stacked.set_integer(_PARALLELISM, settings.parallelism)
+            stacked.set_integer(PARALLELISM, settings.parallelism)
         if configuration is not None:
             stacked.add_all(configuration)
         return StreamExecutionEnvironment(stacked)
@@ -221,6 +219,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         if transformation.default_parallelism is None:
             transformation.default_parallelism = self.get_parallelism()
         transformation.environment_parallelism = self.get_parallelism()
+        transformation.thread_mode = self.thread_mode()
         self._registered.append(transformation)
         return transformation
 
@@ -312,21 +311,37 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         runs = current_settings().captured is None
         if runs:
             say_without_effect(self.options())
-        if runs and is_batch(self.options()):
-            for cached in self._caches.unfilled(roots):
-                done = self._fill(cached)
-                roots = [one for one in roots if one not in done]
-        job = job_from_environment(self, roots, job_name)
+        unfilled, filled = self._caches.read_by(roots)
+        unfilled = unfilled if is_batch(self.options()) else []
+        job = job_from_environment(self, roots, job_name, executes=True)
+        self._caches.detach()
+        if runs and (unfilled or filled):
+            job = self._with_filled_caches(job, unfilled, roots)
+        for cached in unfilled if not runs else ():
+            self._caches.fill(cached, [])
         self.known_ids.clear()
         say_left_out(job, roots)
         return job
+
+    def _with_filled_caches(
+        self, job: Job, unfilled: list[Transformation], roots: list[Transformation]
+    ) -> Job:
+        """`job` as it runs: once its caches are filled. It is still submitted as PyFlink submits it."""
+        next_id = take_ids(0)
+        for cached in unfilled:
+            done = self._fill(cached)
+            roots = [one for one in roots if one not in done]
+        reading = job_from_environment(self, roots, job.name, lowers_all=True)
+        restart_ids(next_id)
+        return replace(reading, lowered=replace(reading.lowered, submitted=job.lowered.submitted))
 
     def _fill(self, cached: Transformation) -> list[Transformation]:
         """Compute a cached stream; gives what has run for it."""
         from penstock.engine.runtime.run_job import collect_job
 
         sink = DataStream(self, cached)._collect_sink()
-        job = job_from_environment(self, [sink], f"{cached.name} of {cached.inputs[0].name}")
+        name = f"{cached.name} of {cached.inputs[0].name}"
+        job = job_from_environment(self, [sink], name, lowers_all=True)
         self._caches.fill(cached, list(collect_job(job, sink)))
         return job.transformations
 

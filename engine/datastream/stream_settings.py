@@ -98,7 +98,7 @@ class StreamSettings:
 
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
         """Put the operator's subtasks into slots of this group, which is registered if it has resources."""
-        set_slot_sharing_group(self._operator("slot_sharing_group"), self._environment, slot_sharing_group)
+        set_slot_sharing_group(self._operator("slot_sharing_group"), slot_sharing_group)
         return self
 
     def set_description(self, description: str) -> Self:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 
 from penstock.engine.lowering.lower_calls import KEY_BY_MAP, KEYED_VALUES, PARTITION_CUSTOM_MAP
+from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.lowered_transformation import LoweredTransformation
 from penstock.engine.runtime.transformations import take_ids
 
@@ -24,6 +25,11 @@ def align_operators(
         if one.inputs:
             given = one.inputs[0]
             if given.name == KEYED_VALUES:
+                if one.kind not in ("one_input", "async", "sink"):
+                    raise JobCompileError(
+                        f"PyFlink fails to connect {KEYED_VALUES!r} with {one.name!r}, which has two inputs: "
+                        f"put a map between partition_custom() and connect()"
+                    )
                 _take_place_of(given, one)
                 _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
             if one.name in (KEY_BY_MAP, PARTITION_CUSTOM_MAP):
@@ -41,7 +47,10 @@ def _take_place_of(one: LoweredTransformation, other: LoweredTransformation) -> 
 
 
 def _read_forward(one: LoweredTransformation, given: LoweredTransformation, partition: int) -> None:
-    """Let `one` read its first input, `given`, through a forward partition of the id `partition`."""
+    """Let `one` read its first input, `given`, through a forward partition of the id `partition`.
+
+    Sinks of the Sink V2 API do not look at it.
+    """
     one.inputs[0] = LoweredTransformation(
         id=partition,
         kind="partition",
@@ -49,5 +58,5 @@ def _read_forward(one: LoweredTransformation, given: LoweredTransformation, part
         inputs=[given],
         parallelism=given.parallelism,
         output_type=given.output_type,
-        partitioner="forward",
+        partitioner="forward" if one.commits is None else None,
     )

@@ -10,12 +10,16 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.lowered_transformation import LoweredTransformation, NotFused, PythonOperator
 from penstock.engine.runtime.transformations import take_ids
 
 #: The kinds of operators that a process operator may be fused with; a window only in thread mode, where
 #: it has a kind of its own.
 _CARRIERS = frozenset(PythonOperator) - {PythonOperator.BROADCAST}
+
+#: PythonOptions.PYTHON_OPERATOR_CHAINING_ENABLED.
+OPERATOR_FUSING = "python.operator-chaining.enabled"
 
 Outputs = dict[int, dict[int, LoweredTransformation]]
 
@@ -125,6 +129,9 @@ def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, out
         reasons.append(f"{down.name} starts a chain (chaining strategy {down.chaining})")
     if up.python not in _CARRIERS:
         reasons.append(f"{up.name} has broadcast state: no operator is fused with it")
+    if up.thread_mode != down.thread_mode:
+        modes = ["thread" if one.thread_mode else "process" for one in (up, down)]
+        reasons.append(f"execution mode {modes[0]} and {modes[1]}")
     if down.python is not PythonOperator.PROCESS:
         reasons.append(f"{down.name} is a {down.python} operator, which is never fused with the one before")
     readers = len(outputs.get(up.id, (down,)))  # PyFlink fails where an earlier job has run both
@@ -162,6 +169,7 @@ def _fused(
         min_resources=_merged(up.min_resources, down.min_resources),
         preferred_resources=_merged(up.preferred_resources, down.preferred_resources),
         python=up.python,
+        thread_mode=up.thread_mode,
         keyed_inputs=up.keyed_inputs,
         output_type=down.output_type,
         steps=up.steps + down.steps,
@@ -178,6 +186,12 @@ def _merged(one: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[st
 def _replace_input(
     reader: LoweredTransformation, old: LoweredTransformation, new: LoweredTransformation
 ) -> None:
+    if reader.kind == "cache" or reader.python is PythonOperator.BROADCAST:
+        what = "cache()" if reader.kind == "cache" else f"{reader.name!r}, which reads a broadcast stream"
+        raise JobCompileError(
+            f"PyFlink fuses {new.name!r}, and fails to connect it with {what}: set "
+            f"{OPERATOR_FUSING} to false, or call start_new_chain() on {old.name!r}"
+        )
     if reader.kind == "union":  # Flink puts the new one last
         reader.inputs.remove(old)
         reader.inputs.append(new)

@@ -6,23 +6,17 @@ org.apache.flink.streaming.runtime.translators, and BatchExecutionUtils.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from penstock.engine.runtime.errors import JobCompileError
-from penstock.engine.runtime.lowered_transformation import GeneratedGraph, InputEdge, LoweredTransformation
-from penstock.plans.stream_graph.choose_partitioners import (
-    ALIGNED,
-    CLASSES,
-    KEYED,
-    POINTWISE,
-    UNSPECIFIED_FORWARD,
-)
+from penstock.engine.lowering.expand_sink import expand_sink
+from penstock.engine.lowering.java_classes import CACHE_READ, CACHE_WRITE, java_classes
+from penstock.engine.lowering.stream_edges import StreamEdges, Upstream, refused
+from penstock.engine.runtime.lowered_transformation import GeneratedGraph, LoweredTransformation
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from penstock.plans.stream_graph.refuse_stream_graphs import FORWARD_CHANGES_PARALLELISM, MISSING_UID
-from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
+from penstock.plans.stream_graph.refuse_stream_graphs import MISSING_UID
+from penstock.plans.vocabulary import JobType, StreamExchangeMode
 
 _INVOKABLES = {
     "source": "SourceOperatorStreamTask",
@@ -30,17 +24,8 @@ _INVOKABLES = {
     "two_input": "TwoInputStreamTask",
     "multi_input": "MultipleInputStreamTask",
 }
+TWO_RESOURCES = "The slot sharing group {group} has been configured with two different resource spec."
 _PREFIXES = {"source": "Source: ", "legacy_source": "Source: ", "sink": "Sink: "}
-
-
-@dataclass(frozen=True)
-class _Upstream:
-    """A node as its reader sees it, through what lies between them."""
-
-    node: int
-    partition: LoweredTransformation | None = None  #: the one nearest to the reader
-    exchange_mode: str = str(StreamExchangeMode.UNDEFINED)
-    side_output: LoweredTransformation | None = None  #: the one nearest to the reader
 
 
 class StreamGraphGenerator:
@@ -48,20 +33,28 @@ class StreamGraphGenerator:
 
     `name` and `parallelism` are the job's; `settings` are what
     plans.topology.job_settings.read_job_settings reads of it. `next_id` is the next id of Flink's counter,
-    because sinks of the Sink V2 API become operators with ids of their own. JobCompileError where Flink
-    refuses the graph.
+    because sinks of the Sink V2 API become operators with ids of their own. `slot_resources`: those of the
+    environment's slot sharing groups. `runs_here`: filled caches are sources of what the driver keeps.
+    JobCompileError where Flink refuses the graph.
     """
 
-    def __init__(self, name: str, settings: Mapping[str, Any], *, parallelism: int, next_id: int) -> None:
-        self._name = name
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        *,
+        parallelism: int,
+        next_id: int,
+        slot_resources: Mapping[str, tuple[Any, ...]],
+        runs_here: bool,
+    ) -> None:
+        self._name, self._runs_here = name, runs_here
         self._settings, self._parallelism, self._next_id = settings, parallelism, next_id
+        self._slot_resources = dict(slot_resources)
         self._batch = settings["job_type"] == JobType.BATCH
-        self._ends: dict[int, list[_Upstream]] = {}
+        self._ends: dict[int, list[Upstream]] = {}
         self._nodes: dict[int, dict[str, Any]] = {}
-        self._edges: list[dict[str, Any]] = []
-        self._between: Counter[tuple[int, int]] = Counter()
-        self._partitioners: dict[str, tuple[object, ...]] = {}
-        self._inputs: dict[str, InputEdge] = {}
+        self._edges = StreamEdges(name, dynamic=settings["dynamic"])
         self._physical: dict[int, LoweredTransformation] = {}
 
     def generate(self, transformations: Sequence[LoweredTransformation]) -> GeneratedGraph:
@@ -76,8 +69,8 @@ class StreamGraphGenerator:
                     self._ends[one.id] = self._translate(one)
                 else:
                     waiting.append((one, True))
-                    waiting += [(given, False) for given in reversed(one.inputs)]
-        self._refuse_unaligned_checkpoints()
+                    given = [] if one.filled else one.inputs
+                    waiting += [(other, False) for other in reversed(given)]
         settings = self._settings
         copied = (
             "job_type",
@@ -95,19 +88,21 @@ class StreamGraphGenerator:
             **{key: settings[key] for key in copied},
             "checkpointing": settings["checkpointing_interval_milliseconds"] > 0,
             "partitioners_compared": True,
+            **self._group_resources(),
             "nodes": list(self._nodes.values()),
-            "edges": self._edges,
+            "edges": self._edges.complete(self._nodes.values()),
         }
-        self._name_equal_partitioners()
-        return GeneratedGraph(graph, self._physical, self._inputs, self._next_id)
+        return GeneratedGraph(graph, self._physical, self._edges.inputs, self._next_id)
 
-    def _translate(self, one: LoweredTransformation) -> list[_Upstream]:
+    def _translate(self, one: LoweredTransformation) -> list[Upstream]:
+        if one.filled:
+            return self._add_cache_read(one)
         given = [upstream for other in one.inputs for upstream in self._ends[other.id]]
         if one.kind == "union":
             return given
         if one.kind == "cache":
             if self._batch:
-                self._add_cache(one)
+                self._add_cache_write(one)
             return given
         if one.kind == "partition":
             self._next_id += len(given)  # Flink makes a virtual node for each
@@ -119,65 +114,50 @@ class StreamGraphGenerator:
         if one.commits is not None:
             return self._expand_sink(one)
         self._add_operator(one)
-        return [] if one.kind == "sink" else [_Upstream(one.id)]
+        return [] if one.kind == "sink" else [Upstream(one.id)]
 
-    def _expand_sink(self, one: LoweredTransformation) -> list[_Upstream]:
-        """SinkTransformationTranslator.SinkExpander: a writer, and perhaps after it a committer."""
-        first = self._next_id
-        writer = replace(
-            one,
-            id=first,
-            kind="one_input",
-            name=f"{one.name}: Writer",
-            commits=None,
-            operator_factory="SinkWriterOperatorFactory",
-            yielding=True,
-        )
-        self._next_id += 4 if one.commits else 1  # writer, partition, committer, virtual partition
-        self._add_operator(writer)
-        if one.commits:
-            mode = str(StreamExchangeMode.BATCH if self._batch else StreamExchangeMode.UNDEFINED)
-            apart = LoweredTransformation(
-                id=first + 1,
-                kind="partition",
-                name="Partition",
-                parallelism=writer.parallelism,
-                partitioner="forward",
-                exchange_mode=mode,
-            )
-            committer = replace(
-                writer,
-                id=first + 2,
-                name=f"{one.name}: Committer",
-                uid=None if one.uid is None else f"Sink Committer: {one.uid}",
-                inputs=[apart],
-                keyed_inputs=(),
-                slot_scope=set(),
-                steps=(),
-                operator_factory="CommitterOperatorFactory",
-                yielding=False,
-                supports_concurrent_execution_attempts=False,
-            )
-            self._ends[apart.id] = [_Upstream(writer.id, apart, mode)]
-            self._add_operator(committer)
+    def _expand_sink(self, one: LoweredTransformation) -> list[Upstream]:
+        """A sink of the Sink V2 API: a writer, and perhaps operators after it that commit."""
+        expanded = expand_sink(one, self._next_id, batch=self._batch, compacts=not self._runs_here)
+        for operator, upstream in expanded.operators:
+            if upstream is not None:
+                self._ends[operator.inputs[0].id] = [upstream]
+            self._add_operator(operator)
+        self._next_id += expanded.ids
         return []
 
-    def _add_cache(self, one: LoweredTransformation) -> None:
+    def _add_cache_write(self, one: LoweredTransformation) -> None:
         """CacheTransformationTranslator: an operator that keeps what its input puts out."""
         (given,) = one.inputs
         cached = given.inputs[0] if given.kind == "side_output" else given
         self._next_id += given.kind == "side_output"
-        writer = replace(
-            one,
-            kind="one_input",
-            name="CacheWrite",
-            parallelism=cached.parallelism,
-            parallelism_configured=cached.parallelism_configured,
-            max_parallelism=cached.max_parallelism,
-            chaining="HEAD",
-            operator_factory="SimpleOperatorFactory",
+        self._add_operator(
+            replace(
+                one,
+                kind="one_input",
+                name=CACHE_WRITE,
+                parallelism=cached.parallelism,
+                parallelism_configured=cached.parallelism_configured,
+                max_parallelism=cached.max_parallelism,
+                chaining="HEAD",
+            )
         )
-        self._add_operator(writer)
+
+    def _add_cache_read(self, one: LoweredTransformation) -> list[Upstream]:
+        """CacheTransformationTranslator.consumeCache: an operator that reads what an earlier job has kept."""
+        cached = one.cached or one
+        self._add_operator(
+            replace(
+                one,
+                kind="cache_read",
+                name=CACHE_READ,
+                inputs=[],
+                parallelism=cached.parallelism,
+                parallelism_configured=cached.parallelism_configured,
+                max_parallelism=cached.max_parallelism,
+            )
+        )
+        return [Upstream(one.id)]
 
     def _add_operator(self, one: LoweredTransformation) -> None:
         settings = self._settings
@@ -187,7 +167,7 @@ class StreamGraphGenerator:
         if sorts and chaining in ("ALWAYS", "HEAD_WITH_SOURCES"):
             chaining = "HEAD"
         if not settings["auto_generate_uids"] and one.uid is None and one.uid_hash is None:
-            raise self._refused("IllegalStateException", MISSING_UID + one.name)
+            raise refused(self._name, "IllegalStateException", MISSING_UID + one.name)
         sorts = sorts and settings["sort_inputs"]
         memory = {"OPERATOR": settings["sorted_inputs_memory_mebibytes"]} if sorts else {}
         node = {
@@ -205,7 +185,7 @@ class StreamGraphGenerator:
             "buffer_timeout": one.buffer_timeout if one.buffer_timeout >= 0 else settings["buffer_timeout"],
             "chaining": chaining,
             "source": one.kind == "source",
-            "legacy_source": one.kind == "legacy_source",
+            "legacy_source": one.kind == "legacy_source" or (one.filled and self._runs_here),
             "yielding": one.yielding,
             "coordinated": one.coordinated,
             "invokable": _INVOKABLES.get(one.kind, "OneInputStreamTask"),
@@ -217,6 +197,7 @@ class StreamGraphGenerator:
             "supports_concurrent_execution_attempts": one.supports_concurrent_execution_attempts,
             "managed_memory": {**memory, **one.managed_memory},
             "slot_scope": sorted(one.slot_scope),
+            "keyed": any(one.keyed_inputs),
             "input_requirements": {
                 str(place): "SORTED" if keyed else "PASS_THROUGH"
                 for place, keyed in enumerate(one.keyed_inputs if sorts else ())
@@ -229,82 +210,43 @@ class StreamGraphGenerator:
                 node[key] = getattr(one, key)
         if one.description is not None:
             node["description"] = one.description
+        classes = java_classes(one, batch=self._batch)
+        for key, value in (("operator_class", classes.operator), ("function_class", classes.function)):
+            if value is not None:
+                node[key] = value
+        if one.kind == "cache_read":
+            node["consumes_data_set"] = one.cache
         self._nodes[one.id], self._physical[one.id] = node, one
+        if one.slot_resources and one.slot_sharing_group is not None:
+            known = self._slot_resources.get(one.slot_sharing_group) or one.slot_resources
+            if known != one.slot_resources:
+                message = TWO_RESOURCES.format(group=one.slot_sharing_group)
+                raise refused(self._name, "IllegalArgumentException", message)
+            self._slot_resources[one.slot_sharing_group] = known
         for number, upstreams in enumerate(inputs, 1):
             for upstream in upstreams:
-                self._add_edge(upstream, node, number if len(inputs) > 1 else 0)
+                source = self._nodes[upstream.node]
+                self._edges.add(upstream, source, node, number if len(inputs) > 1 else 0, one.cache)
 
-    def _inherited_group(self, inputs: Sequence[Sequence[_Upstream]]) -> str:
+    def _group_resources(self) -> dict[str, Any]:
+        """The resources of the slots of the nodes' groups; nothing where there are none."""
+        groups = dict.fromkeys(node["slot_sharing_group"] for node in self._nodes.values())
+        found = {}
+        for group in groups:
+            if self._slot_resources.get(group):
+                cpu_cores, heap, off_heap, managed, external = self._slot_resources[group]
+                found[group] = {
+                    "cpu_cores": cpu_cores,
+                    "task_heap_memory_bytes": heap.get_bytes(),
+                    "task_off_heap_memory_bytes": off_heap.get_bytes(),
+                    "managed_memory_bytes": managed.get_bytes(),
+                }
+                if external:
+                    found[group]["external_resources"] = dict(external)
+        return {"slot_sharing_group_resources": found} if found else {}
+
+    def _inherited_group(self, inputs: Sequence[Sequence[Upstream]]) -> str:
         groups = {
             self._nodes[upstream.node]["slot_sharing_group"] for upstreams in inputs for upstream in upstreams
         }
         return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP
-
-    def _add_edge(self, upstream: _Upstream, target: dict[str, Any], type_number: int) -> None:
-        source = self._nodes[upstream.node]
-        same = source["parallelism"] == target["parallelism"]
-        unspecified = upstream.partition is None or upstream.partition.partitioner is None
-        if unspecified:
-            partitioner = Partitioner.FORWARD if same else Partitioner.REBALANCE
-        else:
-            assert upstream.partition is not None
-            partitioner = Partitioner(str(upstream.partition.partitioner))
-        if partitioner == Partitioner.FORWARD and not same:
-            texts = iter(FORWARD_CHANGES_PARALLELISM)
-            message = "".join(
-                f"{next(texts)}{node['name']}-{node['id']}{next(texts)}{node['parallelism']}"
-                for node in (source, target)
-            ) + next(texts)
-            raise self._refused("UnsupportedOperationException", message)
-        forward_class = unspecified and partitioner == Partitioner.FORWARD and self._settings["dynamic"]
-        pointwise = partitioner in POINTWISE
-        ends = (source["id"], target["id"])
-        unique = self._between[ends]
-        self._between[ends] += 1
-        name = partitioner.upper()
-        correlated = partitioner == Partitioner.FORWARD and not forward_class
-        spread = not pointwise and partitioner != Partitioner.REBALANCE
-        edge = {
-            "edge_id": f"{source['name']}-{ends[0]}_{target['name']}-{ends[1]}_{type_number}_{name}_{unique}",
-            "source": ends[0],
-            "target": ends[1],
-            "type_number": type_number,
-            "partitioner": name,
-            "partitioner_class": UNSPECIFIED_FORWARD if forward_class else CLASSES[partitioner],
-            "pointwise": pointwise,
-            "broadcast": partitioner == Partitioner.BROADCAST,
-            "exchange_mode": upstream.exchange_mode,
-            "output_tag": None if upstream.side_output is None else upstream.side_output.tag,
-            "buffer_timeout": source["buffer_timeout"],
-            "unaligned_checkpoints": partitioner not in ALIGNED,
-            "inter_inputs_keys_correlated": spread,
-            "intra_input_key_correlated": correlated or spread,
-            "chainable": False,
-        }
-        self._edges.append(edge)
-        self._inputs[str(edge["edge_id"])] = InputEdge(
-            upstream.partition, upstream.side_output, max(1, type_number)
-        )
-        key = upstream.partition.id if upstream.partition is not None and partitioner in KEYED else None
-        self._partitioners[str(edge["edge_id"])] = (edge["partitioner_class"], key)
-        source["out_edges"].append(edge["edge_id"])
-        target["in_edges"].append(edge["edge_id"])
-
-    def _refused(self, error: str, message: str) -> JobCompileError:
-        return JobCompileError(f"job {self._name!r} cannot be planned ({error}): {message}")
-
-    def _refuse_unaligned_checkpoints(self) -> None:
-        """Edges into a node with one that refuses unaligned checkpoints refuse them, too."""
-        aligned = {edge["target"] for edge in self._edges if not edge["unaligned_checkpoints"]}
-        for edge in self._edges:
-            edge["unaligned_checkpoints"] = edge["target"] not in aligned
-
-    def _name_equal_partitioners(self) -> None:
-        """Each edge names the first one out of its node whose partitioner is equal to its own."""
-        by_id = {edge["edge_id"]: edge for edge in self._edges}
-        for node in self._nodes.values():
-            firsts: dict[tuple[object, ...], str] = {}
-            for edge_id in node["out_edges"]:
-                first = firsts.setdefault(self._partitioners[edge_id], edge_id)
-                if first != edge_id:
-                    by_id[edge_id]["equal_partitioner"] = first

@@ -6,18 +6,23 @@ org.apache.flink.streaming.api.datastream that they call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from typing import Any
+import hashlib
+from collections.abc import Sequence
 
-from penstock.engine.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from penstock.engine.runtime.lowered_transformation import LoweredTransformation, PythonOperator, Step
-from penstock.engine.runtime.transformations import Call, Transformation, reachable, take_ids
+from penstock.engine.common.typeinfo import RowTypeInfo, Types
+from penstock.engine.lowering.make_transformations import TransformationMaker, take_rows
+from penstock.engine.runtime.lowered_transformation import LoweredTransformation, PythonOperator
+from penstock.engine.runtime.transformations import (
+    Call,
+    Transformation,
+    effective_parallelism,
+    reachable,
+    take_ids,
+)
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.operators.process.keyed_function_operators import KeyedMapOperator
 from penstock.operators.records.helper_functions import object_text, row_text, same_record
-from penstock.operators.records.key_selection import KeyedRow
 from penstock.operators.records.map_records import MapOperator
 
 #: PythonConfigUtil.{KEYED_STREAM_VALUE,STREAM_KEY_BY_MAP,STREAM_PARTITION_CUSTOM_MAP}_OPERATOR_NAME.
@@ -28,29 +33,17 @@ PARTITION_CUSTOM_MAP = "_partition_custom_map_operator"
 #: Kinds that stand in the environment's list of transformations; the others are reached through inputs.
 _REGISTERED = frozenset({"one_input", "async", "two_input", "multi_input", "sink"})
 _UDF = "SimpleUdfStreamOperatorFactory"
-_SETTINGS = (
-    "uid",
-    "uid_hash",
-    "slot_sharing_group",
-    "slot_resources",
-    "co_location_group",
-    "description",
-    "min_resources",
-    "preferred_resources",
-)
 
 
-class LoweredCalls:
+class LoweredCalls(TransformationMaker):
     """The transformations that calls become, one call after the other in the order of the script."""
 
-    def __init__(self, *, thread_mode: bool) -> None:
-        self._thread_mode = thread_mode
-        self._ends: dict[int, LoweredTransformation] = {}
-        self._made: list[LoweredTransformation] = []
+    def __init__(self, *, lowers_all: bool) -> None:
+        super().__init__()
+        self._lowers_all = lowers_all
+        self._lowered: list[tuple[Transformation, LoweredTransformation]] = []
         #: Operators of earlier jobs, which this one reads.
         self.earlier: list[LoweredTransformation] = []
-        self._call: Transformation
-        self._ids: Iterator[int]
 
     def lower(self, roots: Sequence[Transformation]) -> list[LoweredTransformation]:
         """What is registered with the environment for the calls `roots`, in PyFlink's order.
@@ -63,25 +56,35 @@ class LoweredCalls:
         for call in reachable(roots):
             if call.call is Call.COLLECT:
                 continue
-            self._call, self._made = call, []
-            self._ids = iter(range(call.first_id, call.first_id + call.made_at_once))
+            if call.lowered is not None and not self._lowers_all:
+                self._ends[call.created] = call.lowered
+                continue
+            self._begin(call, range(call.first_id, call.first_id + call.made_at_once))
             self._ends[call.created] = getattr(self, f"_{call.call.name.lower()}")(call)
+            self._lowered.append((call, self._ends[call.created]))
             made = [one for one in self._made if one.kind in _REGISTERED]
             (registered if call.created in wanted else self.earlier).extend(made)
         return registered
 
-    def end_of(self, call: Transformation) -> LoweredTransformation:
-        """What a call that was lowered ends in."""
-        return self._ends[call.created]
+    def keep(self) -> None:
+        """Let later jobs read what calls have become; that is changed where operators are fused.
+
+        PyFlink replaces the operator in the stream itself where a sink of the Sink V2 API reads it.
+        """
+        for call, end in self._lowered:
+            call.lowered = end
+        for call, end in self._lowered:
+            if call.call is Call.SINK_TO and call.inputs[0].call is not Call.KEY_BY:
+                call.inputs[0].lowered = end.inputs[0]
 
     def collect_sink(self, call: Transformation, given: LoweredTransformation) -> LoweredTransformation:
         """The sink of execute_and_collect, which is made once operators are fused. `given`: what it reads."""
-        self._call, self._made, self._ids = call, [], iter((take_ids(),))
+        self._begin(call, (take_ids(),))
         factory = "CollectSinkOperatorFactory"
         made = self._of_call(call, inputs=[given], operator_factory=factory, coordinated=True)
         made.uid = f"dataStreamCollect_{made.id}"
         made.supports_concurrent_execution_attempts = False
-        _take_rows(made, call)
+        take_rows(made, call)
         return made
 
     # one method for each Call, named after it
@@ -104,7 +107,7 @@ class LoweredCalls:
         return self._of_call(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
 
     def _window(self, call: Transformation) -> LoweredTransformation:
-        python = PythonOperator.WINDOW if self._thread_mode else PythonOperator.KEYED_PROCESS
+        python = PythonOperator.WINDOW if call.thread_mode else PythonOperator.KEYED_PROCESS
         return self._of_call(call, python=python, keyed_inputs=(True,))
 
     def _co_process(self, call: Transformation) -> LoweredTransformation:
@@ -127,7 +130,7 @@ class LoweredCalls:
         factory, name = "TimestampsAndWatermarksOperatorFactory", "Timestamps/Watermarks"
         if call.timestamp_extractor is None:
             made = self._of_call(call, operator_factory=factory)
-            _take_rows(made, call)
+            take_rows(made, call)
             return made
         pair = Types.TUPLE([call.output_type or Types.PICKLED_BYTE_ARRAY(), Types.LONG()])
         extract = self._helper(
@@ -137,7 +140,7 @@ class LoweredCalls:
             call.timestamp_extractor,
             python=PythonOperator.PROCESS,
         )
-        _take_rows(extract, call)
+        take_rows(extract, call)
         stamped = self._helper(name, extract, pair, call.operator, operator_factory=factory)
         return self._of_call(call, inputs=[stamped], operator_factory=_UDF, operator=None)
 
@@ -176,9 +179,15 @@ class LoweredCalls:
         )
 
     def _cache(self, call: Transformation) -> LoweredTransformation:
-        if call.kind == "legacy_source":  # an earlier job has filled it
-            return self._legacy_source(call)
-        return self._virtual("Cache", "cache", [self.end_of(call.inputs[0])])
+        data_set = cached_data_set(call.first_id)
+        if call.cached_from is None:
+            given = self.end_of(call.inputs[0])
+            return self._virtual("Cache", "cache", [given], cache=data_set, cached=given)
+        made = self._of_call(call, kind="cache", cache=data_set, filled=True)
+        cached = call.cached_from  # which an earlier job has computed
+        made.parallelism = effective_parallelism(cached) or -1
+        made.max_parallelism = cached.max_parallelism or -1
+        return made
 
     def _print(self, call: Transformation) -> LoweredTransformation:
         given, output_type = self._plain(call.inputs[0]), call.inputs[0].output_type
@@ -201,6 +210,7 @@ class LoweredCalls:
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()
         made = self._of_call(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
         made.commits = needs_commit(call.operator)
+        made.compacts = getattr(call.operator, "compaction", None) is not None
         made.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
         return made
 
@@ -237,102 +247,7 @@ class LoweredCalls:
             runs=call.output_type,
         )
 
-    def _of_call(
-        self, call: Transformation, *, operator: Any = ..., inputs: Any = None, **properties: Any
-    ) -> LoweredTransformation:
-        """The operator of a call with all that its author has set."""
-        passes = operator is None
-        step = Step(
-            name=call.name,
-            transformation=next(self._ids),
-            operator=None if passes else call.operator,
-            pickled=None if passes else call.pickled,
-            output_type=call.output_type,
-            kind=call.kind,
-            call=call,
-            key_selectors=call.key_selectors,
-        )
-        parallelism = call.parallelism or call.default_parallelism or -1
-        properties.setdefault("kind", call.kind)
-        properties.setdefault("chaining", call.chaining or OPERATOR_KINDS[call.kind].chaining)
-        made = LoweredTransformation(
-            id=step.transformation,
-            name=call.name,
-            inputs=[self.end_of(given) for given in call.inputs] if inputs is None else inputs,
-            parallelism=parallelism,
-            parallelism_configured=call.parallelism is not None,
-            max_parallelism=call.max_parallelism or -1,
-            buffer_timeout=-1 if call.buffer_timeout is None else call.buffer_timeout,
-            managed_memory=dict(call.managed_memory),
-            slot_scope=set(call.slot_scope),
-            output_type=call.output_type,
-            steps=(step,),
-            **{name: getattr(call, name) for name in _SETTINGS},
-            **properties,
-        )
-        return self._add(made)
 
-    def _helper(
-        self,
-        name: str,
-        given: LoweredTransformation,
-        output_type: TypeInformation | None,
-        operator: Any,
-        *,
-        runs: TypeInformation | Any = ...,
-        key_selectors: tuple[Any, ...] = (),
-        **properties: Any,
-    ) -> LoweredTransformation:
-        """An operator that PyFlink adds for a call. `runs`: type of its records here; default: the call's."""
-        call = self._call
-        step = Step(
-            name=name,
-            transformation=next(self._ids),
-            operator=operator,
-            output_type=call.output_type if runs is ... else runs,
-            kind="one_input",
-            call=None,
-            key_selectors=key_selectors,
-        )
-        made = LoweredTransformation(
-            id=step.transformation,
-            kind="one_input",
-            name=name,
-            inputs=[given],
-            parallelism=call.environment_parallelism or -1,
-            output_type=output_type,
-            steps=(step,),
-            **properties,
-        )
-        return self._add(made)
-
-    def _virtual(
-        self, name: str, kind: str, inputs: list[LoweredTransformation], **properties: Any
-    ) -> LoweredTransformation:
-        return self._add(
-            LoweredTransformation(
-                id=next(self._ids),
-                kind=kind,
-                name=name,
-                inputs=inputs,
-                parallelism=self._call.default_parallelism or -1,
-                output_type=inputs[0].output_type,
-                **properties,
-            )
-        )
-
-    def _add(self, made: LoweredTransformation) -> LoweredTransformation:
-        if any(made.keyed_inputs):
-            made.slot_scope.add("STATE_BACKEND")
-        self._made.append(made)
-        return made
-
-
-def _take_rows(made: LoweredTransformation, call: Transformation) -> None:
-    """Let an operator that reads a keyed stream have its rows of key and record, if `call` names the keys."""
-    if call.key_selector is not None:
-        rows = MapOperator(KeyedRow(call.key_selector))
-        made.steps = (
-            replace(made.steps[0], name="Key By", operator=rows, pickled=None, call=None),
-            *made.steps,
-        )
+def cached_data_set(transformation: int) -> str:
+    """The id of the data set of a cached stream: 32 hex digits. Flink draws it at random."""
+    return hashlib.md5(f"cache {transformation}".encode(), usedforsecurity=False).hexdigest()

@@ -7,12 +7,14 @@ pyflink.datastream.DataStream.execute_and_collect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from penstock.engine.lowering.align_operators import align_operators
-from penstock.engine.lowering.fuse_operators import KnownIds, fuse_operators
+from penstock.engine.lowering.fuse_operators import OPERATOR_FUSING, KnownIds, fuse_operators
 from penstock.engine.lowering.generate_stream_graph import StreamGraphGenerator
 from penstock.engine.lowering.lost_settings import lost_settings
 from penstock.engine.lowering.lower_calls import LoweredCalls
+from penstock.engine.lowering.stream_edges import refused
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.lowered_transformation import (
     GeneratedGraph,
@@ -25,10 +27,6 @@ from penstock.plans.topology.flink_values import parse_boolean
 from penstock.plans.topology.job_settings import read_job_settings
 from penstock.plans.topology.setting_refusals import JOB_GRAPH_STEPS, FlinkRefusal
 
-#: PythonOptions.PYTHON_EXECUTION_MODE, PythonOptions.PYTHON_OPERATOR_CHAINING_ENABLED.
-EXECUTION_MODE = "python.execution-mode"
-OPERATOR_FUSING = "python.operator-chaining.enabled"
-
 
 def lower_job(
     name: str,
@@ -38,14 +36,19 @@ def lower_job(
     parallelism: int,
     max_parallelism: int | None,
     known_ids: KnownIds,
+    slot_resources: Mapping[str, tuple[Any, ...]],
+    executes: bool,
+    lowers_all: bool,
 ) -> LoweredJob:
     """The transformations that PyFlink hands to Flink for the calls `roots`, and their StreamGraph.
 
     If the last of `roots` collects records, only what it reads is fused, and where operators are fused
-    everything else leaves the job. `known_ids`: see fuse_operators. Raises JobCompileError for options that
-    PyFlink refuses.
+    everything else leaves the job. `known_ids`: see fuse_operators; `slot_resources`: those of the
+    environment's slot sharing groups. What the calls of a job become that `executes` is kept with them, and
+    read by later jobs, unless one `lowers_all` calls again. Raises JobCompileError for options that PyFlink
+    refuses.
     """
-    calls = LoweredCalls(thread_mode=config.get(EXECUTION_MODE) == "thread")
+    calls = LoweredCalls(lowers_all=lowers_all)
     transformations = calls.lower(roots)
     align_operators(calls.earlier, {one.id for one in calls.earlier})
     align_operators(transformations, {id for pair in known_ids for id in pair})
@@ -56,7 +59,11 @@ def lower_job(
         transformations, read, not_fused = fuse_operators(transformations, read, known_ids)
     if sink is not None and read is not None:
         transformations.append(calls.collect_sink(sink, read))
-    submitted, to_run = _graphs(name, transformations, config, parallelism, max_parallelism)
+    if executes:
+        calls.keep()
+    if executes and sink is not None and read is not None and sink.inputs[0].call is not Call.KEY_BY:
+        sink.inputs[0].lowered = read
+    submitted, to_run = _graphs(name, transformations, config, parallelism, max_parallelism, slot_resources)
     return LoweredJob(
         transformations=transformations,
         not_fused=tuple(not_fused),
@@ -72,6 +79,7 @@ def _graphs(
     config: Mapping[str, str],
     parallelism: int,
     max_parallelism: int | None,
+    slot_resources: Mapping[str, tuple[Any, ...]],
 ) -> tuple[GeneratedGraph, GeneratedGraph]:
     try:
         settings = read_job_settings(
@@ -83,23 +91,29 @@ def _graphs(
             transformations_have_unbounded_source=False,
         )
     except FlinkRefusal as refusal:
-        raise _refused(name, refusal.error, refusal.flink_message) from refusal
+        raise refused(name, refusal.error, refusal.flink_message) from refusal
     for row in settings["setting_refusals"]:
         if row["step"] not in JOB_GRAPH_STEPS:
-            raise _refused(name, row["error"], row["message"])
+            raise refused(name, row["error"], row["message"])
     next_id = take_ids(0)
-    generator = StreamGraphGenerator(name, settings, parallelism=parallelism, next_id=next_id)
-    submitted = generator.generate(transformations)
+
+    def generate(settings: Mapping[str, Any], runs_here: bool) -> GeneratedGraph:
+        generator = StreamGraphGenerator(
+            name,
+            settings,
+            parallelism=parallelism,
+            next_id=next_id,
+            slot_resources=slot_resources,
+            runs_here=runs_here,
+        )
+        return generator.generate(transformations)
+
+    submitted = generate(settings, False)
     take_ids(submitted.next_id - next_id)
-    if not settings["dynamic"]:
+    reads_cache = any(one.filled for one in submitted.physical.values())
+    if not settings["dynamic"] and not reads_cache:
         return submitted, submitted
-    static = {**settings, "dynamic": False}
-    generator = StreamGraphGenerator(name, static, parallelism=parallelism, next_id=next_id)
-    return submitted, generator.generate(transformations)
-
-
-def _refused(name: str, error: str, message: str) -> JobCompileError:
-    return JobCompileError(f"job {name!r} cannot be planned ({error}): {message}")
+    return submitted, generate({**settings, "dynamic": False}, True)
 
 
 def _is_enabled(config: Mapping[str, str]) -> bool:

@@ -68,6 +68,7 @@ class LoweredTransformation:
     preferred_resources: dict[str, Any] | None = None
 
     python: PythonOperator | None = None
+    thread_mode: bool = False  #: of a Python operator
     keyed_inputs: tuple[bool, ...] = ()  #: of a keyed operator: which inputs have a key selector
     operator_factory: str = "SimpleOperatorFactory"
     input_format: bool = False
@@ -75,14 +76,20 @@ class LoweredTransformation:
     yielding: bool = False
     supports_concurrent_execution_attempts: bool = True
     commits: bool | None = None  #: of a sink of the Sink V2 API: whether a committer follows its writer
+    compacts: bool = False  #: of a sink of files: whether it makes larger ones of them
     output_type: TypeInformation | None = None
 
     # kind partition
     partitioner: str | None = None
     exchange_mode: str = "UNDEFINED"
+    aligned: bool = False  #: no unaligned checkpoints, whatever the partitioner
     partition_call: Transformation | None = None  #: the call with selectors and custom partitioner
     # kind side_output
     tag: str | None = None
+    # kind cache
+    cache: str | None = None  #: id of its data set; of what writes or reads it, too
+    filled: bool = False  #: an earlier job has computed it
+    cached: LoweredTransformation | None = None  #: what it keeps
 
     steps: tuple[Step, ...] = ()  #: what it runs, in order; none for virtual kinds
 

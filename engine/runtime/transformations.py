@@ -94,8 +94,14 @@ class Transformation:
     # kind side_output
     tag: str | None = None
 
+    #: Of a cached stream that a job has filled: what it keeps.
+    cached_from: Transformation | None = None
+    #: The LoweredTransformation that it has become in a job that was executed; later jobs read that one.
+    lowered: Any = None
     #: Of timestamps and watermarks with an assigner: the operator that extracts timestamps, pickled.
     timestamp_extractor: Any = None
+    #: Whether python.execution-mode was `thread` when the call was made.
+    thread_mode: bool = False
     #: The environment's parallelism when the call was made, for operators that PyFlink adds.
     environment_parallelism: int | None = None
 
@@ -132,9 +138,9 @@ def take_ids(count: int = 1) -> int:
     return first
 
 
-def restart_ids() -> None:
-    """Count from 1 again, as a new JVM does."""
-    _taken_ids[0] = 0
+def restart_ids(taken: int = 0) -> None:
+    """Count as if only `taken` ids had been given: from 1 again, as in a new JVM."""
+    _taken_ids[0] = taken
 
 
 def reachable(roots: Iterable[Transformation]) -> list[Transformation]:

@@ -9,10 +9,11 @@ from typing import Any
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
 from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
+from penstock.plans.importing.python_operators import is_of_pyflink, known_of_python, python_kind
 from penstock.plans.importing.stream_graph_form import sources_as_read, stream_edge, stream_graph, stream_node
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
-from penstock.plans.vocabulary import Kind
+from penstock.plans.vocabulary import Kind, Partitioner
 
 FORM = "execution-plan"
 ASSUMED = {
@@ -30,6 +31,7 @@ ASSUMED = {
 """What an execution plan does not hold, and what is planned instead: Flink's defaults."""
 
 _SOURCE, _OPERATOR, _SINK = "Data Source", "Operator", "Data Sink"
+_HASH = Partitioner.HASH.upper()
 _ID = integer(-(2**31), INT32_MAX, "a node id")
 
 
@@ -71,13 +73,29 @@ def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
     if errors:
         return errors
     by_id = sorted(nodes, key=lambda node: node["id"])
+    of_pyflink = is_of_pyflink(node["type"] for node in nodes)
+    kinds = {node["id"]: _kind(node, of_pyflink) for node in by_id}
     edges = [
-        stream_edge(one["id"], node["id"], one["ship_strategy"])
+        stream_edge(
+            one["id"],
+            node["id"],
+            one["ship_strategy"],
+            **({"type_number": number} if kinds[node["id"]] == Kind.TWO_INPUT else {}),
+        )
         for node in by_id
-        for one in node.get("predecessors", ())
+        for number, one in enumerate(node.get("predecessors", ()), 1)
     ]
     graph = stream_graph(
-        [stream_node(node["id"], node["type"], node["parallelism"], _kind(node)) for node in by_id],
+        [
+            stream_node(
+                node["id"],
+                node["type"],
+                node["parallelism"],
+                kinds[node["id"]],
+                **(_known(node, kinds[node["id"]]) if of_pyflink else {}),
+            )
+            for node in by_id
+        ],
         edges,
         sources_as_read(reads),
         [node["id"] for node in by_id if node["pact"] == _SINK],
@@ -100,6 +118,12 @@ def _node_errors(node: Mapping[str, Any], where: str) -> list[TopologyError]:
     return errors
 
 
-def _kind(node: Mapping[str, Any]) -> str:
-    """The kind, as far as `pact` says it."""
-    return str(Kind.SOURCE if node["pact"] == _SOURCE else Kind.ONE_INPUT)
+def _kind(node: Mapping[str, Any], of_pyflink: bool) -> str:
+    """The kind, where `pact` determines it, or the name in a plan of PyFlink's."""
+    kind = str(Kind.SOURCE if node["pact"] == _SOURCE else Kind.ONE_INPUT)
+    return python_kind(node["type"], kind, len(node.get("predecessors", ()))) if of_pyflink else kind
+
+
+def _known(node: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    keyed = any(one["ship_strategy"] == _HASH for one in node.get("predecessors", ()))
+    return known_of_python(node["type"], kind, keyed and node["pact"] != _SINK)

@@ -1,0 +1,118 @@
+"""Compares what the real PyFlink submitted for a script with what Penstock makes of the same script."""
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import orjson
+
+from penstock.engine.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.library.jobs_of_script import jobs_of_script
+from penstock.engine.planning.digest_plans import REFUSAL, comparable_layers
+from penstock.engine.planning.plan_beside_flink import first_difference
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.runtime.job import topology_of
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.errors import PenstockError
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+
+#: Of nodes; known of some operators only.
+_CLASSES = ("operator_class", "function_class")
+_DATA_SETS = ("persistent_data_set", "consumes_data_set")
+
+
+def compare_with_captured(
+    script: str,
+    arguments: Sequence[str],
+    settings: EnvironmentSettings,
+    lines: Sequence[str],
+    flinks: Sequence[Mapping[str, Any]],
+) -> dict[str, list[str]]:
+    """For each captured job, by name: where Penstock's lowering of the script says something else.
+
+    The script runs here, too; none of its jobs does. `lines` are captured topologies in the order of
+    submission, `flinks` the plan JSON that Flink made of them. The stream graphs are compared, and every
+    layer that Flink gave; an empty list means that all of them are equal. What Penstock cannot do with the
+    script is a difference of the jobs that it does not get.
+    """
+    try:
+        found = jobs_of_script(script, arguments, settings)
+        jobs, failure = found.jobs, found.failure
+    except PenstockError as error:
+        jobs, failure = [], error
+    plans = {str(plan["name"]): plan for plan in flinks}
+    differences: dict[str, list[str]] = {}
+    for captured, job in zip_longest(map(orjson.loads, lines), jobs):
+        if captured is None:
+            last = list(differences)[-1]
+            differences[last] = [*differences[last], f"PyFlink submits no further job, Penstock {job.name!r}"]
+            continue
+        name = str(captured["name"])
+        if job is None:
+            why = failure.message if failure is not None else "the script executes no such job"
+            differences[name] = [f"Penstock has no such job: {why}"]
+            continue
+        own = {**topology_of(job), "name": name}
+        wanted, flink = _with_data_sets_of(own["stream_graph"], captured["stream_graph"], plans.get(name))
+        differences[name] = [*_of_graphs(wanted, own["stream_graph"]), *_of_layers(flink, own)]
+    return differences
+
+
+def _with_data_sets_of(
+    own: Mapping[str, Any], captured: Mapping[str, Any], flink: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What was captured, with the ids of cached data sets as `own` has them: Flink draws them at random."""
+    pairs = zip(_data_sets(captured), _data_sets(own), strict=False)
+    texts = [orjson.dumps(captured), orjson.dumps(flink or {})]
+    for theirs, ours in pairs:
+        texts = [text.replace(theirs.encode(), ours.encode()) for text in texts]
+    graph, plan = map(orjson.loads, texts)
+    return graph, plan
+
+
+def _data_sets(graph: Mapping[str, Any]) -> list[str]:
+    """The ids of cached data sets by what writes or reads them."""
+    rows = sorted(graph["nodes"], key=lambda node: int(node["id"])) + sorted(
+        graph["edges"], key=lambda edge: str(edge["edge_id"])
+    )
+    return [row[key] for row in rows for key in _DATA_SETS if key in row]
+
+
+def _of_graphs(wanted: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+    theirs, ours = _comparable(wanted, own), _comparable(own, own)
+    return [] if theirs == ours else [first_difference(theirs, ours, "/stream_graph")]
+
+
+def _comparable(graph: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Nodes and edges by id; what `own` does not know is left out."""
+    known = {node["id"]: node.keys() for node in own["nodes"]}
+    nodes = {}
+    for node in graph["nodes"]:
+        unknown = {key for key in _CLASSES if key not in known.get(node["id"], _CLASSES)}
+        row = {key: value for key, value in node.items() if key not in unknown}
+        row["slot_scope"] = sorted(row["slot_scope"])
+        if row.get("description") == row["name"]:
+            del row["description"]
+        nodes[str(node["id"])] = row
+    edges = {
+        edge["edge_id"]: {key: value for key, value in edge.items() if key != "chainable"}
+        for edge in graph["edges"]
+    }
+    settings = {**graph, "sources": sorted(graph["sources"]), "sinks": sorted(graph["sinks"])}
+    return {**settings, "nodes": nodes, "edges": edges}
+
+
+def _of_layers(flink: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+    if not flink:
+        return []
+    tables = plan_in_process([own]).tables
+    (line,) = to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"]
+    theirs, ours = comparable_layers(flink), comparable_layers(orjson.loads(line))
+    if REFUSAL in theirs or REFUSAL in ours:
+        both = theirs.get(REFUSAL, "a plan"), ours.get(REFUSAL, "a plan")
+        return [] if both[0] == both[1] else [first_difference(*both, f"/{REFUSAL}")]
+    return [
+        first_difference(value, ours.get(layer), f"/{layer}")
+        for layer, value in theirs.items()
+        if layer != "stream_graph" and ours.get(layer) != value
+    ]

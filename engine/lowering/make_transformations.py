@@ -1,0 +1,149 @@
+"""Makes the transformations of one call: its own operator, what PyFlink adds to it, and virtual ones.
+
+Source: org.apache.flink.api.dag.Transformation, pyflink.datastream.data_stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from penstock.engine.runtime.lowered_transformation import LoweredTransformation, Step
+from penstock.engine.runtime.transformations import Transformation
+from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.operators.records.key_selection import KeyedRow
+from penstock.operators.records.map_records import MapOperator
+
+_SETTINGS = (
+    "uid",
+    "uid_hash",
+    "slot_sharing_group",
+    "slot_resources",
+    "co_location_group",
+    "description",
+    "min_resources",
+    "preferred_resources",
+)
+
+
+class TransformationMaker:
+    """What calls have become, and what the call under way becomes."""
+
+    def __init__(self) -> None:
+        self._ends: dict[int, LoweredTransformation] = {}
+        self._made: list[LoweredTransformation] = []
+        self._call: Transformation
+        self._ids: Iterator[int]
+
+    def end_of(self, call: Transformation) -> LoweredTransformation:
+        """What a call that was lowered ends in."""
+        return self._ends[call.created]
+
+    def _begin(self, call: Transformation, ids: Iterable[int]) -> None:
+        """Make transformations of `call` with these ids."""
+        self._call, self._made, self._ids = call, [], iter(ids)
+
+    def _of_call(
+        self, call: Transformation, *, operator: Any = ..., inputs: Any = None, **properties: Any
+    ) -> LoweredTransformation:
+        """The operator of a call with all that its author has set."""
+        passes = operator is None
+        step = Step(
+            name=call.name,
+            transformation=next(self._ids),
+            operator=None if passes else call.operator,
+            pickled=None if passes else call.pickled,
+            output_type=call.output_type,
+            kind=call.kind,
+            call=call,
+            key_selectors=call.key_selectors,
+        )
+        parallelism = call.parallelism or call.default_parallelism or -1
+        properties.setdefault("kind", call.kind)
+        if call.kind in OPERATOR_KINDS:
+            properties.setdefault("chaining", call.chaining or OPERATOR_KINDS[call.kind].chaining)
+        made = LoweredTransformation(
+            id=step.transformation,
+            name=call.name,
+            inputs=[self.end_of(given) for given in call.inputs] if inputs is None else inputs,
+            parallelism=parallelism,
+            parallelism_configured=call.parallelism is not None,
+            max_parallelism=call.max_parallelism or -1,
+            buffer_timeout=-1 if call.buffer_timeout is None else call.buffer_timeout,
+            managed_memory=dict(call.managed_memory),
+            slot_scope=set(call.slot_scope),
+            thread_mode=call.thread_mode,
+            output_type=call.output_type,
+            steps=(step,),
+            **{name: getattr(call, name) for name in _SETTINGS},
+            **properties,
+        )
+        return self._add(made)
+
+    def _helper(
+        self,
+        name: str,
+        given: LoweredTransformation,
+        output_type: TypeInformation | None,
+        operator: Any,
+        *,
+        runs: TypeInformation | Any = ...,
+        key_selectors: tuple[Any, ...] = (),
+        **properties: Any,
+    ) -> LoweredTransformation:
+        """An operator that PyFlink adds for a call. `runs`: type of its records here; default: the call's."""
+        call = self._call
+        step = Step(
+            name=name,
+            transformation=next(self._ids),
+            operator=operator,
+            output_type=call.output_type if runs is ... else runs,
+            kind="one_input",
+            call=None,
+            key_selectors=key_selectors,
+        )
+        made = LoweredTransformation(
+            id=step.transformation,
+            kind="one_input",
+            name=name,
+            inputs=[given],
+            parallelism=call.environment_parallelism or -1,
+            output_type=output_type,
+            thread_mode=call.thread_mode,
+            steps=(step,),
+            **properties,
+        )
+        return self._add(made)
+
+    def _virtual(
+        self, name: str, kind: str, inputs: list[LoweredTransformation], **properties: Any
+    ) -> LoweredTransformation:
+        return self._add(
+            LoweredTransformation(
+                id=next(self._ids),
+                kind=kind,
+                name=name,
+                inputs=inputs,
+                parallelism=self._call.default_parallelism or -1,
+                output_type=inputs[0].output_type,
+                **properties,
+            )
+        )
+
+    def _add(self, made: LoweredTransformation) -> LoweredTransformation:
+        if any(made.keyed_inputs):
+            made.slot_scope.add("STATE_BACKEND")
+        self._made.append(made)
+        return made
+
+
+def take_rows(made: LoweredTransformation, call: Transformation) -> None:
+    """Let an operator that reads a keyed stream have its rows of key and record, if `call` names the keys."""
+    if call.key_selector is not None:
+        rows = MapOperator(KeyedRow(call.key_selector))
+        made.steps = (
+            replace(made.steps[0], name="Key By", operator=rows, pickled=None, call=None),
+            *made.steps,
+        )
