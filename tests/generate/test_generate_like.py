@@ -51,7 +51,9 @@ def operators(of: Topology) -> list[str]:
 
 @pytest.fixture(scope="module")
 def given() -> Frames:
-    lines = "".join(topology_lines(random(Spec(operators=12, topologies=400, seed=5)))).splitlines()
+    lines = "".join(
+        topology_lines(random(Spec(operators=12, topologies=400, seed=5, with_refusals=True)))
+    ).splitlines()
     return planned([orjson.loads(line) for line in lines])
 
 
