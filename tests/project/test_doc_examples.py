@@ -68,6 +68,7 @@ def in_this_process(command: str, folder: Path, capfd: pytest.CaptureFixture[str
     return said.out + said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_print_what_is_shown(page, tmp_path, capfd):
     shutil.copytree(ROOT / "engine" / "examples", tmp_path / "engine" / "examples")
