@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -61,17 +61,43 @@ def needs_java(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("spark", "flink"))
 
 
+def ways_to_java() -> tuple[dict[str, str | None], dict[str, Any]]:
+    """Variables of the environment, and what SparkContext knows of a session that runs."""
+    attributes = ("_gateway", "_jvm", "_active_spark_context") if "pyspark" in sys.modules else ()
+    known = {name: getattr(sys.modules["pyspark"].SparkContext, name) for name in attributes}
+    return {name: os.environ.get(name) for name in ("JAVA_HOME", "PATH")}, known
+
+
+def set_ways_to_java(variables: dict[str, str | None], attributes: dict[str, Any]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    for name, value in attributes.items():
+        setattr(sys.modules["pyspark"].SparkContext, name, value)
+
+
+HIDDEN = pytest.StashKey[tuple[dict[str, str | None], dict[str, Any]]]()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Hide Java, and a session that runs, from the test and from fixtures that it is the first to ask for."""
     if needs_java(item):
         return (yield)
-    path = f"{Path(__file__).parent / 'no_java'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("JAVA_HOME", "/none-without-the-marker-spark-or-flink")
-        patched.setenv("PATH", path)
-        if "pyspark" in sys.modules:
-            context = sys.modules["pyspark"].SparkContext
-            for attribute in ("_gateway", "_jvm", "_active_spark_context"):
-                patched.setattr(context, attribute, None)
+    variables, attributes = item.stash[HIDDEN] = ways_to_java()
+    path = f"{Path(__file__).parent / 'no_java'}{os.pathsep}{variables['PATH'] or os.defpath}"
+    hidden = {"JAVA_HOME": "/none-without-the-marker-spark-or-flink", "PATH": path}
+    set_ways_to_java({**hidden}, dict.fromkeys(attributes))
+    try:
         return (yield)
+    finally:
+        set_ways_to_java(variables, attributes)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Show it again to fixtures of the file that end with its last test, which may be without a marker."""
+    if HIDDEN in item.stash:
+        set_ways_to_java(*item.stash[HIDDEN])

@@ -16,6 +16,8 @@ from tests.columnar.lines_both_ways import (
     written_or_not,
 )
 
+pytestmark = pytest.mark.slow
+
 _PIECES = [
     b'"',
     b"\\",

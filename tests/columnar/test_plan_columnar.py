@@ -59,6 +59,7 @@ def test_plans_are_flinks(path):
         assert set(plans[line["expected"]["name"]]) == {"name", *wanted}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_plans_of_random_topologies_are_the_references(mode):
     seeds = [*range(150), *range(FUZZ_SEED * 1_000, FUZZ_SEED * 1_000 + 50)]

@@ -15,11 +15,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
+from penstock.engine.planning.plan_topologies import validated
 from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
-from penstock.plans.topology.joins.topology_tables import TopologyTables
 from tests.columnar.test_read_topologies import assert_same
 from tests.topology.builders import simple
 from tests.topology.packed_blocks import packed_blocks
@@ -66,9 +66,7 @@ def tree(tmp_path: Path) -> Path:
 def test_the_same_files_are_read(spark: SparkSession, tree: Path, paths: list[str]):
     given = [p.replace("file:", f"file:{tree}") if ":" in p else f"{tree}/{p}" for p in paths]
     columns = ("name", "source_file", "source_line")
-    found = read_with_spark(spark, given)
-    assert isinstance(found, TopologyTables)
-    with reading(found) as expected:
+    with reading(validated(spark, read_with_spark(spark, given))) as expected:
         rows = sorted(map(tuple, expected.topologies.select(*columns).collect()))
     assert sorted(read_topologies(given).topologies.select(columns).rows()) == rows
 

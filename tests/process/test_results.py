@@ -272,6 +272,6 @@ def test_results_are_put_out_as_soon_as_there_is_no_more_room():
         context=SimpleNamespace(),
         backend=SimpleNamespace(),
         results=(results := Roomy(recorded)),
-        operator=KeyedMapOperator(None, str),
+        operator=KeyedMapOperator(None, lambda value: value),
     )
     assert (recorded.calls, len(recorded.values), results.count()) == (4, 16, 2)

@@ -68,13 +68,14 @@ def in_this_process(command: str, folder: Path, capfd: pytest.CaptureFixture[str
     return said.out + said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_print_what_is_shown(page, tmp_path, capfd):
     shutil.copytree(ROOT / "engine" / "examples", tmp_path / "engine" / "examples")
     for command, shown in examples(page):
         if command.startswith("penstock run"):  # starts Spark: tests/runtime/test_examples.py
             continue
-        run, _, pipe = command.strip().partition(" | jq ")
+        run, _, pipe = command.partition(" | jq ")
         # planners of users are modules of the current folder, which this process would keep
         is_plain = re.fullmatch(r"penstock [^|&<>;$`*]+", run) and "planner" not in page
         said = in_this_process(run, tmp_path, capfd) if is_plain else in_a_shell(run, tmp_path)
