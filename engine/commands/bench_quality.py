@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.planning.chosen_costs import DRAWN, require_costs
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.metrics.exchange_costs import CONSTANTS
 
 """What --costs says for operators that all cost the same."""
 
@@ -77,6 +79,7 @@ def compare_plans_of(
         "versions": describe_versions(False),
         "planners": list(planners),
         "costs": chosen,
+        "constants": {name: value for name, value in CONSTANTS._asdict().items() if isfinite(value)},
         "cases": found,
     }
     write_quality(out, results, plans)

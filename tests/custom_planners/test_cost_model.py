@@ -21,7 +21,7 @@ from penstock.plans.layers import Choices
 from penstock.plans.metrics.exchange_costs import CONSTANTS, TERMS, Constants, read_constants
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST
 from penstock.plans.metrics.plan_arrays import Edges, Found, Operators, kinds_of_slots
-from penstock.plans.metrics.plan_metrics import plan_metrics
+from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
 from penstock.plans.metrics.rates_and_loads import Cluster, rates_and_loads
 
 CAPACITIES = ("network_bytes_per_second", "slot_cores", "cores")
@@ -312,10 +312,22 @@ def test_chaining_beats_never_chaining_on_workloads():
         for line in lines
     ]
     chained, apart = (metrics_of(tables_of(given), None).sort("name") for given in (lines, never))
-    key = "sustained_records_per_second"
-    ratio = (chained[key] / apart[key]).to_numpy()
+    ratio = (chained[SUSTAINED] / apart[SUSTAINED]).to_numpy()
     assert (ratio >= 1 - 1e-9).all()
     assert (ratio > 1.001).sum() >= 40
+
+
+def test_one_task_per_slot_has_more_cores_than_shared_slots():
+    lines = [json.loads(line) for line in WORKLOADS.read_text().splitlines()]
+    tables = tables_of(lines)
+    shared = metrics_of(tables, None).sort("name")
+    slots = tables["execution_slot_sharing_groups"]
+    own = slots.with_columns(execution_slot_sharing_group=pl.int_range(pl.len(), dtype=pl.Int32))
+    apart = metrics_of({**tables, "execution_slot_sharing_groups": own}, None).sort("name")
+    ratio = (apart[SUSTAINED] / shared[SUSTAINED]).to_numpy()
+    several = (shared["vertices"] > 1).to_numpy()
+    assert ratio[~several] == pytest.approx(1.0)
+    assert (ratio[several] > 1.0).all()
 
 
 def test_constants_of_a_file(tmp_path):

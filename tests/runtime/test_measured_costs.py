@@ -20,6 +20,7 @@ from penstock.engine.runtime.record_run import tables_of_run, write_run
 from penstock.engine.store.open_plan import open_plan
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.layers import Choices
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs
 from penstock.plans.metrics.operator_costs import operator_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
@@ -51,9 +52,15 @@ def run_of(monkeypatch: pytest.MonkeyPatch, *job: str) -> JobResult:
     return result
 
 
-def predicted(tables: dict[str, pl.DataFrame]) -> Metrics:
+FREE = Constants(*(0.0,) * len(Constants._fields))._replace(
+    network_bytes_per_second=1.0, slot_cores=1.0, cores=1.0
+)
+"""Times of tasks include what handing records on costs."""
+
+
+def predicted(tables: dict[str, pl.DataFrame], constants: Constants = CONSTANTS) -> Metrics:
     costs = operator_costs(tables["stream_nodes"], tables["stream_edges"], measured_costs(tables).costs)
-    return plan_metrics(tables, costs, Choices().task_manager, Choices().network)
+    return plan_metrics(tables, costs, Choices().task_manager, Choices().network, constants)
 
 
 @pytest.mark.parametrize("job", JOBS, ids=" ".join)
@@ -66,7 +73,7 @@ def test_predicted_records_of_edges_are_those_counted_and_the_bottleneck_is_the_
     result = run_of(monkeypatch, *job)
     every = {**result.tables, **tables_of_run(result)}
     tables = {name: from_arrow(every[name]) for name in {*NEEDED, *RUN_TABLES, "job_edges"}}
-    found = predicted(tables)
+    found = predicted(tables, FREE)
     seconds = result.milliseconds / 1000
     rates = found.edges.rename({"source": "source_node", "target": "target_node"})
     edges = tables["job_edges"].join(rates, on=["source_node", "target_node", "in_index"])

@@ -1,0 +1,90 @@
+"""Constants from runs whose times follow from known constants; no JVM is started."""
+
+import json
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from benchmarks.validate_cost_model import kendall_tau
+from penstock.engine.calibration import calibrate_on_flink as module
+from penstock.engine.commands import main
+from penstock.engine.flink.measured_jobs.run_measured_jobs import (
+    ONE_TASK_MANAGER,
+    JobRun,
+    MeasuredJob,
+    MiniCluster,
+)
+from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
+
+TRUE = CONSTANTS._replace(
+    call_ns=11, copy_ns=7, copy_ns_per_byte=0.25, serialise_ns=50, serialise_ns_per_byte=0.1,
+    deserialise_ns=80, deserialise_ns_per_byte=0.2, route_ns=33, handover_ns_per_buffer=4_000,
+    remote_ns_per_byte=0.5,
+)  # fmt: skip
+SOURCE_NS = 150.0
+RATE = 1_000.0
+
+
+def as_if_run(jobs: Iterable[MeasuredJob], cluster: MiniCluster = ONE_TASK_MANAGER) -> list[JobRun]:
+    """Runs at RATE in which everything costs what TRUE says; every third is disturbed."""
+    runs = []
+    for number, job in enumerate(jobs):
+        source, *others = job.operators
+        size, disturbed = source.bytes, 1.5 if number % 37 == 5 else 1.0
+        copy = 0 if job.object_reuse else TRUE.copy_ns + TRUE.copy_ns_per_byte * size
+        if not others[-1].new_chain:
+            times = {"task Source: chain": SOURCE_NS + len(others) * (TRUE.call_ns + copy)}
+        else:
+            half = TRUE.handover_ns_per_buffer * size / cluster.buffer_bytes / 2
+            route = TRUE.route_ns if others[-1].inputs[0][1] == "HASH" else 0
+            send = TRUE.serialise_ns + TRUE.serialise_ns_per_byte * size + half + route
+            receive = TRUE.deserialise_ns + TRUE.deserialise_ns_per_byte * size + half
+            times = {"task Source: one": SOURCE_NS + send, "task Sink: other": receive + TRUE.call_ns}
+            if cluster.task_managers > 1:
+                times["network"] = TRUE.remote_ns_per_byte * size
+        shares = {name: value * RATE / 1e9 * disturbed for name, value in times.items()}
+        runs.append(JobRun(job.name, {0: RATE}, shares, None))
+    return runs
+
+
+def test_constants_are_found_and_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(module, "run_measured_jobs", as_if_run)
+    path = tmp_path / "constants.json"
+    with pytest.raises(SystemExit) as stopped:
+        main.app(["metrics", "--calibrate", str(path)], prog_name="penstock")
+    assert stopped.value.code == 0
+    found = read_constants(path)
+    for name in CONSTANTS._fields:
+        assert getattr(found, name) == pytest.approx(getattr(TRUE, name), rel=1e-3, abs=1e-3), name
+    entry = json.loads(path.read_text())["terms"]["call_ns"]
+    assert entry["low"] <= entry["value"] <= entry["high"]
+    assert entry["source"] == "measured: Flink 2.3.0 MiniCluster, median and quartiles of 5 runs"
+    assert "handover_ns_per_buffer" in capsys.readouterr().out
+
+
+def test_runs_that_failed_are_left_out_unless_all_have(monkeypatch):
+    def failing(jobs: Iterable[MeasuredJob], cluster: MiniCluster = ONE_TASK_MANAGER) -> list[JobRun]:
+        runs = as_if_run(jobs, cluster)
+        return [run._replace(error="no slots") if run.name == "hash" else run for run in runs]
+
+    monkeypatch.setattr(module, "run_measured_jobs", failing)
+    with pytest.raises(Exception, match="job hash failed on Flink's MiniCluster: no slots"):
+        module.calibrate_on_flink(lambda stage: None)
+
+
+def test_metrics_of_nothing_are_refused(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main.app(["metrics"], prog_name="penstock")
+    assert stopped.value.code == 2
+    assert "SOURCE: found none" in capsys.readouterr().err
+
+
+def test_kendalls_tau():
+    values = np.array([1.0, 2.0, 3.0, 4.0])
+    assert kendall_tau(values, values * 7, 0.0) == 1.0
+    assert kendall_tau(values, -values, 0.0) == -1.0
+    assert kendall_tau(values, np.array([1.0, 2.0, 4.0, 3.0]), 0.0) == pytest.approx(4 / 6)
+    assert kendall_tau(np.ones(4), values, 0.0) is None
+    # Tau-b: one of six pairs is tied on one side.
+    assert kendall_tau(np.array([1.0, 1.001, 3.0, 4.0]), values, 0.02) == pytest.approx(5 / np.sqrt(30))
