@@ -72,7 +72,7 @@ class DeltaRsLogs:
         tail = open_log_tail(path)
         if tail is None:
             create_table(path, table)
-        if table == MANIFEST and (tail is None or not tail.columns().keys() >= set(PLAN_VERSIONS.names)):
+        if table == MANIFEST and (tail is None or not tail.columns.keys() >= set(PLAN_VERSIONS.names)):
             retry_conflicts(self, self._add_missing_columns, f"adding columns to {self.store}")
 
     def before_write(self, table: str, write_id: str) -> tuple[int, bool]:

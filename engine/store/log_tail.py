@@ -34,25 +34,23 @@ COMMITS_OF_A_CHECKPOINT = 100
 _COMMIT = re.compile(r"\d{20}\.json")
 _NEWEST_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 
+_KINDS = {"add", "remove", "metaData", "protocol", "txn", "commitInfo"}
+
 Action = dict[str, Any]
 
 
 class LogTail(NamedTuple):
     """The state of a table, and the actions of its commits since the last checkpoint, oldest first.
 
+    `columns`: name to type. `takes_appends`: whether nothing but files has to be said of an append.
     `checkpointed_at`: seconds since 1970, 0 if there is no checkpoint.
     """
 
     version: int
-    protocol: Action
-    metadata: Action
+    columns: dict[str, str]
+    takes_appends: bool
     actions: list[Action]
     checkpointed_at: float
-
-    def columns(self) -> dict[str, str]:
-        """Name to type."""
-        fields = Schema.from_json(self.metadata["schemaString"]).fields
-        return {field.name: str(field.type) for field in fields}
 
     def has_write(self, write_id: str) -> bool | None:
         """Whether the table has its part of a write; None if a checkpoint may hide it."""
@@ -89,9 +87,11 @@ def read_log_tail(folder: str) -> LogTail | None:
             return None
         actions = [action for name in commits for action in _read_commit(os.path.join(log, name))]
         for action in actions:
+            _require_sound(action)
             state |= {kind: action[kind] for kind in ("protocol", "metaData") if kind in action}
-        return LogTail(version, state["protocol"], state["metaData"], actions, at)
-    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException):
+        columns = _columns(state["metaData"]["schemaString"])
+        return LogTail(version, columns, _takes_appends(**state), actions, at)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, DeltaError, pa.ArrowException):
         return None
 
 
@@ -104,7 +104,7 @@ def commit_files(
     """
     for _ in range(ATTEMPTS):
         tail = tail or read_log_tail(folder)
-        if tail is None or not _takes_appends(tail):
+        if tail is None or not tail.takes_appends:
             return None
         known = tail.has_write(write_id)
         if known is not False:
@@ -157,13 +157,33 @@ def _read_commit(path: str) -> list[Action]:
         return [orjson.loads(line) for line in file.read().splitlines() if line]
 
 
-def _takes_appends(tail: LogTail) -> bool:
-    """Whether nothing but files has to be said of an append."""
-    protocol = {key: value for key, value in tail.protocol.items() if value is not None}
+def _require_sound(action: Action) -> None:
+    """Raise ValueError, or what Python raises, unless the action has what Delta's protocol asks of it."""
+    ((kind, said),) = action.items()
+    if kind not in _KINDS or not isinstance(said, dict):
+        raise ValueError(kind)
+    if kind in ("add", "remove") and not isinstance(said["path"], str):
+        raise ValueError(kind)
+    if kind == "txn" and not isinstance(said["appId"], str):
+        raise ValueError(kind)
+    if kind == "add":
+        rows = orjson.loads(said.get("stats") or "{}").get("numRecords")
+        right = isinstance(said["size"], int) and (rows is None or isinstance(rows, int))
+        if not right or not said["partitionValues"].keys() <= {WRITE_ID}:
+            raise ValueError(kind)
+
+
+@lru_cache(maxsize=128)
+def _columns(schema: str) -> dict[str, str]:
+    return {field.name: str(field.type) for field in Schema.from_json(schema).fields}
+
+
+def _takes_appends(protocol: Action, metaData: Action) -> bool:
+    said = {key: value for key, value in protocol.items() if value is not None}
     return (
-        protocol.keys() <= _NEWEST_PROTOCOL.keys()
-        and all(protocol[key] <= newest for key, newest in _NEWEST_PROTOCOL.items())
-        and tail.metadata["partitionColumns"] == [WRITE_ID]
+        said.keys() <= _NEWEST_PROTOCOL.keys()
+        and all(said[key] <= newest for key, newest in _NEWEST_PROTOCOL.items())
+        and metaData["partitionColumns"] == [WRITE_ID]
     )
 
 

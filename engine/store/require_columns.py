@@ -45,7 +45,7 @@ def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
 def _stored(store: str, table: str) -> dict[str, str] | None:
     tail = open_log_tail(table_path(store, table))
     if tail is not None:
-        return tail.columns()
+        return tail.columns
     try:
         opened = open_table(table_path(store, table))
     except (DeltaError, OSError) as error:

@@ -10,7 +10,9 @@ import pyarrow as pa
 from penstock.plans.columnar.frames import arrow_parts, to_arrow
 from penstock.plans.columnar.passes import inputs_of, steps
 from penstock.plans.columnar.refusals import first_refused, reject_refused, rows_to_keep, without_topologies
+from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows, count_task_rows
+from penstock.plans.execution_graph.columnar.name_most_tasks import name_most_tasks
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
 from penstock.plans.stream_graph.columnar.limit_expansion import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -141,6 +143,11 @@ def plan_into(
         report(produced)
         tables[produced] = derive(**{name: tables[name] for name in inputs_of(derive)})
         if produced == _LAST_BEFORE_TASKS:
-            before_tasks(count_task_rows(tables["ordered_vertices"], tables[_LAST_BEFORE_TASKS]))
+            try:
+                before_tasks(count_task_rows(tables["ordered_vertices"], tables[_LAST_BEFORE_TASKS]))
+            except NotEnoughMemoryError as error:
+                raise NotEnoughMemoryError(
+                    f"{error.message}; {name_most_tasks(tables)}", error.hint
+                ) from None
         finish(place)
     finished.add("rejected", [to_arrow(rejected, "rejected")])

@@ -35,6 +35,7 @@ EXPANDED = pa.schema(
 _GLOBAL_COMMITTER = "Global Committer"
 _WITH_A_NODE_OF_ITS_OWN = (Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
 _EMPTY: dict[str, Any] = {"inputs": [], "managed_memory": [], "slot_scope": []}
+_BLANK: dict[str, Any] = dict.fromkeys(EXPANDED.names) | _EMPTY
 _OF_THE_SINK = ("parallelism", "max_parallelism", "slot_sharing_group")
 _GLOBAL: dict[str, Any] = {
     **{"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)},
@@ -56,54 +57,70 @@ def expand_sinks(rows: Sequence[Row]) -> list[dict[str, Any]]:
     What a sink becomes stands in its place and has ids after those of all transformations, counted as
     Flink's counter does; the sink itself stays as a union of nothing, so that what reads it reads nothing.
     """
-    ways = _count_ways(rows)
-    drawn = _drawn_before(rows, ways)
+    sinks = [row for row in rows if row["sink_topology"] is not None]
+    made = iter(sink_operators([row["kind"] for row in rows], [row["inputs"] for row in rows], sinks))
     expanded: list[dict[str, Any]] = []
-    counter = len(rows)
     for row in rows:
-        counter += drawn.get(row["id"], 0)
-        if row["sink_topology"] is None:
-            expanded.append(_plain(row, row["id"]))
-            continue
-        made = _Expansion(row, counter, ways[row["inputs"][0]])
-        expanded += [_plain({**row, "kind": str(Kind.UNION), **_NOTHING}, row["id"]), *made.rows()]
-        counter = made.counter
+        kept = {key: value for key, value in row.items() if key != "sink_topology"}
+        plain = {"concurrent_attempts": True, **kept, "transformation": row["id"]}
+        is_sink = row["sink_topology"] is not None
+        expanded += [plain | SINK_ITSELF, *next(made)] if is_sink else [plain]
     return [{**row, "position": position} for position, row in enumerate(expanded, 1)]
 
 
-_NOTHING: dict[str, Any] = dict.fromkeys((*_OF_THE_SINK, "uid", "co_location_group", "chaining")) | {
-    "inputs": []
+SINK_ITSELF: dict[str, Any] = dict.fromkeys((*_OF_THE_SINK, "uid", "co_location_group", "chaining")) | {
+    "kind": str(Kind.UNION),
+    "inputs": [],
 }
+"""What a sink that was expanded has in place of its own values."""
 
 
-def _plain(row: Row, transformation: int) -> dict[str, Any]:
-    kept = {key: value for key, value in row.items() if key != "sink_topology"}
-    return {"concurrent_attempts": True, **kept, "transformation": transformation}
+def sink_operators(
+    kinds: Sequence[str], inputs: Sequence[Sequence[int]], sinks: Sequence[Row]
+) -> Iterator[list[dict[str, Any]]]:
+    """What each of the `sinks` of a topology becomes, without position.
+
+    In: kind and inputs of all its transformations, whose ids are 1, 2, …; the rows of those sinks.
+    """
+    ways = _count_ways(kinds, inputs)
+    drawn = _drawn_before(kinds, inputs, ways)
+    counter, row = len(kinds), 0
+    for sink in sinks:
+        while row < sink["id"]:
+            row += 1
+            counter += drawn.get(row, 0)
+        made = _Expansion(sink, counter, ways[sink["inputs"][0]])
+        yield list(made.rows())
+        counter = made.counter
 
 
-def _count_ways(rows: Sequence[Row]) -> dict[int, int]:
-    """How many stream nodes each transformation stands for; a sink stands for none."""
-    ways: dict[int, int] = {}
-    for row in rows:
-        if row["kind"] in VIRTUAL_KINDS:
-            ways[row["id"]] = sum(ways[read] for read in row["inputs"])
+def _count_ways(kinds: Sequence[str], inputs: Sequence[Sequence[int]]) -> list[int]:
+    """How many stream nodes each transformation stands for, by its id; a sink stands for none."""
+    ways = [0]
+    for kind, reads in zip(kinds, inputs, strict=True):
+        if kind in VIRTUAL_KINDS:
+            ways.append(sum(ways[read] for read in reads))
         else:
-            ways[row["id"]] = 0 if row["kind"] == Kind.SINK else 1
+            ways.append(0 if kind == Kind.SINK else 1)
     return ways
 
 
-def _drawn_before(rows: Sequence[Row], ways: Mapping[int, int]) -> dict[int, int]:
+def _drawn_before(
+    kinds: Sequence[str], inputs: Sequence[Sequence[int]], ways: Sequence[int]
+) -> dict[int, int]:
     """Id of an operator to how many virtual nodes are made just before it: those it is the first to reach."""
+    if not any(kind in _WITH_A_NODE_OF_ITS_OWN for kind in kinds):
+        return {}
     first: dict[int, int] = {}
     drawn: dict[int, int] = {}
-    for row in reversed(rows):
-        virtual = row["kind"] in VIRTUAL_KINDS
-        reader = first.get(row["id"]) if virtual else row["id"]
-        if reader is None or row["kind"] in SOURCE_KINDS:
+    for id in range(len(kinds), 0, -1):
+        kind = kinds[id - 1]
+        reader = first.get(id) if kind in VIRTUAL_KINDS else id
+        if reader is None or kind in SOURCE_KINDS:
             continue
-        if row["kind"] in _WITH_A_NODE_OF_ITS_OWN:
-            drawn[reader] = drawn.get(reader, 0) + ways[row["id"]]
-        for read in row["inputs"]:
+        if kind in _WITH_A_NODE_OF_ITS_OWN:
+            drawn[reader] = drawn.get(reader, 0) + ways[id]
+        for read in inputs[id - 1]:
             first[read] = min(first.get(read, reader), reader)
     return drawn
 
@@ -148,8 +165,7 @@ class _Expansion:
     def _new(self, kind: str, **keys: Any) -> dict[str, Any]:
         """A row with the next id, which reads the row before it."""
         self.counter += 1
-        blank: dict[str, Any] = dict.fromkeys(EXPANDED.names) | _EMPTY
-        row = blank | {
+        row = _BLANK | {
             "topology_id": self.sink["topology_id"],
             "id": self.counter,
             "kind": str(kind),
