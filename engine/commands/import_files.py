@@ -15,7 +15,7 @@ from penstock.engine.library.import_graph import known_keys
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.planning.plan_source import SourceKind, identify_source
+from penstock.engine.sources.plan_source import SourceKind, identify_source
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
 from penstock.plans.importing.given_graph import (
     GivenGraph,

@@ -10,7 +10,7 @@ from penstock.engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_
 from penstock.engine.library.jobs_of_script import job_of_script
 from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.planning.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.sources.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.open_plan import BY_NAME, open_plan
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY

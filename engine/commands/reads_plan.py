@@ -13,7 +13,7 @@ import typer
 from penstock.engine.commands.key_values import given_configuration
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output
-from penstock.engine.planning.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from penstock.engine.sources.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
 from penstock.engine.store.store_errors import store_errors
 
 _SOURCE = typer.Argument(

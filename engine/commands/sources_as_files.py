@@ -11,7 +11,7 @@ from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.planning.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.sources.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.store_errors import store_errors

@@ -16,7 +16,7 @@ from penstock.engine.output.say import say
 from penstock.engine.output.write_csv import write_csv
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.output.write_parquet import write_parquet
-from penstock.engine.planning.plan_source import SourceKind
+from penstock.engine.sources.plan_source import SourceKind
 from penstock.engine.sql.open_results import columns_of_results, open_results, tables_of_results
 from penstock.engine.sql.open_views import open_views
 from penstock.engine.sql.require_duckdb import require_duckdb

@@ -13,7 +13,7 @@ from penstock.engine.planning.plan_in_process import (
     plan_parts,
     read_in_process,
 )
-from penstock.engine.planning.plan_source import PlanSource, SourceKind, require_kind
+from penstock.engine.sources.plan_source import PlanSource, SourceKind, require_kind
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.columnar.frames import from_arrow

@@ -20,7 +20,7 @@ from penstock.engine.library.planned_tables import Plan
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
-from penstock.engine.planning.plan_source import (
+from penstock.engine.sources.plan_source import (
     HOLDS_PLANS,
     PlanSource,
     SourceKind,

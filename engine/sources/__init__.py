@@ -1,0 +1,1 @@
+"""What stands at a place that a command or a call was given."""
