@@ -55,7 +55,7 @@ def command(
 ) -> None:
     """Run SCRIPT and show the plan of every job that it executes; nothing runs on Spark.
 
-    Its jobs have no results here: a script that needs them may fail behind a job, which is said.
+    Its jobs have no results here: a script that needs them may fail after a job, which is said.
     """
     if api:
         from penstock.engine.pyflink_names.supported import support_table

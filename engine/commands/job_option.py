@@ -14,7 +14,7 @@ JobOption = Annotated[
 
 
 def say_failure_of_script(found: JobsOfScript) -> None:
-    """Say that a script failed behind the last of its jobs; later ones are not known."""
+    """Say that a script failed after the last of its jobs; later ones are not known."""
     if found.failure is not None:
         last = found.jobs[-1].name
         say_beside_output(f"{found.failure.message}; jobs after {last!r} are not known")

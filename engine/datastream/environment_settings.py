@@ -44,7 +44,7 @@ class EnvironmentSettings:
     config: Mapping[str, str] = field(default_factory=dict)  #: Flink options under those of the script
     #: Jobs are put here instead of being run; None: they run.
     captured: list[Job] | None = None
-    #: Whether the script goes on behind a captured job, with no results of it, or ends with JobCaptured.
+    #: Whether the script goes on after a captured job, with no results of it, or ends with JobCaptured.
     goes_on: bool = False
     #: Over what the script says.
     changes: Changes = field(default_factory=Changes)

@@ -23,7 +23,7 @@ def jobs_of_script(
     """Run a script, and take all its jobs instead of running them: none of them has results.
 
     Raises InputError where it executes no job, and what `run_script` raises before the first one. A script
-    that needs results of a job may fail behind it, which is `failure`.
+    that needs results of a job may fail after it, which is `failure`.
     """
     captured: list[Job] = []
     failure = None

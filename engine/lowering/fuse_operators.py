@@ -14,7 +14,7 @@ from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.lowered_transformation import LoweredTransformation, NotFused, PythonOperator
 from penstock.engine.runtime.transformations import take_ids
 
-#: The kinds of operators behind which a process operator may be fused; a window only in thread mode, where
+#: The kinds of operators after which a process operator may be fused; a window only in thread mode, where
 #: it has a kind of its own.
 _CARRIERS = frozenset(PythonOperator) - {PythonOperator.BROADCAST}
 

@@ -117,7 +117,7 @@ class StreamGraphGenerator:
         return [] if one.kind == "sink" else [Upstream(one.id)]
 
     def _expand_sink(self, one: LoweredTransformation) -> list[Upstream]:
-        """A sink of the Sink V2 API: a writer, and behind it perhaps operators that commit."""
+        """A sink of the Sink V2 API: a writer, and after it perhaps operators that commit."""
         expanded = expand_sink(one, self._next_id, batch=self._batch, compacts=not self._runs_here)
         for operator, upstream in expanded.operators:
             if upstream is not None:

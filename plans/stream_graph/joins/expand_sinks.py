@@ -49,7 +49,7 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
     with_sinks = join_local(transformations, sinks, {}, "left_semi")
     without = join_local(transformations, sinks, {}, "left_anti").select(columns)
     expanded = with_sinks.groupBy(TOPOLOGY).applyInArrow(expand_table, from_arrow_schema(EXPANDED))
-    # What leaves Python is partitioned anew, so that the passes behind need no exchange.
+    # What leaves Python is partitioned anew, so that the passes after need no exchange.
     partitions = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     return without.unionByName(partitioned(expanded, partitions))
 
