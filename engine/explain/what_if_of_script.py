@@ -13,7 +13,7 @@ from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.plans.errors import ConfigurationError
 
-#: Behind the name or uid of an operator: the change is of its parallelism.
+#: After the name or uid of an operator: the change is of its parallelism.
 PARALLELISM = ":parallelism"
 
 

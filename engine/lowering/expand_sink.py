@@ -1,4 +1,4 @@
-"""A sink of the Sink V2 API becomes operators: a writer, and behind it those that compact and commit.
+"""A sink of the Sink V2 API becomes operators: a writer, and after it those that compact and commit.
 
 Source: org.apache.flink.streaming.runtime.translators.SinkTransformationTranslator.SinkExpander,
 org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.

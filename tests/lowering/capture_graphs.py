@@ -104,7 +104,7 @@ def run_all(request: Path) -> None:
 
 
 def name_apart(jobs: str) -> None:
-    """Let every job have a number behind its name: the agent gives taken names other ones."""
+    """Let every job have a number after its name: the agent gives taken names other ones."""
     from pyflink.datastream import DataStream, StreamExecutionEnvironment
 
     def numbered(method):
