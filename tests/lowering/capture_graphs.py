@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 RUNS = (
     "STREAMING,2,process,on",
@@ -51,7 +52,7 @@ def main() -> None:
         out.writelines(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines)
 
 
-def captured(script: Path, runs: list[list[str]], python: str) -> list[dict]:
+def captured(script: Path, runs: list[list[str]], python: str) -> list[dict[str, Any]]:
     from penstock.engine.flink.capture.run_capture import run_capture
 
     with tempfile.TemporaryDirectory() as folder:
@@ -74,7 +75,8 @@ def captured(script: Path, runs: list[list[str]], python: str) -> list[dict]:
         )
         if result.problem is not None:
             raise SystemExit(f"{result.problem}\n{result.log_tail}")
-        return json.loads(request.read_text(encoding="utf-8"))
+        found: list[dict[str, Any]] = json.loads(request.read_text(encoding="utf-8"))
+        return found
 
 
 def run_all(request: Path) -> None:

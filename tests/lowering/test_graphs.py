@@ -117,7 +117,8 @@ def test_every_call_is_submitted_as_pyflink_submits_it(options, tmp_path):
         assert found.failure is None, (arguments, found.failure)
         names = [name or job.name for job, (name, _) in zip(found.jobs, run["graphs"], strict=True)]
         assert [job.name for job in found.jobs] == names, arguments
-        data_sets, own_data_sets = {}, {}
+        data_sets: dict[str, int] = {}
+        own_data_sets: dict[str, int] = {}
         for job, (_, graph) in zip(found.jobs, run["graphs"], strict=True):
             wanted, own = comparable(graph), as_captured(job)
             assert numbered(own, own_data_sets) == numbered(wanted, data_sets), arguments

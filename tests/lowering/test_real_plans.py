@@ -140,6 +140,7 @@ def test_an_imported_plan_knows_python_operators():
         keyed.connect(numbers(env).key_by(lambda x: x)).map(Both()).filter(bool).print()
 
     imported = from_execution_plan({"nodes": nodes_of(build)}, "p")
+    assert isinstance(imported, dict)
     nodes = {node["name"]: node for node in imported["stream_graph"]["nodes"]}
     both = nodes["Co-Map, Filter, Map"]
     assert (both["invokable"], both["keyed"]) == ("TwoInputStreamTask", True)

@@ -66,7 +66,17 @@ def test_chained_sources_and_gates_feed_one_operator(spark, networked):
     sink = Transformation(
         kind="sink", name="Collect", inputs=[number], operator=CollectSink(), output_type=PAIR, parallelism=1
     )
-    lowered = lower_job("inputs", [sink], {}, parallelism=2, max_parallelism=None, known_ids={})
+    lowered = lower_job(
+        "inputs",
+        [sink],
+        {},
+        parallelism=2,
+        max_parallelism=None,
+        known_ids={},
+        slot_resources={},
+        executes=True,
+        lowers_all=True,
+    )
     job = Job(name="inputs", transformations=reachable([sink]), lowered=lowered, parallelism=2)
     result = run_job(job)
     found = Counter(result.collected[sink.created])
