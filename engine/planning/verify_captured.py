@@ -43,7 +43,7 @@ def _differences(flink: Mapping[str, Any], ours: Mapping[str, Any], *, drawn: bo
         if theirs.get(REFUSAL) == own.get(REFUSAL):
             return []
         return [first_difference(theirs.get(REFUSAL, "a plan"), own.get(REFUSAL, "a plan"), f"/{REFUSAL}")]
-    given = str(Layer.STREAM_GRAPH)  # which a plan of a given stream graph leaves out
+    given = str(Layer.STREAM_GRAPH)  # Penstock has it from Flink
     return [
         first_difference(value, own.get(layer), f"/{layer}")
         for layer, value in theirs.items()

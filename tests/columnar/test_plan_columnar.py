@@ -53,9 +53,8 @@ def test_plans_are_flinks(path):
         if differs(plans[line["expected"]["name"]], line["expected"])
     ] == []
     for line in lines:
-        given = {"stream_graph"} & set(line["topology"])
         refused = {"error_stage", "error", "message"}
-        wanted = refused if "error" in line["expected"] else set(LAYERS) - given
+        wanted = refused if "error" in line["expected"] else LAYERS
         assert set(plans[line["expected"]["name"]]) == {"name", *wanted}
 
 
