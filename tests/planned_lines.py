@@ -43,4 +43,4 @@ def differs(actual: PlanJson, expected: PlanJson) -> bool:
     if "error" in expected or "error" in actual:
         return "error" not in expected or canonical_plan(actual) != canonical_plan(expected)
     layers = [layer for layer in LAYERS if layer in actual and layer in expected]
-    return canonical_plan(actual) != canonical_plan(expected, layers)
+    return canonical_plan(actual, layers) != canonical_plan(expected, layers)

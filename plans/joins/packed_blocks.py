@@ -144,6 +144,9 @@ ROWS_PER_BLOCK = "spark.penstock.rowsPerBlock"
 """Setting of the session while it plans: how many consecutive numbers a block has. Without it, a topology is
 one block."""
 
+LEAST_PARTITIONS = 2
+"""Spark does not lay the single partitions of two tables side by side in a union."""
+
 WALKED_ALONE = "spark.penstock.walkedAlone"
 """Setting of the session while it plans a single topology that has blocks."""
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.plans.joins.frames import join_local, no_rows
 from penstock.plans.joins.hand_over_tables import Finished, tables_of_plan, with_hand_overs
-from penstock.plans.joins.packed_blocks import PackedTables, partitioned
+from penstock.plans.joins.packed_blocks import LEAST_PARTITIONS, PackedTables, partitioned
 from penstock.plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
 from penstock.plans.joins.refusals import reject_refused
 from penstock.plans.joins.run_steps import AnyStep, Done, run_steps
@@ -75,8 +75,7 @@ def run_passes(
     wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
     if given.topologies.isEmpty():
         return _nothing_planned(given, wanted)
-    # Spark does not lay the single partitions of two tables side by side in a union: walks need two at least.
-    run = _Run(max(2, partitions), report, finished)
+    run = _Run(max(LEAST_PARTITIONS, partitions), report, finished)
     run.read(given)
     chosen = steps(choices or Choices(), until)
     run_steps(

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.plans.joins.frames import join_local
-from penstock.plans.joins.packed_blocks import partitioned
+from penstock.plans.joins.packed_blocks import LEAST_PARTITIONS, partitioned
 from penstock.plans.stream_graph.expand_sinks import EXPANDED
 from penstock.plans.stream_graph.expand_sinks import expand_sinks as expand
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -50,8 +50,8 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
     without = join_local(transformations, sinks, {}, "left_anti").select(columns)
     expanded = with_sinks.groupBy(TOPOLOGY).applyInArrow(expand_table, from_arrow_schema(EXPANDED))
     # What leaves Python is partitioned anew, so that later passes need no exchange.
-    partitions = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    return without.unionByName(partitioned(expanded, partitions))
+    given = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    return without.unionByName(partitioned(expanded, max(LEAST_PARTITIONS, given)))
 
 
 def expand_table(rows: pa.Table) -> pa.Table:
