@@ -44,7 +44,7 @@ def test_lines_hold_every_key_and_value_of_the_golden_plans(spark: SparkSession,
     expected = {line["expected"]["name"]: comparable(line["expected"]) for line in lines}
     assert len(rows) == len(lines)
     for name, plan in expected.items():
-        assert found[name] == plan
+        assert {key: found[name][key] for key in plan} == plan
 
 
 def test_a_refused_input_without_a_name_still_has_its_line(spark: SparkSession):

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from penstock.engine.commands import size
 from penstock.engine.commands.main import app
 from penstock.engine.output import people
+from penstock.engine.size import tell_size
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
 from tests.passes.frames import make_frame
@@ -108,7 +109,7 @@ def test_a_cluster_without_task_managers_has_no_utilisation(store):
 
 
 def test_lists_of_jobs_are_cut(store, monkeypatch):
-    monkeypatch.setattr(size, "MOST", 1)
+    monkeypatch.setattr(tell_size, "MOST", 1)
     _, output = run(store, *CLUSTER)
     assert "b [bold]\t30\t7\t5\t8\t6\n… and 1 more\n" in output
     assert "\na\t" not in output
