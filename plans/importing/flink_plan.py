@@ -3,7 +3,7 @@
 Source: org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import unescape
 from typing import Any
 
@@ -12,9 +12,14 @@ from penstock.plans.importing.imported import Imported, errors_of_known, ignored
 from penstock.plans.importing.job_vertices import ASSUMED as OF_VERTICES
 from penstock.plans.importing.job_vertices import EXCHANGES, Vertex, VertexInput, topology_of_vertices
 from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
+from penstock.plans.importing.python_operators import (
+    is_of_pyflink,
+    known_of_python_vertex,
+    operators_of_vertex,
+)
 from penstock.plans.topology.operator_rules import UID_HASH
 from penstock.plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
-from penstock.plans.vocabulary import JobType
+from penstock.plans.vocabulary import JobType, Partitioner
 
 FORM = "flink-plan"
 ASSUMED = {**OF_VERTICES, "slot_sharing_group": "default", "max_parallelism": "not set"}
@@ -71,12 +76,11 @@ def from_flink_plan(
         return errors
     # Trees end each of their lines; a chain on one line has no line end.
     tree = all(node.get("description", _LINE_END).endswith(_LINE_END) for node in nodes)
-    topology = topology_of_vertices(
-        name,
-        document.get("type", str(JobType.STREAMING)),
-        [_vertex(node, tree, known.get(node["id"], {})) for node in nodes],
-        tree,
-    )
+    operators = [operators_of_vertex(_described(node, tree)) for node in nodes]
+    vertices = [_vertex(node, tree, known.get(node["id"], {})) for node in nodes]
+    if is_of_pyflink(operator for of_vertex in operators for operator in of_vertex):
+        vertices = list(map(_of_pyflink, vertices, operators))
+    topology = topology_of_vertices(name, document.get("type", str(JobType.STREAMING)), vertices, tree)
     ignored = {
         f"nodes.{key}" for node in nodes for key in ignored_keys(node, _NODE) if key != "operator_strategy"
     }
@@ -96,16 +100,29 @@ def from_flink_plan(
 def _vertex(node: Mapping[str, Any], tree: bool, known: Mapping[str, Any]) -> Vertex:
     """Its name is Flink's description of it, as text, unless another one is known."""
     inputs = sorted(node.get("inputs", ()), key=lambda one: one["num"])
-    described = node.get("description", node["id"])
-    if tree:
-        described = described.removesuffix(_LINE_END)
     return Vertex(
         node["id"],
-        known.get("name", _as_text(described)),
+        known.get("name", _described(node, tree)),
         node["parallelism"],
         [VertexInput(one["id"], one["ship_strategy"], one["exchange"]) for one in inputs],
         {key: value for key, value in known.items() if key != "name"},
     )
+
+
+def _described(node: Mapping[str, Any], tree: bool) -> str:
+    described: str = node.get("description", node["id"])
+    return _as_text(described.removesuffix(_LINE_END) if tree else described)
+
+
+def _of_pyflink(vertex: Vertex, operators: Sequence[str]) -> Vertex:
+    """A vertex with what the names of its operators say."""
+    hashed = any(read.ship_strategy == Partitioner.HASH.upper() for read in vertex.inputs)
+    keyed = hashed and not operators[0].startswith("Sink: ")
+    said = known_of_python_vertex(operators, len(vertex.inputs), keyed)
+    inputs = vertex.inputs
+    if "invokable" in said:  # of two inputs
+        inputs = [read._replace(type_number=number) for number, read in enumerate(inputs, 1)]
+    return vertex._replace(inputs=inputs, known={**said, **vertex.known})
 
 
 def _as_text(html: str) -> str:

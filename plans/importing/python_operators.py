@@ -3,9 +3,11 @@
 Source: pyflink.datastream.data_stream, org.apache.flink.python.util.PythonConfigUtil.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.vocabulary import ChainingStrategy, Kind
 
 #: Names that PyFlink alone gives: a plan with one of them is PyFlink's.
@@ -32,6 +34,7 @@ _TWO_INPUTS = frozenset(
     }
 )
 _COLLECTION = "Source: Collection Source"
+_TREE = re.compile(r"^[ |]*(?:[:+]- )?(?:\[\d+\]:)?")
 _BETWEEN = ", "  #: names of fused operators
 
 
@@ -64,3 +67,24 @@ def known_of_python(name: str, kind: str, keyed: bool) -> dict[str, Any]:
     if kind == Kind.SOURCE or name.startswith("Sink: ") or name in _JAVA or name.endswith(_JAVA_ENDS):
         return {"slot_scope": state, "keyed": keyed}
     return {"slot_scope": ["PYTHON", *state], "keyed": keyed, "operator_factory": "SimpleOperatorFactory"}
+
+
+def operators_of_vertex(description: str) -> list[str]:
+    """The names of a vertex's operators, the head first: `description` is a tree, or a chain on one line."""
+    if "\n" in description:
+        return [_TREE.sub("", line) for line in description.split("\n") if line.strip()]
+    return _TREE.sub("", description).split(" -> ")
+
+
+def known_of_python_vertex(operators: Sequence[str], inputs: int, keyed: bool) -> dict[str, Any]:
+    """Keys of the node that stands for a vertex in a plan of PyFlink's. `keyed`: its head reads keys."""
+    head = python_kind(operators[0], str(Kind.ONE_INPUT if inputs else Kind.SOURCE), inputs)
+    of_operators = [
+        known_of_python(name, head if not place else str(Kind.ONE_INPUT), keyed and not place)
+        for place, name in enumerate(operators)
+    ]
+    scopes = {scope for known in of_operators for scope in known.get("slot_scope", ())}
+    known: dict[str, Any] = {"slot_scope": sorted(scopes), "keyed": of_operators[0]["keyed"]}
+    if head == Kind.TWO_INPUT:
+        known["invokable"] = OPERATOR_KINDS[head].invokable
+    return known

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.importing.flink_plan import from_flink_plan
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
 from penstock.plans.importing.memory_weights import memory_weights
 from penstock.plans.importing.vertex_order import children_in_order
@@ -301,3 +302,37 @@ def test_weights_are_found_in_fractions(weights):
     found = memory_weights([{"slot_sharing_group": 0, "operators": operators}])
     whole = sum(found.values())
     assert [found[node] * total for node in range(len(weights))] == [weight * whole for weight in weights]
+
+
+def test_vertices_of_a_pyflink_job_say_what_runs_python_and_holds_state():
+    source, keys, both = (f"{number:032x}" for number in (1, 2, 3))
+    read = {"exchange": "pipelined_bounded", "ship_strategy": "HASH"}
+    document = {
+        "jid": "0" * 32,
+        "name": "job",
+        "nodes": [
+            {
+                "id": both,
+                "parallelism": 2,
+                "description": "Keyed Co-Process, Map<br/>+- Sink: Print to Std. Out<br/>",
+                "inputs": [{"id": source, "num": 0, **read}, {"id": keys, "num": 1, **read}],
+            },
+            {"id": source, "parallelism": 1, "description": "Source: Collection Source<br/>"},
+            {
+                "id": keys,
+                "parallelism": 1,
+                "description": "Source: Collection Source<br/>+- Map, _stream_key_by_map_operator<br/>",
+            },
+        ],
+    }
+    imported = from_flink_plan(document, "job")
+    assert isinstance(imported, dict)
+    nodes = {node["uid_hash"]: node for node in imported["stream_graph"]["nodes"]}
+    told = {key: (node["slot_scope"], node["keyed"], node["invokable"]) for key, node in nodes.items()}
+    assert told == {
+        both: (["PYTHON", "STATE_BACKEND"], True, "TwoInputStreamTask"),
+        source: ([], False, "SourceOperatorStreamTask"),
+        keys: (["PYTHON"], False, "SourceOperatorStreamTask"),
+    }
+    edges = imported["stream_graph"]["edges"]
+    assert sorted(edge["type_number"] for edge in edges if edge["target"] == nodes[both]["id"]) == [1, 2]
