@@ -93,7 +93,10 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.STREAM_GRAPH,
         "stream_graph_refusals",
-        ("expanded_transformations", "resolved_inputs", "marked_edges", "stream_edges", "job_settings"),
+        (
+            *("expanded_transformations", "resolved_inputs", "stream_nodes"),
+            *("marked_edges", "stream_edges", "job_settings"),
+        ),
         "at most one refusal per topology, the first that Flink raises",
         "StreamGraph.createActualEdge, StreamGraphGenerator.validateTransformationUid",
     ),

@@ -19,7 +19,7 @@ def explain_what_if_of_script(
 ) -> None:
     """Print a job's figures as they are and as they would be. ConfigurationError for what is no change."""
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
-    from penstock.engine.explain.what_if_of_script import parse_change, what_if_of_script
+    from penstock.engine.library.what_if_of_script import parse_change, what_if_of_script
     from penstock.engine.planning.plan_options import plan_options
 
     changes = parse_change(change)

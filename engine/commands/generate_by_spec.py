@@ -6,7 +6,7 @@ from pathlib import Path
 
 from penstock.engine.commands.print_distances import print_distances
 from penstock.engine.commands.require_lines_to_draw import require_lines_to_draw
-from penstock.engine.generate.drawn_topologies import fleet_spec, topologies_by_spec
+from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
 from penstock.engine.output.progress import noted, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts

@@ -7,7 +7,6 @@ import polars as pl
 
 from penstock.engine.commands.key_values import given_configuration
 from penstock.engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
-from penstock.engine.library.jobs_of_script import job_of_script
 from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.sources.plan_source import HOLDS_PLANS, SourceKind, require_kind
@@ -88,6 +87,7 @@ def plan_of_script(
     script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
 ) -> DrawnPlan:
     """One of a script's jobs; see job_of_script."""
+    from penstock.engine.library.jobs_of_script import job_of_script
     from penstock.engine.runtime.plan_job import plan_job
 
     job = job_of_script(script, arguments, options, scripts, wanted)

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.engine.bench.suites import WORKLOADS
-from penstock.plans.errors import ConfigurationError, InputError
-from penstock.plans.generate.by_spec.draw_by_spec import Counts, draw_by_spec
-from penstock.plans.generate.by_spec.fleet_spec import FleetSpec, read_fleet_spec
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
@@ -40,17 +38,3 @@ def topologies_by_trace(
     most = DEFAULT_MOST_PARALLELISM if parallelism is None else parallelism
     Spec(2, topologies, seed, parallelism=most)
     return (draw_by_trace(trace, seed, number, most) for number in range(topologies))
-
-
-def fleet_spec(path: str, topologies: int, seed: int) -> FleetSpec:
-    """The spec of a file, for that many topologies. Raises InputError and ConfigurationError."""
-    Spec(2, topologies, seed)
-    try:
-        return read_fleet_spec(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such spec file") from error
-
-
-def topologies_by_spec(spec: FleetSpec, topologies: int, seed: int, counts: Counts) -> Iterator[Topology]:
-    """Topologies drawn by a spec; `counts` counts what was drawn."""
-    return (draw_by_spec(spec, seed, number, counts) for number in range(topologies))

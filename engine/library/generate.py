@@ -7,8 +7,6 @@ import polars as pl
 
 from penstock.engine.generate.drawn_topologies import (
     ENDINGS,
-    fleet_spec,
-    topologies_by_spec,
     topologies_by_trace,
     workloads,
 )
@@ -18,7 +16,6 @@ from penstock.engine.library.planned_tables import Plan
 from penstock.engine.output.html_table import html_table
 from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.generate.by_spec.draw_by_spec import no_counts
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.shapes import WORKLOADS, fleet_of_shape
 from penstock.plans.generate.topology_lines import fleet_tables
@@ -119,6 +116,9 @@ def generate(
         return _handed_over(_of_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark)
     if name.endswith(ENDINGS):
         _require_none({"parallelism": parallelism is not None, **given}, "a spec file")
+        from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
+        from penstock.plans.generate.by_spec.draw_by_spec import no_counts
+
         spec = fleet_spec(name, count, first)
         return _handed_over(_of_dicts(list(topologies_by_spec(spec, count, first, no_counts()))), spark)
     fleet = fleet_of_shape(

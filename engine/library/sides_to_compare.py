@@ -15,7 +15,6 @@ from penstock.engine.diff.side import Side
 from penstock.engine.diff.side_of_store import side_of_store, side_of_tables
 from penstock.engine.diff.side_of_topologies import side_of_topologies
 from penstock.engine.library.given_topologies import Objects, Tables, is_spark_frame
-from penstock.engine.library.jobs_of_script import job_of_script
 from penstock.engine.library.planned_tables import Plan
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
@@ -166,6 +165,7 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
     the same names.
     """
+    from penstock.engine.library.jobs_of_script import job_of_script
     from penstock.engine.library.say_fusing import say_lost_settings
     from penstock.engine.runtime.job import topology_of
 

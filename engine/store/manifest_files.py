@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
@@ -43,12 +42,13 @@ def manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | No
             if any(w.write_id in write_ids for w in _listed_in_file(path, _identity(path)))
         ]
     parts = [_read(path, schema) for path in paths]
-    rows = pa.concat_tables([schema.empty_table(), *parts])
-    return (
-        rows
-        if write_ids is None
-        else rows.filter(pc.is_in(rows[WRITE_ID], pa.array(list(write_ids), pa.string())))
-    )
+    none = pa.Table.from_batches([], schema)  # not empty_table, which imports pandas
+    rows = pa.concat_tables([none, *parts])
+    if write_ids is None:
+        return rows
+    # Not a filter by an array: to make one of Python's values imports pandas.
+    wanted = [place for place, found in enumerate(rows[WRITE_ID].to_pylist()) if found in write_ids]
+    return pa.concat_tables([none, *(rows.slice(place, 1) for place in wanted)])
 
 
 def whole_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:

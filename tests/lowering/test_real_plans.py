@@ -10,9 +10,9 @@ import pytest
 from penstock.engine.common.typeinfo import Types
 from penstock.engine.datastream import CoMapFunction, StreamExecutionEnvironment
 from penstock.engine.datastream.environment_settings import EnvironmentSettings
-from penstock.engine.explain.what_if_of_script import parse_change, what_if_of_script
 from penstock.engine.library.compare_with_captured import compare_with_captured
 from penstock.engine.library.jobs_of_script import jobs_of_script
+from penstock.engine.library.what_if_of_script import parse_change, what_if_of_script
 from penstock.engine.runtime.job import topology_of
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.importing.execution_plan import from_execution_plan
