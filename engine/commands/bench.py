@@ -172,7 +172,7 @@ def command(
     configuration = hand_on(config_dir, options)
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
     suites = [find_suite(name) for name in listed(suite or [DEFAULT_SUITES])]
-    cases = cases_of(each_once(suites), numbers_of_operators(sizes or DEFAULT_SIZES))
+    cases = cases_of(each_once(suites), numbers_of_operators(DEFAULT_SIZES if sizes is None else sizes))
     if quality:
         for option, is_given in (
             ("--resume", resume),

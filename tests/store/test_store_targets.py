@@ -57,6 +57,7 @@ def test_generate_writes_to_no_folder_that_is_there(tmp_path: Path):
     assert (result.exit_code, "is already there" in result.output) == (2, True)
 
 
+@pytest.mark.spark  # where a name is of no local folder, Spark is asked
 @pytest.mark.parametrize("store", ["", " ", "file:", "file:/tmp/x", "file://", "file:///", "file://host/x"])
 def test_what_names_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str):
     monkeypatch.chdir(tmp_path)
