@@ -12,6 +12,7 @@ from penstock.engine.configuration.find_configuration import (
     configuration_directory,
     find_configuration,
 )
+from penstock.engine.machine.environment_as_before import environment_as_before
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.layers import Choices
 
@@ -33,15 +34,8 @@ def hand_on(config_dir: str | None, options: Mapping[str, str]) -> EffectiveConf
 @contextmanager
 def handed_on(config_dir: str | None, options: Mapping[str, str]) -> Iterator[EffectiveConfiguration]:
     """As hand_on, for as long as the context: the environment is the caller's."""
-    before = {name: os.environ.get(name) for name in (VARIABLE, OPTIONS)}
-    try:
+    with environment_as_before(VARIABLE, OPTIONS):
         yield hand_on(config_dir, options)
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def bench_configuration() -> EffectiveConfiguration:

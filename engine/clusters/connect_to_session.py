@@ -11,6 +11,7 @@ from typing import Any
 from penstock.engine.clusters.require_connect import require_connect
 from penstock.engine.clusters.session_folder import Session
 from penstock.engine.clusters.session_server import LOOPBACK, TOKEN_VARIABLE
+from penstock.engine.machine.environment_as_before import environment_as_before
 from penstock.engine.output.redaction import redact_value
 from penstock.plans.errors import ConfigurationError
 
@@ -38,10 +39,9 @@ def connected_to(session: Session, conf: Mapping[str, str] = NO_SETTINGS) -> Ite
     where the extra is not installed, and for a setting that is fixed in the session and different.
     """
     require_connect()
-    before = {name: os.environ.get(name) for name in _VARIABLES}
     remote = f"sc://localhost:{session.port}"
-    os.environ.update(zip(_VARIABLES, (session.token, remote, "1"), strict=True))
-    try:
+    with environment_as_before(*_VARIABLES):
+        os.environ.update(zip(_VARIABLES, (session.token, remote, "1"), strict=True))
         _clients.append(_client(remote))
         try:
             _apply(_clients[-1], session, conf)
@@ -49,12 +49,6 @@ def connected_to(session: Session, conf: Mapping[str, str] = NO_SETTINGS) -> Ite
         finally:
             with suppress(Exception):  # a server that has ended keeps nothing
                 _clients.pop().stop()
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 def _client(remote: str) -> Any:

@@ -16,6 +16,7 @@ from penstock.engine.lowering.stream_edges import StreamEdges, Upstream, refused
 from penstock.engine.runtime.lowered_transformation import GeneratedGraph, LoweredTransformation
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.refuse_stream_graphs import MISSING_UID
+from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
 from penstock.plans.vocabulary import JobType, StreamExchangeMode
 
 _INVOKABLES = {
@@ -72,20 +73,10 @@ class StreamGraphGenerator:
                     given = [] if one.filled else one.inputs
                     waiting += [(other, False) for other in reversed(given)]
         settings = self._settings
-        copied = (
-            "job_type",
-            "dynamic",
-            "global_exchange_mode",
-            "chaining_enabled",
-            "chain_different_max_parallelism",
-            "all_vertices_in_same_slot_sharing_group",
-            "vertex_description_mode",
-            "vertex_name_include_index_prefix",
-        )
         graph = {
             "sources": [node for node, one in self._physical.items() if not one.inputs],
             "sinks": [node for node, one in self._physical.items() if one.kind == "sink"],
-            **{key: settings[key] for key in copied},
+            **{key: settings[key] for key in SETTINGS_OF_GRAPHS},
             "checkpointing": settings["checkpointing_interval_milliseconds"] > 0,
             "partitioners_compared": True,
             **self._group_resources(),

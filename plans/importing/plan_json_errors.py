@@ -8,7 +8,7 @@ from penstock.plans.importing.imported import errors_of_known
 from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.rules import INT32_MAX, Rules, integer, text, wrong_type
-from penstock.plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES
+from penstock.plans.topology.stream_graph_rules import EDGE_RULES, NODE_RULES
 from penstock.plans.vocabulary import ResultPartitionType
 
 _NODE: Rules = {key: NODE_RULES[key] for key in NODE_KEYS}

@@ -31,6 +31,18 @@ from penstock.plans.topology.setting_refusals import (
 )
 from penstock.plans.vocabulary import JobType
 
+SETTINGS_OF_GRAPHS = (
+    "job_type",
+    "dynamic",
+    "global_exchange_mode",
+    "chaining_enabled",
+    "chain_different_max_parallelism",
+    "all_vertices_in_same_slot_sharing_group",
+    "vertex_description_mode",
+    "vertex_name_include_index_prefix",
+)
+"""What a stream graph says of itself, under the same names as JOB_SETTINGS."""
+
 
 def may_run_as_batch(config: Mapping[str, str]) -> bool:
     """Whether the job type depends on the boundedness of its sources."""
@@ -115,16 +127,6 @@ def read_stream_graph_settings(
     -1, else it is that of `config`. Raises FlinkRefusal where Flink refuses the settings.
     """
     batch = graph["job_type"] == JobType.BATCH
-    copied = (
-        "job_type",
-        "dynamic",
-        "global_exchange_mode",
-        "chaining_enabled",
-        "chain_different_max_parallelism",
-        "all_vertices_in_same_slot_sharing_group",
-        "vertex_description_mode",
-        "vertex_name_include_index_prefix",
-    )
     try:
         read_restore_settings(config)
         read_setting(config, options.RUNTIME_MODE)
@@ -136,7 +138,7 @@ def read_stream_graph_settings(
         **common,
         "setting_refusals": of_job_graph,
         **_given(common, config, topology_name, parallelism, max_parallelism),
-        **{key: graph[key] for key in copied},
+        **{key: graph[key] for key in SETTINGS_OF_GRAPHS},
     }
     return given if graph["checkpointing"] else {**given, "checkpointing_interval_milliseconds": -1}
 

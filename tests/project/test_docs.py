@@ -16,7 +16,7 @@ from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
 from penstock.plans.topology.operator_rules import KIND_RULES, RESOURCE_RULES, TRANSFORMATION_RULES
-from penstock.plans.topology.validate_stream_graph import EDGE_RULES, NODE_RULES, SETTING_RULES
+from penstock.plans.topology.stream_graph_rules import EDGE_RULES, NODE_RULES, SETTING_RULES
 from penstock.plans.vocabulary import Layer
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -17,7 +17,7 @@ from penstock.plans.plan_json.columnar.json_text import (
 )
 from penstock.plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.validate_stream_graph import (
+from penstock.plans.topology.stream_graph_rules import (
     EDGE_RULES,
     NODE_RULES,
     OPTIONAL_OF_EDGES,
