@@ -8,6 +8,7 @@ from rich.table import Column
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.planning.tell_metrics import number
 from penstock.plans.metrics.plan_metrics import MODEL_ERROR
 
 
@@ -64,11 +65,3 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
             if entry["metric"] in ("sustained_records_per_second", "tasks", "slots") and entry[kind]:
                 listed = ", ".join(f"{one['topology']} ({number(one['difference'])})" for one in entry[kind])
                 say(f"{entry['metric']}, largest {kind}: {listed}")
-
-
-def number(value: float) -> str:
-    """Four significant digits; thousands with commas, up to as many as a float is exact about."""
-    if value == 0:
-        return "0"
-    size = abs(value)
-    return f"{value:,.0f}" if 1000 <= size < 2**53 else f"{value:.4g}"

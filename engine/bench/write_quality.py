@@ -9,9 +9,9 @@ import polars as pl
 from deltalake import write_deltalake
 from markupsafe import Markup
 
-from penstock.engine.bench.print_quality import number
 from penstock.engine.bench.render_template import render_template
 from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.planning.tell_metrics import number
 
 _WIDTH, _HEIGHT = 320, 90
 

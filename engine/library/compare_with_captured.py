@@ -8,13 +8,10 @@ import orjson
 
 from penstock.engine.datastream.environment_settings import EnvironmentSettings
 from penstock.engine.library.jobs_of_script import jobs_of_script
-from penstock.engine.planning.digest_plans import REFUSAL, comparable_layers
 from penstock.engine.planning.plan_beside_flink import first_difference
-from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.verify_captured import verify_captured
 from penstock.engine.runtime.job import topology_of
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import PenstockError
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 
 #: Of nodes; known of some operators only.
 _CLASSES = ("operator_class", "function_class")
@@ -54,7 +51,8 @@ def compare_with_captured(
             continue
         own = {**topology_of(job), "name": name}
         wanted, flink = _with_data_sets_of(own["stream_graph"], captured["stream_graph"], plans.get(name))
-        differences[name] = [*_of_graphs(wanted, own["stream_graph"]), *_of_layers(flink, own)]
+        of_layers = verify_captured([orjson.dumps(own).decode()], [flink]) if flink else {}
+        differences[name] = [*_of_graphs(wanted, own["stream_graph"]), *of_layers.get(name, ())]
     return differences
 
 
@@ -100,19 +98,3 @@ def _comparable(graph: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
     }
     settings = {**graph, "sources": sorted(graph["sources"]), "sinks": sorted(graph["sinks"])}
     return {**settings, "nodes": nodes, "edges": edges}
-
-
-def _of_layers(flink: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
-    if not flink:
-        return []
-    tables = plan_in_process([own]).tables
-    (line,) = to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"]
-    theirs, ours = comparable_layers(flink), comparable_layers(orjson.loads(line))
-    if REFUSAL in theirs or REFUSAL in ours:
-        both = theirs.get(REFUSAL, "a plan"), ours.get(REFUSAL, "a plan")
-        return [] if both[0] == both[1] else [first_difference(*both, f"/{REFUSAL}")]
-    return [
-        first_difference(value, ours.get(layer), f"/{layer}")
-        for layer, value in theirs.items()
-        if layer != "stream_graph" and ours.get(layer) != value
-    ]

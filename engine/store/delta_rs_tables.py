@@ -81,7 +81,9 @@ class DeltaRsTables(DeltaRsLogs):
             return to_table(DeltaTable(path).scan(names, f"{WRITE_ID} = '{write_id}'")).cast(schema)
         folder = local_folder(self.store, table)
         parts = (pq.ParquetFile(os.path.join(folder, file.path)).read(names) for file in files)
-        return pa.concat_tables([schema.empty_table(), *(part.select(names).cast(schema) for part in parts)])
+        return pa.concat_tables(
+            [pa.Table.from_batches([], schema), *(part.select(names).cast(schema) for part in parts)]
+        )
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
         """`action` as it is."""
