@@ -111,5 +111,9 @@ def _wait(
         retry_strategy=strategy,
     )
     return stream._of_one_input(
-        "async wait operator", operator, as_output_type(output_type), call=Call.PROCESS
+        "async wait operator",
+        operator,
+        as_output_type(output_type),
+        call=Call.PROCESS,
+        key_selector=stream._key_selector_or_none(),  # of a KeyedStream, rows of key and record are awaited
     )

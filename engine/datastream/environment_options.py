@@ -56,7 +56,7 @@ class EnvironmentOptions:
         self._config = ExecutionConfig(configuration)
         self._checkpoint_config = CheckpointConfig(configuration)
         self._cached_files: dict[str, CachedFile] = {}
-        #: Ids of operators that were fused for a plan of what is registered.
+        #: Ids of the operators that were fused for the last job or plan.
         self.known_ids: KnownIds = {}
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
 

@@ -19,6 +19,7 @@ from penstock.engine.datastream.python_options import (
 )
 from penstock.engine.lowering.lower_job import lower_job
 from penstock.engine.runtime.job import RUNTIME_MODE, CachedFile, Job
+from penstock.engine.runtime.lowered_transformation import LoweredTransformation
 from penstock.engine.runtime.transformations import Transformation, reachable
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import read_option
@@ -38,17 +39,19 @@ def job_from_environment(
     roots: Sequence[Transformation],
     job_name: str | None,
     *,
-    executes: bool = False,
+    planned: Sequence[LoweredTransformation] = (),
     lowers_all: bool = False,
 ) -> Job:
     """The job of `roots` and all that they read.
 
-    `executes`, `lowers_all`: see engine.lowering.lower_job.lower_job.
+    `planned`, `lowers_all`: see engine.lowering.lower_job.lower_job.
     Raises ValueError for an option that Flink could not parse.
     """
     changed = current_settings().changes.parallelism
     for call in reachable(roots) if changed else ():
         call.parallelism = changed.get(call.name, changed.get(call.uid or "", call.parallelism))
+    if not lowers_all:
+        environment.known_ids.clear()
     config = environment.options()
     batch = is_batch(config)
     if batch:
@@ -67,7 +70,7 @@ def job_from_environment(
         max_parallelism=max_parallelism if max_parallelism > 0 else None,
         known_ids=environment.known_ids,
         slot_resources=environment.slot_resources(),
-        executes=executes,
+        planned=planned,
         lowers_all=lowers_all,
     )
     calls = [

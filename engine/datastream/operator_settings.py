@@ -26,14 +26,14 @@ from penstock.operators.functions.functions import Function
 _UID_HASH = re.compile(r"[0-9A-Fa-f]{32}")
 
 
-def check_parallelism(parallelism: int, can_be_parallel: bool = True) -> int | None:
-    """`parallelism`, None for -1 (the environment's)."""
+def check_parallelism(parallelism: int, can_be_parallel: bool = True) -> int:
+    """`parallelism`; -1 stands for the job's."""
     require_integer(parallelism, "parallelism", 32)
     if parallelism != -1 and parallelism < 1:
         raise ValueError(f"parallelism {parallelism}: at least 1, or -1 for the environment's")
     if not can_be_parallel and parallelism != 1:
         raise ValueError(f"parallelism {parallelism}: this operator is non-parallel, only 1 is possible")
-    return None if parallelism == -1 else parallelism
+    return parallelism
 
 
 def check_max_parallelism(max_parallelism: int, can_be_parallel: bool = True) -> int:

@@ -35,6 +35,7 @@ from penstock.engine.datastream.operator_settings import as_output_type
 from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.source_checks import SideOutputTypes, check_source
 from penstock.engine.runtime.job import Job, topology_of
+from penstock.engine.runtime.lowered_transformation import LoweredTransformation
 from penstock.engine.runtime.no_effect import say_left_out, say_without_effect
 from penstock.engine.runtime.transformations import Call, Transformation, restart_ids, take_ids
 from penstock.operators.common.arguments import require_text
@@ -61,6 +62,8 @@ class StreamExecutionEnvironment(EnvironmentOptions):
             self.set_parallelism(current_settings().parallelism or default_local_parallelism())
         self._read_configuration(self._configuration)
         self._registered: list[Transformation] = []
+        #: What a plan has made of what is registered: PyFlink fuses operators in the environment itself.
+        self._planned: list[LoweredTransformation] = []
         self._caches = CachedStreams()
         #: Types that side outputs were asked for with, by operator and tag.
         self.side_output_types: SideOutputTypes = {}
@@ -180,7 +183,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         Raises JobCompileError, JobExecutionError and JobCancelledError of engine.runtime.errors, and
         RuntimeError where nothing is registered.
         """
-        job = self._job_to_run(self._take_registered(), job_name)
+        job = self._registered_job_to_run(job_name)
         if is_captured(job):
             return JobExecutionResult(PlannedJob().job_id, 0)
         from penstock.engine.runtime.run_job import run_job
@@ -190,7 +193,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run everything that is registered without waiting for it. Raises as `execute` up to its start."""
-        job = self._job_to_run(self._take_registered(), job_name)
+        job = self._registered_job_to_run(job_name)
         if is_captured(job):
             return JobClient(PlannedJob())
         from penstock.engine.runtime.start_job import RunningJob
@@ -212,6 +215,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def close(self) -> None:
         """Forget what is registered and cached."""
         self._registered.clear()
+        self._planned.clear()
         self._caches.clear()
 
     def add_operator(self, transformation: Transformation) -> Transformation:
@@ -227,11 +231,13 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         """What is registered, as a job; it stays registered. RuntimeError where nothing is."""
         if not self._registered:
             raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
-        return job_from_environment(self, self._registered, job_name)
+        job = job_from_environment(self, self._registered, job_name, planned=self._planned)
+        self._planned = list(job.lowered.transformations)
+        return job
 
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
         """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
-        job = self._job_to_run(self._take_registered(), job_name)
+        job = self._registered_job_to_run(job_name)
         if is_captured(job):
             return NoRecords()
         from penstock.engine.runtime.collect_records import CollectedRecords
@@ -240,7 +246,7 @@ class StreamExecutionEnvironment(EnvironmentOptions):
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
         """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
-        job = self._job_to_run(self._take_registered(), job_name)
+        job = self._registered_job_to_run(job_name)
         if is_captured(job):
             return []
         from penstock.engine.runtime.run_job import collect_job
@@ -278,6 +284,11 @@ class StreamExecutionEnvironment(EnvironmentOptions):
     def _forget(self, job: Job) -> None:
         done = {one.created for one in job.transformations}
         self._registered = [one for one in self._registered if one.created not in done]
+        self._planned = [
+            one
+            for one in self._planned
+            if not any(step.call is not None and step.call.created in done for step in one.steps)
+        ]
 
     def register_cache(self, cached: Transformation) -> None:
         """A stream whose records are kept."""
@@ -306,20 +317,30 @@ class StreamExecutionEnvironment(EnvironmentOptions):
         taken, self._registered = self._registered, []
         return taken
 
-    def _job_to_run(self, roots: list[Transformation], job_name: str | None) -> Job:
+    def _registered_job_to_run(self, job_name: str | None) -> Job:
+        """The job of what is registered, and no longer is."""
+        roots = self._take_registered()
+        planned, self._planned = self._planned, []
+        return self._job_to_run(roots, job_name, planned)
+
+    def _job_to_run(
+        self,
+        roots: list[Transformation],
+        job_name: str | None,
+        planned: Sequence[LoweredTransformation] = (),
+    ) -> Job:
         """The job of `roots`, with the caches filled that it reads, unless it is only to be planned."""
         runs = current_settings().captured is None
         if runs:
             say_without_effect(self.options())
         unfilled, filled = self._caches.read_by(roots)
         unfilled = unfilled if is_batch(self.options()) else []
-        job = job_from_environment(self, roots, job_name, executes=True)
+        job = job_from_environment(self, roots, job_name, planned=planned)
         self._caches.detach()
         if runs and (unfilled or filled):
             job = self._with_filled_caches(job, unfilled, roots)
         for cached in unfilled if not runs else ():
             self._caches.fill(cached, [])
-        self.known_ids.clear()
         say_left_out(job, roots)
         return job
 

@@ -169,7 +169,9 @@ class StreamGraphGenerator:
             if one.max_parallelism <= 0
             else one.max_parallelism,
             "parallelism_configured": one.parallelism_configured and one.parallelism != -1,
-            "slot_sharing_group": one.slot_sharing_group or self._inherited_group(inputs),
+            "slot_sharing_group": self._inherited_group(inputs)
+            if one.slot_sharing_group is None
+            else one.slot_sharing_group,
             "co_location_group": one.co_location_group,
             "uid": one.uid,
             "uid_hash": one.uid_hash,

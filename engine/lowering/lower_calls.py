@@ -10,7 +10,11 @@ import hashlib
 from collections.abc import Sequence
 
 from penstock.engine.common.typeinfo import RowTypeInfo, Types
-from penstock.engine.lowering.make_transformations import TransformationMaker, take_rows
+from penstock.engine.lowering.make_transformations import (
+    TransformationMaker,
+    take_later_settings,
+    take_rows,
+)
 from penstock.engine.runtime.lowered_transformation import LoweredTransformation, PythonOperator
 from penstock.engine.runtime.transformations import (
     Call,
@@ -45,19 +49,26 @@ class LoweredCalls(TransformationMaker):
         #: Operators of earlier jobs, which this one reads.
         self.earlier: list[LoweredTransformation] = []
 
-    def lower(self, roots: Sequence[Transformation]) -> list[LoweredTransformation]:
+    def lower(
+        self, roots: Sequence[Transformation], planned: Sequence[LoweredTransformation] = ()
+    ) -> list[LoweredTransformation]:
         """What is registered with the environment for the calls `roots`, in PyFlink's order.
 
-        What `roots` read is lowered, too, and reached through the inputs of what they become. Sinks that
-        collect records are left out: see `collect_sink`.
+        `planned`: what an earlier plan has made of some of them, which stays as it is. What `roots` read is
+        lowered, too, and reached through the inputs of what they become. Sinks that collect records are left
+        out: see `collect_sink`.
         """
         wanted = {root.created for root in roots}
-        registered: list[LoweredTransformation] = []
+        known = {step.call.created for one in planned for step in one.steps if step.call is not None}
+        registered = list(planned)
         for call in reachable(roots):
             if call.call is Call.COLLECT:
                 continue
             if call.lowered is not None and not self._lowers_all:
+                take_later_settings(call.lowered, call)
                 self._ends[call.created] = call.lowered
+                if call.created in wanted - known and call.lowered.kind in _REGISTERED:
+                    registered.append(call.lowered)
                 continue
             self._begin(call, range(call.first_id, call.first_id + call.made_at_once))
             self._ends[call.created] = getattr(self, f"_{call.call.name.lower()}")(call)
@@ -67,7 +78,7 @@ class LoweredCalls(TransformationMaker):
         return registered
 
     def keep(self) -> None:
-        """Let later jobs read what calls have become; that is changed where operators are fused.
+        """Let later jobs and plans read what calls have become; that is changed where operators are fused.
 
         PyFlink replaces the operator in the stream itself where a sink of the Sink V2 API reads it.
         """
@@ -101,7 +112,10 @@ class LoweredCalls(TransformationMaker):
         return self._of_call(call, operator_factory=factory, chaining=chaining, input_format=True)
 
     def _process(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, kind="one_input", python=PythonOperator.PROCESS)
+        keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()  # an async function's
+        made = self._of_call(call, kind="one_input", python=PythonOperator.PROCESS, keyed_inputs=keyed)
+        take_rows(made, call)
+        return made
 
     def _keyed_process(self, call: Transformation) -> LoweredTransformation:
         return self._of_call(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
@@ -204,7 +218,9 @@ class LoweredCalls(TransformationMaker):
         return self._of_call(call, inputs=[given], operator_factory=_UDF)
 
     def _add_sink(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
+        made = self._of_call(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
+        made.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
+        return made
 
     def _sink_to(self, call: Transformation) -> LoweredTransformation:
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()

@@ -37,19 +37,19 @@ def lower_job(
     max_parallelism: int | None,
     known_ids: KnownIds,
     slot_resources: Mapping[str, tuple[Any, ...]],
-    executes: bool,
+    planned: Sequence[LoweredTransformation],
     lowers_all: bool,
 ) -> LoweredJob:
     """The transformations that PyFlink hands to Flink for the calls `roots`, and their StreamGraph.
 
     If the last of `roots` collects records, only what it reads is fused, and where operators are fused
     everything else leaves the job. `known_ids`: see fuse_operators; `slot_resources`: those of the
-    environment's slot sharing groups. What the calls of a job become that `executes` is kept with them, and
-    read by later jobs, unless one `lowers_all` calls again. Raises JobCompileError for options that PyFlink
-    refuses.
+    environment's slot sharing groups; `planned`: see LoweredCalls.lower. What calls become is kept with them,
+    and read by later jobs and plans, unless one `lowers_all` calls again. Raises JobCompileError for options
+    that PyFlink refuses.
     """
     calls = LoweredCalls(lowers_all=lowers_all)
-    transformations = calls.lower(roots)
+    transformations = calls.lower(roots, planned)
     align_operators(calls.earlier, {one.id for one in calls.earlier})
     align_operators(transformations, {id for pair in known_ids for id in pair})
     sink = next((root for root in roots if root.call is Call.COLLECT), None)
@@ -59,10 +59,10 @@ def lower_job(
         transformations, read, not_fused = fuse_operators(transformations, read, known_ids)
     if sink is not None and read is not None:
         transformations.append(calls.collect_sink(sink, read))
-    if executes:
+    if not lowers_all:
         calls.keep()
-    if executes and sink is not None and read is not None and sink.inputs[0].call is not Call.KEY_BY:
-        sink.inputs[0].lowered = read
+        if sink is not None and read is not None and sink.inputs[0].call is not Call.KEY_BY:
+            sink.inputs[0].lowered = read
     submitted, to_run = _graphs(name, transformations, config, parallelism, max_parallelism, slot_resources)
     return LoweredJob(
         transformations=transformations,

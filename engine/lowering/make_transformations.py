@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from penstock.engine.runtime.lowered_transformation import LoweredTransformation, Step
+from penstock.engine.runtime.lowered_transformation import LoweredTransformation, PythonOperator, Step
 from penstock.engine.runtime.transformations import Transformation
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.kinds import OPERATOR_KINDS
@@ -17,6 +17,8 @@ from penstock.operators.records.key_selection import KeyedRow
 from penstock.operators.records.map_records import MapOperator
 
 _SETTINGS = (
+    "name",
+    "chaining",
     "uid",
     "uid_hash",
     "slot_sharing_group",
@@ -60,25 +62,18 @@ class TransformationMaker:
             call=call,
             key_selectors=call.key_selectors,
         )
-        parallelism = call.parallelism or call.default_parallelism or -1
-        properties.setdefault("kind", call.kind)
-        if call.kind in OPERATOR_KINDS:
-            properties.setdefault("chaining", call.chaining or OPERATOR_KINDS[call.kind].chaining)
+        settings = _settings_of(call)
+        chaining = OPERATOR_KINDS[call.kind].chaining if call.kind in OPERATOR_KINDS else "ALWAYS"
         made = LoweredTransformation(
             id=step.transformation,
-            name=call.name,
             inputs=[self.end_of(given) for given in call.inputs] if inputs is None else inputs,
-            parallelism=parallelism,
-            parallelism_configured=call.parallelism is not None,
-            max_parallelism=call.max_parallelism or -1,
-            buffer_timeout=-1 if call.buffer_timeout is None else call.buffer_timeout,
             managed_memory=dict(call.managed_memory),
             slot_scope=set(call.slot_scope),
             thread_mode=call.thread_mode,
             output_type=call.output_type,
             steps=(step,),
-            **{name: getattr(call, name) for name in _SETTINGS},
-            **properties,
+            author_settings=settings,
+            **{**settings, "kind": call.kind, "chaining": call.chaining or chaining, **properties},
         )
         return self._add(made)
 
@@ -137,6 +132,31 @@ class TransformationMaker:
             made.slot_scope.add("STATE_BACKEND")
         self._made.append(made)
         return made
+
+
+def _settings_of(call: Transformation) -> dict[str, Any]:
+    """What the author of a call has set, by the names of LoweredTransformation's fields."""
+    return {
+        "parallelism": call.parallelism or call.default_parallelism or -1,
+        "parallelism_configured": call.parallelism is not None,
+        "max_parallelism": call.max_parallelism or -1,
+        "buffer_timeout": -1 if call.buffer_timeout is None else call.buffer_timeout,
+        **{name: getattr(call, name) for name in _SETTINGS},
+    }
+
+
+def take_later_settings(made: LoweredTransformation, call: Transformation) -> None:
+    """Let the operator of a call have what its author has set since it was made, for a job or a plan."""
+    before = made.author_settings
+    if before is None:
+        return
+    made.author_settings = _settings_of(call)
+    for name, value in made.author_settings.items():
+        if value != before[name] and not (name == "chaining" and made.python == PythonOperator.BROADCAST):
+            setattr(made, name, value)
+    made.steps = tuple(
+        replace(step, name=call.name) if step.call is call else step for step in made.steps
+    )
 
 
 def take_rows(made: LoweredTransformation, call: Transformation) -> None:

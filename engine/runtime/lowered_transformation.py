@@ -92,6 +92,8 @@ class LoweredTransformation:
     cached: LoweredTransformation | None = None  #: what it keeps
 
     steps: tuple[Step, ...] = ()  #: what it runs, in order; none for virtual kinds
+    #: What the author of its call had set when it was made; None for what no call stands for alone.
+    author_settings: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ class Transformation:
     #: Types of the keys of its inputs where it is keyed: the selectors a record's key comes from, by input.
     key_selectors: tuple[Callable[[Any], Any], ...] = ()
 
-    parallelism: int | None = None
+    parallelism: int | None = None  #: -1: the author has asked for the job's
     #: What the environment gave where the author sets none; counts where that is not the job's own.
     default_parallelism: int | None = None
     max_parallelism: int | None = None
