@@ -9,9 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from penstock.engine.lowering.stream_edges import Upstream
-from penstock.engine.runtime.lowered_transformation import LoweredTransformation
+from penstock.engine.lowering.stream_edges import Upstream, refused
+from penstock.engine.runtime.lowered_transformation import Compaction, LoweredTransformation
 from penstock.plans.vocabulary import StreamExchangeMode
+
+SINK_WITHOUT_UID = (
+    "Sink {sink} requires to set a uid since its customized topology has set uid for some operators."
+)
 
 
 class ExpandedSink(NamedTuple):
@@ -21,11 +25,16 @@ class ExpandedSink(NamedTuple):
     ids: int
 
 
-def expand_sink(one: LoweredTransformation, first: int, *, batch: bool, compacts: bool) -> ExpandedSink:
+def expand_sink(
+    job: str, one: LoweredTransformation, first: int, *, batch: bool, compacts: bool
+) -> ExpandedSink:
     """The operators of `one`, with ids from `first`.
 
-    `compacts`: whether operators that compact files are there, if the sink has any.
+    `compacts`: whether operators that compact files are there, if the sink has any. Raises JobCompileError
+    where Flink wants an uid.
     """
+    if one.compaction is not None and one.uid is None:
+        raise refused(job, "IllegalStateException", SINK_WITHOUT_UID.format(sink=one.name))
     writer = replace(
         one,
         id=first,
@@ -50,7 +59,7 @@ def expand_sink(one: LoweredTransformation, first: int, *, batch: bool, compacts
             writer,
             id=id,
             name=f"{one.name}: {name}",
-            uid=None if one.uid is None else uid.format(sink=one.name, uid=one.uid),
+            uid=None if one.uid is None else uid.format(uid=one.uid),
             inputs=[given],
             keyed_inputs=(),
             slot_scope=set(),
@@ -60,8 +69,8 @@ def expand_sink(one: LoweredTransformation, first: int, *, batch: bool, compacts
             supports_concurrent_execution_attempts=False,
             **own,
         )
-        exchange_mode = str(StreamExchangeMode.UNDEFINED) if partition is None else mode
-        operators.append((operator, Upstream(before.id, partition, exchange_mode)))
+        exchange_mode = StreamExchangeMode.UNDEFINED if partition is None else partition.exchange_mode
+        operators.append((operator, Upstream(before.id, partition, str(exchange_mode))))
 
     def partition(id: int, partitioner: str, **own: Any) -> LoweredTransformation:
         return LoweredTransformation(
@@ -70,20 +79,29 @@ def expand_sink(one: LoweredTransformation, first: int, *, batch: bool, compacts
             name="Partition",
             parallelism=writer.parallelism,
             partitioner=partitioner,
-            exchange_mode=mode,
             **own,
         )
 
-    if not one.compacts or not compacts:
-        apart = partition(first + 1, "forward")
-        add(first + 2, "Committer", "Sink Committer: {uid}", "CommitterOperatorFactory", apart)
-        return ExpandedSink(operators, 8 if one.compacts else 4)
-    apart = partition(first + 2, "rebalance", aligned=True)
-    single = {"parallelism": 1, "parallelism_configured": True}
-    name, uid = "CompactorCoordinator", "{sink}: FileSinkCompactorCoordinator"
-    add(first + 3, name, uid, "CompactCoordinatorFactory", apart, **single)
-    of_writer = {"parallelism": one.parallelism, "parallelism_configured": one.parallelism_configured}
-    name, uid = "CompactorOperator", "{sink}: FileSinkCompactorOperator"
-    add(first + 4, name, uid, "CompactorOperatorFactory", None, **of_writer)
-    add(first + 5, "Committer", "Sink Committer: {uid}", "CommitterOperatorFactory", None, **of_writer)
-    return ExpandedSink(operators, 8)
+    def commit(id: int, partition: LoweredTransformation | None) -> None:
+        add(id, "Committer", "Sink Committer: {uid}", "CommitterOperatorFactory", partition)
+
+    coordinator, compactor = "{uid}: FileSinkCompactorCoordinator", "{uid}: FileSinkCompactorOperator"
+    ids = {None: 4, Compaction.ENABLED: 8, Compaction.DISABLED: 10}[one.compaction]
+    if one.compaction is None or not compacts:
+        commit(first + 2, partition(first + 1, "forward", exchange_mode=mode))
+    elif one.compaction is Compaction.ENABLED:
+        apart = partition(first + 2, "rebalance", exchange_mode=mode, aligned=True)
+        single = {"parallelism": 1, "parallelism_configured": True}
+        add(first + 3, "CompactorCoordinator", coordinator, "CompactCoordinatorFactory", apart, **single)
+        of_writer = {"parallelism": one.parallelism, "parallelism_configured": False}
+        add(first + 4, "CompactorOperator", compactor, "CompactorOperatorFactory", None, **of_writer)
+        commit(first + 5, None)
+    else:  # nothing is compacted, but what an earlier run of the job has left to compact is committed
+        of_writer = {"parallelism_configured": False}
+        apart = partition(first + 2, "forward", exchange_mode=mode)
+        name, factory = "CompactorCoordinatorPlaceHolder", "CompactCoordinatorStateHandlerFactory"
+        add(first + 3, name, coordinator, factory, apart, **of_writer)
+        name, factory = "CompactorOperatorPlaceHolder", "CompactorOperatorStateHandlerFactory"
+        add(first + 5, name, compactor, factory, partition(first + 4, "forward"), **of_writer)
+        commit(first + 6, None)
+    return ExpandedSink(operators, ids)

@@ -109,7 +109,9 @@ class StreamGraphGenerator:
 
     def _expand_sink(self, one: LoweredTransformation) -> list[Upstream]:
         """A sink of the Sink V2 API: a writer, and perhaps operators after it that commit."""
-        expanded = expand_sink(one, self._next_id, batch=self._batch, compacts=not self._runs_here)
+        expanded = expand_sink(
+            self._name, one, self._next_id, batch=self._batch, compacts=not self._runs_here
+        )
         for operator, upstream in expanded.operators:
             if upstream is not None:
                 self._ends[operator.inputs[0].id] = [upstream]

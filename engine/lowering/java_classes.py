@@ -36,6 +36,8 @@ _BY_FACTORY = {
         f"{_OPERATORS}StreamSource", f"{_FUNCTIONS}source.legacy.InputFormatSourceFunction"
     ),
     "CompactCoordinatorFactory": JavaClasses(f"{_COMPACTOR}CompactCoordinator"),
+    "CompactCoordinatorStateHandlerFactory": JavaClasses(f"{_COMPACTOR}CompactCoordinator"),
+    "CompactorOperatorStateHandlerFactory": JavaClasses(f"{_COMPACTOR}CompactorOperator"),
     "CompactorOperatorFactory": JavaClasses(f"{_COMPACTOR}CompactorOperator"),
     "SinkWriterOperatorFactory": JavaClasses(f"{_RUNTIME}operators.sink.SinkWriterOperator"),
     "SourceOperatorFactory": JavaClasses(f"{_OPERATORS}SourceOperator"),

@@ -15,7 +15,7 @@ from penstock.engine.lowering.make_transformations import (
     take_later_settings,
     take_rows,
 )
-from penstock.engine.runtime.lowered_transformation import LoweredTransformation, PythonOperator
+from penstock.engine.runtime.lowered_transformation import Compaction, LoweredTransformation, PythonOperator
 from penstock.engine.runtime.transformations import (
     Call,
     Transformation,
@@ -226,7 +226,10 @@ class LoweredCalls(TransformationMaker):
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()
         made = self._of_call(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
         made.commits = needs_commit(call.operator)
-        made.compacts = getattr(call.operator, "compaction", None) is not None
+        if getattr(call.operator, "compaction", None) is not None:
+            made.compaction = Compaction.ENABLED
+        elif getattr(call.operator, "compaction_is_disabled", False):
+            made.compaction = Compaction.DISABLED
         made.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
         return made
 

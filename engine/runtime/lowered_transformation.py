@@ -29,6 +29,13 @@ class PythonOperator(StrEnum):
     BROADCAST = "broadcast"
 
 
+class Compaction(StrEnum):
+    """What the author of a sink of files has asked for."""
+
+    ENABLED = "enabled"
+    DISABLED = "disabled"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step:
     """One function of an operator: a call of the script, or what PyFlink adds to it."""
@@ -76,7 +83,7 @@ class LoweredTransformation:
     yielding: bool = False
     supports_concurrent_execution_attempts: bool = True
     commits: bool | None = None  #: of a sink of the Sink V2 API: whether a committer follows its writer
-    compacts: bool = False  #: of a sink of files: whether it makes larger ones of them
+    compaction: Compaction | None = None  #: of a sink of files, if it says whether larger ones are made
     output_type: TypeInformation | None = None
 
     # kind partition

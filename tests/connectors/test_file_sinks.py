@@ -209,7 +209,7 @@ def test_compaction_off_and_of_one_file(tmp_path):
     strategy = FileCompactStrategy.builder().set_size_threshold(1).build()
     builder = text_builder(tmp_path).enable_compact(strategy, FileCompactor.identical_file_compactor())
     write(builder.build(), [[["a"]]])
-    write(builder.disable_compact().build(), [[["b"]]])
+    write(text_builder(tmp_path).disable_compact().build(), [[["b"]]])
     assert [name.startswith("compacted-") for name in files_in(tmp_path)] == [True, False]
     everything = FileCompactStrategy.builder().enable_compaction_on_checkpoint(1).build()
     several = builder.enable_compact(everything, FileCompactor.identical_file_compactor()).build()

@@ -57,6 +57,7 @@ class BucketedFileSink(Sink):
         self.bucket_assigner: BucketAssigner = DateTimeBucketAssigner()
         self.output_file_config = OutputFileConfig("part", "")
         self.compaction: tuple[FileCompactStrategy, FileCompactor] | None = None
+        self.compaction_is_disabled = False  #: by a call of the author's
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
         """The sink for one run; see Sink.start."""
@@ -144,8 +145,11 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
             return self
 
         def disable_compact(self) -> Self:
-            """Leave files as they are; the default."""
-            self._sink.compaction = None
+            """Leave files as they are, which is the default, unless `enable_compact` is called, too.
+
+            The plan then has operators for what an earlier job has left to compact, as Flink's.
+            """
+            self._sink.compaction_is_disabled = True
             return self
 
         def with_rolling_policy(self, rolling_policy: Any) -> Self:
