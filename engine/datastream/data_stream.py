@@ -256,7 +256,7 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         """Raises TypeError."""
         self._refuse("cache")
 
-    def _set_collected(self, sink: Transformation) -> None:
+    def _set_written(self, sink: Transformation) -> None:
         """Rows of key and record, which is what PyFlink's keyed streams consist of."""
         self._give_rows(sink)
 

@@ -77,7 +77,7 @@ class StreamOutputs(StreamSettings):
         if limit is not None and limit < 1:
             raise ValueError(f"limit {limit}: at least 1")
         sink = self._collect_sink(limit)
-        self._set_collected(sink)
+        self._set_written(sink)
         self._environment.add_operator(sink)
         name = job_execution_name or COLLECT_JOB
         if limit is None:
@@ -112,12 +112,13 @@ class StreamOutputs(StreamSettings):
             raise TypeError(
                 f"{type(sink).__name__} is no sink of Penstock: sinks of Java classes have no meaning here"
             )
-        return DataStreamSink(
-            self._environment, self._environment.add_operator(self._ending(sink, name, call, made_at_once))
-        )
+        made = self._ending(sink, name, call, made_at_once)
+        if call is Call.SINK_TO:
+            self._set_written(made)
+        return DataStreamSink(self._environment, self._environment.add_operator(made))
 
-    def _set_collected(self, sink: Transformation) -> None:
-        """What `execute_and_collect` gives where that is not the stream's records themselves."""
+    def _set_written(self, sink: Transformation) -> None:
+        """What `sink_to` and `execute_and_collect` take where that is not the stream's records themselves."""
 
     def _collect_sink(self, limit: int | None = None) -> Transformation:
         sink = self._ending(CollectSink(limit), COLLECT_SINK, Call.COLLECT, 0)

@@ -25,28 +25,21 @@ def align_operators(
         if one.inputs:
             given = one.inputs[0]
             if given.name == KEYED_VALUES:
-                _require_one_input(
-                    one,
-                    f"PyFlink fails to connect {KEYED_VALUES!r} with {one.name!r}, which has two inputs: put a "
-                    f"map between partition_custom() and connect()",
-                )
+                _require_input(one, f"the reader of {KEYED_VALUES!r}: put a map between partition_custom() and")
                 _take_place_of(given, one)
                 _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
             if one.name in (KEY_BY_MAP, PARTITION_CUSTOM_MAP):
-                _require_one_input(
-                    one,
-                    f"PyFlink fails on an operator of two inputs that is named {one.name!r}: give it another "
-                    f"name",
-                )
+                _require_input(one, "named like an operator of PyFlink's own: give another name to")
                 _take_place_of(one, given)
                 _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
         if one.python is not None:
             one.slot_scope.add("PYTHON")
 
 
-def _require_one_input(one: LoweredTransformation, message: str) -> None:
-    if one.kind not in ("one_input", "async", "sink"):
-        raise JobCompileError(message)
+def _require_input(one: LoweredTransformation, why: str) -> None:
+    """PyFlink sets a field `input`, which transformations of several inputs do not have."""
+    if one.kind in ("two_input", "multi_input", "union", "cache"):
+        raise JobCompileError(f"PyFlink fails on {one.name!r}, which is {why} {one.name!r}")
 
 
 def _take_place_of(one: LoweredTransformation, other: LoweredTransformation) -> None:

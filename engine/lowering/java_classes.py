@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from penstock.engine.runtime.lowered_transformation import LoweredTransformation, PythonOperator
 from penstock.engine.runtime.transformations import Call
+from penstock.operators.connectors.file_sinks.file_sink import StreamingFileSink
 
 _OPERATORS = "org.apache.flink.streaming.api.operators."
 _FUNCTIONS = "org.apache.flink.streaming.api.functions."
 _RUNTIME = "org.apache.flink.streaming.runtime."
 _COMPACTOR = "org.apache.flink.connector.file.sink.compactor.operator."
+_STREAMING_FILE_SINK = f"{_FUNCTIONS}sink.filesystem.legacy.StreamingFileSink"
 _CACHES = f"{_RUNTIME}translators.CacheTransformationTranslator$"
 CACHE_WRITE, CACHE_READ = "CacheWrite", "CacheRead"
 
@@ -84,4 +86,6 @@ def java_classes(one: LoweredTransformation, *, batch: bool) -> JavaClasses:
     if one.operator_factory in _BY_FACTORY:
         return _BY_FACTORY[one.operator_factory]
     call = one.steps[-1].call if one.steps else None
+    if call is not None and isinstance(call.operator, StreamingFileSink):
+        return JavaClasses(f"{_OPERATORS}StreamSink", _STREAMING_FILE_SINK)
     return JavaClasses() if call is None else _BY_CALL.get(call.call, JavaClasses())

@@ -231,6 +231,7 @@ class LoweredCalls(TransformationMaker):
         elif getattr(call.operator, "compaction_is_disabled", False):
             made.compaction = Compaction.DISABLED
         made.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
+        take_rows(made, call)
         return made
 
     def _own(self, call: Transformation) -> LoweredTransformation:
