@@ -25,7 +25,9 @@ def align_operators(
         if one.inputs:
             given = one.inputs[0]
             if given.name == KEYED_VALUES:
-                _require_input(one, f"the reader of {KEYED_VALUES!r}: put a map between partition_custom() and")
+                _require_input(
+                    one, f"the reader of {KEYED_VALUES!r}: put a map between partition_custom() and"
+                )
                 _take_place_of(given, one)
                 _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
             if one.name in (KEY_BY_MAP, PARTITION_CUSTOM_MAP):

@@ -154,9 +154,7 @@ def take_later_settings(made: LoweredTransformation, call: Transformation) -> No
     for name, value in made.author_settings.items():
         if value != before[name] and not (name == "chaining" and made.python == PythonOperator.BROADCAST):
             setattr(made, name, value)
-    made.steps = tuple(
-        replace(step, name=call.name) if step.call is call else step for step in made.steps
-    )
+    made.steps = tuple(replace(step, name=call.name) if step.call is call else step for step in made.steps)
 
 
 def take_rows(made: LoweredTransformation, call: Transformation) -> None:

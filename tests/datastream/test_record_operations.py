@@ -81,7 +81,7 @@ def test_settings_of_an_operator() -> None:
     stream.disable_chaining().set_parallelism(-1)
     row = transformations(env)[1]
     assert row["chaining"] == "NEVER"
-    assert "parallelism" not in row
+    assert row["parallelism"] == -1  # the job's, as in Flink
     stream.force_non_parallel()
     with pytest.raises(ValueError, match="only 1 is possible"):
         stream.set_parallelism(2)
