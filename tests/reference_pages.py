@@ -150,7 +150,7 @@ def notebook() -> str:
     for number, text in enumerate(re.split(r"^```python\n(.*?)^```$", rest, flags=re.MULTILINE | re.DOTALL)):
         if text.strip():
             texts.append(("code" if number % 2 else "markdown", text.strip("\n")))
-    cells = [
+    cells: list[dict[str, object]] = [
         {
             "cell_type": kind,
             **({"execution_count": None, "outputs": []} if kind == "code" else {}),
