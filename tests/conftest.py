@@ -14,6 +14,7 @@ import pytest
 
 from penstock.engine.machine.cache_folder import CACHE_DIR
 from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.stop_on_signals import handles_signals
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,3 +102,4 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Show it again to fixtures of the file that end with its last test, which may be without a marker."""
     if HIDDEN in item.stash:
         set_ways_to_java(*item.stash[HIDDEN])
+    assert not handles_signals(), "a command's main() was called in this process without as_command()"

@@ -1,6 +1,7 @@
 """The pages of docs/ that follow from the code: `python -m tests.reference_pages docs`."""
 
 import inspect
+import json
 import re
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ WRITTEN = "Written by `make docs`; a test compares it with the code."
 
 def reference_pages() -> dict[str, str]:
     """File name to the text of each generated page."""
-    return {"tables.md": tables_page(), "passes.md": passes_page()}
+    return {"tables.md": tables_page(), "passes.md": passes_page(), "inside-spark.ipynb": notebook()}
 
 
 def tables_page() -> str:
@@ -135,6 +136,33 @@ def passes_page() -> str:
             "```",
         ]
     return "\n".join(lines) + "\n"
+
+
+def notebook() -> str:
+    """The page "Inside a Spark job" as a notebook that begins with a session of its own."""
+    page = (Path(__file__).parents[1] / "docs" / "inside-spark.md").read_text(encoding="utf-8")
+    title, _, rest = page.partition("\n\n")
+    session = (
+        "from pyspark.sql import SparkSession\n\n"
+        'spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", False).getOrCreate()'
+    )
+    texts = [("markdown", title), ("code", session)]
+    for number, text in enumerate(re.split(r"^```python\n(.*?)^```$", rest, flags=re.MULTILINE | re.DOTALL)):
+        if text.strip():
+            texts.append(("code" if number % 2 else "markdown", text.strip("\n")))
+    cells: list[dict[str, object]] = [
+        {
+            "cell_type": kind,
+            **({"execution_count": None, "outputs": []} if kind == "code" else {}),
+            "id": f"cell-{number}",
+            "metadata": {},
+            "source": text.splitlines(keepends=True),
+        }
+        for number, (kind, text) in enumerate(texts)
+    ]
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    book = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
 
 
 def cell(text: str) -> str:

@@ -168,16 +168,6 @@ def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
     assert (again.code, again.stdout.split(" (planner ")[0]) == (0, first.stdout.split(" (planner ")[0])
 
 
-def test_nor_does_it_if_joins_plan_what_the_columnar_planner_did(spark, tmp_path):
-    """The other way round: see the next test."""
-    source, out = tmp_path / "lines.jsonl", tmp_path / "store"
-    source.write_text("\n".join([PLANNED, REFUSED, REFUSED_BY_FLINK]))
-    for planner in ("columnar", "joins"):
-        ran = run("plan", source, "--out", out, "--until", "stream_graph", "--planner", planner)
-        assert (ran.code, "version 1 holds 1 planned and 2 rejected of 3" in ran.stdout) == (0, True)
-        assert f"(planner {planner}: as asked)" in ran.stdout
-
-
 def test_spark_writes_what_the_columnar_planner_reads(spark, inputs, tmp_path):
     out, exported = tmp_path / "joins", []
     for planner in ("joins", "columnar"):

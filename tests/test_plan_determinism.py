@@ -1,4 +1,4 @@
-"""The same plan whatever the partition count, the session's settings and the order of the input's rows."""
+"""The plan of one process, whatever the partition count, the session's settings and the order of the rows."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -9,16 +9,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.joins.run_passes import run_passes
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
-from penstock.plans.topology.joins.topology_tables import TopologyTables
 from penstock.plans.vocabulary import Layer
+from tests.columnar.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology
 
 TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]
 Rows = dict[str, list[str]]
+WITHOUT = ("source_file", "source_line")
+"""Columns that tables do not have."""
 
 
 class Run(NamedTuple):
@@ -30,8 +33,8 @@ class Run(NamedTuple):
     rows_per_block: int | None
 
 
-RUN = Run(7, True, False, 2, 3, 4)
-"""Beside the one it is compared with: one partition, no adaptive execution, ANSI, rows as they came."""
+RUN = Run(3, True, False, 2, 3, 20)
+"""Beside one process, and what other tests plan: few partitions, no adaptive execution, ANSI."""
 
 
 @contextmanager
@@ -46,24 +49,16 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
             spark.conf.set(key, str(old))
 
 
-def rows_of(
-    spark: SparkSession, given: TopologyTables, partitions: int, rows_per_block: int | None = None
-) -> Rows:
-    with planning_settings(spark, partitions, rows_per_block):
-        planned = run_passes(given, Layer.JOB_GRAPH, partitions)
-    try:
-        return {
-            table: sorted(json.dumps(row.asDict(recursive=True), sort_keys=True) for row in rows.collect())
-            for table, rows in planned.tables.items()
-        }
-    finally:
-        planned.release()
-
-
 @pytest.fixture(scope="module")
-def base(spark: SparkSession) -> Rows:
-    with session_settings(spark, {"spark.sql.adaptive.enabled": "false", "spark.sql.ansi.enabled": "true"}):
-        return rows_of(spark, read_topology_objects(spark, TOPOLOGIES), 1)
+def base() -> Rows:
+    planned = plan_in_process(TOPOLOGIES, until=Layer.JOB_GRAPH)
+    return {name: rows_of(table, WITHOUT) for name, table in planned.tables.items()}
+
+
+def collected(frame: DataFrame) -> list[str]:
+    """As rows_of."""
+    rows = [row.asDict(recursive=True) for row in frame.drop(*WITHOUT).collect()]
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
 def test_rows_are_equal(spark, base):
@@ -78,9 +73,11 @@ def test_rows_are_equal(spark, base):
     with session_settings(spark, settings):
         given = read_topology_tables(spark, shuffled(read.topologies), shuffled(read.transformations))
         refused_by_readers = given.rejected.unionByName(read.rejected)
-        found = rows_of(
-            spark, given._replace(rejected=refused_by_readers), RUN.partitions, RUN.rows_per_block
-        )
+        given = given._replace(rejected=refused_by_readers)
+        with planning_settings(spark, RUN.partitions, RUN.rows_per_block):
+            planned = run_passes(given, Layer.JOB_GRAPH, RUN.partitions)
+        found = {name: collected(frame) for name, frame in planned.tables.items()}
+        planned.release()
     for kept in read.persisted:
         kept.unpersist()
     assert [table for table in base if found[table] != base[table]] == []

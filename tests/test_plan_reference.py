@@ -1,4 +1,4 @@
-"""Plans of random topologies on Spark against the reference planner, all in one planning run.
+"""Plans of random topologies, some with selects of Flink 1.11, against the reference planner, in one run.
 
 PENSTOCK_FUZZ_SEED adds topologies of another seed.
 """
@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+import polars as pl
 import pytest
-from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
 
-from penstock.plans.joins.run_passes import Planned
-from tests.planned_lines import PlanJson, differs, planned_lines
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from tests.planned_lines import PlanJson, differs
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
 
@@ -24,14 +25,14 @@ FIXED, FUZZED = range(25), range(FUZZ_SEED * 1_000, FUZZ_SEED * 1_000 + 15)
 @pytest.fixture(scope="module")
 def topologies() -> dict[str, dict[str, Any]]:
     made = [
-        _with_selects(random_topology(seed, 2 + seed * 7 % 60, mode=mode), seed)
+        with_selects(random_topology(seed, 2 + seed * 7 % 60, mode=mode), seed)
         for mode in MODES
         for seed in (*FIXED, *FUZZED)
     ]
     return {topology["name"]: topology for topology in made}
 
 
-def _with_selects(topology: dict[str, Any], seed: int) -> dict[str, Any]:
+def with_selects(topology: dict[str, Any], seed: int) -> dict[str, Any]:
     """Every fifth topology with Flink 1.11's selects for side outputs."""
     if seed % 5:
         return topology
@@ -46,22 +47,14 @@ def _with_selects(topology: dict[str, Any], seed: int) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def selects() -> list[Row]:
-    """Filled by `plans`: the stream edges with selected names."""
-    return []
+def tables(topologies: dict[str, dict[str, Any]]) -> dict[str, pl.DataFrame]:
+    planned = plan_in_process(list(topologies.values()))
+    return {name: from_arrow(table) for name, table in planned.tables.items()}
 
 
 @pytest.fixture(scope="module")
-def plans(
-    spark: SparkSession, topologies: dict[str, dict[str, Any]], selects: list[Row]
-) -> dict[str, PlanJson]:
-    def collect_selects(planned: Planned) -> None:
-        names = planned.tables["topologies"].select("topology_id", "name")
-        edges = planned.tables["stream_edges"].filter(F.col("selected_names").isNotNull())
-        columns = ("name", "source", "out_index", "selected_names")
-        selects.extend(edges.join(names, "topology_id").select(*columns).collect())
-
-    return planned_lines(spark, topologies.values(), collect_selects)
+def plans(tables: dict[str, pl.DataFrame]) -> dict[str, PlanJson]:
+    return {name: json.loads(line) for name, line in to_plan_lines(tables).rows()}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +71,7 @@ def test_plans_are_the_references(topologies, plans, expected):
     assert not wrong, f"PENSTOCK_FUZZ_SEED={FUZZ_SEED}: {len(wrong)} differ; the smallest: {smallest}"
 
 
-def test_selected_names_are_the_references(plans, selects, expected):
+def test_selected_names_are_the_references(plans, tables, expected):
     def wanted() -> Iterator[tuple[str, int, int, tuple[str, ...]]]:
         for name, planned in expected.items():
             if "error" in plans[name]:
@@ -89,7 +82,12 @@ def test_selected_names_are_the_references(plans, selects, expected):
                 if "selected_names" in edge:
                     yield name, edge["source"], out_index, tuple(edge["selected_names"])
 
-    found = {(row["name"], row["source"], row["out_index"], tuple(row["selected_names"])) for row in selects}
+    edges = tables["stream_edges"].filter(pl.col("selected_names").is_not_null())
+    rows = edges.join(tables["topologies"].select("topology_id", "name"), "topology_id")
+    found = {
+        (row["name"], row["source"], row["out_index"], tuple(row["selected_names"]))
+        for row in rows.to_dicts()
+    }
     assert found == set(wanted()), f"PENSTOCK_FUZZ_SEED={FUZZ_SEED}"
     assert len(found) > 20
 

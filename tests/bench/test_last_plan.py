@@ -46,26 +46,26 @@ def released(monkeypatch):
     run_spark._release_last_plan()
 
 
-def plan_lines(file, until=Layer.STREAM_GRAPH):
+def plan_lines(file, until=Layer.TOPOLOGY):
     return list(run_spark.plan_lines(file, until, Planner.JOINS))
 
 
 def test_the_last_plan_is_compared_and_released_after_it(spark, inputs, released, monkeypatch):
     first, _ = inputs
-    run_spark._plan(first, Layer.STREAM_GRAPH, Planner.JOINS)
+    run_spark._plan(first, Layer.TOPOLOGY, Planner.JOINS)
     assert released == []
     monkeypatch.delattr(run_spark, "plan")  # nothing is planned anew
     lines = plan_lines(first)
     assert released == [["one"]]
-    tables = plan_in_process(str(first), until=Layer.STREAM_GRAPH).tables
+    tables = plan_in_process(str(first), until=Layer.TOPOLOGY).tables
     expected = to_plan_lines({name: from_arrow(rows) for name, rows in tables.items()})["line"]
     assert lines == expected.to_list()
 
 
 def test_another_plan_releases_the_last_one(spark, inputs, released):
     first, second = inputs
-    run_spark._plan(first, Layer.STREAM_GRAPH, Planner.JOINS)
-    run_spark._plan(second, Layer.STREAM_GRAPH, Planner.JOINS)
+    run_spark._plan(first, Layer.TOPOLOGY, Planner.JOINS)
+    run_spark._plan(second, Layer.TOPOLOGY, Planner.JOINS)
     assert released == [["one"]]
     plan_lines(first)  # which is compared, but was not the last
     assert released == [["one"], ["two"], ["one"]]

@@ -26,6 +26,7 @@ from penstock.plans.vocabulary import Layer
 from tests.planned_lines import LAYERS, differs
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
+from tests.test_plan_reference import with_selects
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden").glob("*.jsonl.gz"))
 FUZZ_SEED = int(os.environ.get("PENSTOCK_FUZZ_SEED", "20260"))
@@ -89,7 +90,7 @@ def exchanges():
 def both(spark, exchanges):
     """Tables of the Spark passes and of the columnar planner, for a part of golden and for random topologies.
 
-    tests/passes shows the cases of passes by joins, and tests/test_plan_reference.py more random topologies.
+    tests/passes shows the cases of passes by joins.
     """
 
     def counted(rows):
@@ -99,6 +100,7 @@ def both(spark, exchanges):
     topologies = [
         random_topology(50_000 + seed, 2 + seed * 7 % 50, mode=mode) for mode in MODES for seed in range(10)
     ]
+    topologies += [with_selects(random_topology(seed, 40), seed) for seed in range(0, 50, 5)]
     for path in GOLDEN:
         every = {"passes": 50, "settings": 12}.get(path.name.split(".")[0], 4)
         topologies += [line["topology"] for line in golden_lines(path)[::every]]

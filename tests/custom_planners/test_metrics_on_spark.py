@@ -48,8 +48,8 @@ def on_spark(spark: SparkSession, planned: dict[str, pl.DataFrame]) -> dict[str,
 
 @pytest.mark.parametrize(
     ("largest", "block", "partitions", "costs"),
-    [(0, 1, 1, None), (25, 5, 7, "drawn")],
-    ids=["blocks of a node in one partition", "giants beside others"],
+    [(25, 5, 7, "drawn")],
+    ids=["giants beside others"],
 )
 def test_metrics_are_those_of_the_columnar_planner(
     spark, planned, on_spark, monkeypatch, largest, block, partitions, costs

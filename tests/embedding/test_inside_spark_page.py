@@ -1,17 +1,25 @@
-"""The examples of the page "Inside a Spark job", in one session, one after the other."""
+"""The page "Inside a Spark job" as a notebook, run without a browser from top to bottom."""
 
 import re
 from pathlib import Path
-from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "inside-spark.md"
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "inside-spark.ipynb"
 
 
-def test_examples_run(spark: Any, capsys: Any) -> None:
-    examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    names: dict[str, Any] = {"spark": spark, "__name__": "__main__"}
-    for example in examples:
-        exec(compile(example, str(PAGE), "exec"), names)
-    shown = capsys.readouterr().out
+@pytest.mark.spark
+def test_notebook_runs(tmp_path: Path) -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = [
+        output["text"]
+        for cell in notebook.cells
+        for output in cell.get("outputs", ())
+        if output["output_type"] == "stream" and output["name"] == "stdout"
+    ]
+    shown = "".join(printed)
     assert "1 planned, 0 rejected of 1 topologies" in shown
     assert re.search(r"ann\|\s*4\|\s*4\|.*ann\|\s*3\|\s*7\|", shown, re.DOTALL)

@@ -53,7 +53,7 @@ def test_options_for_java_are_those_asked_for_with_sparks_own_before_them(spark)
     """Spark adds what Java needs; `penstock run --conf` asks for a session again where the script runs."""
     key = "spark.driver.extraJavaOptions"
     found = spark.sparkContext.getConf().get(key)
-    asked = found[found.index("-XX:TieredStopAtLevel") :]
+    asked = found[found.index("-XX:+UseParallelGC") :]
     assert found != asked
     assert get_session(conf={key: asked}).sparkContext is spark.sparkContext
     for other in ("-XX:TieredStopAtLevel=4", "C", ""):

@@ -11,6 +11,7 @@ import zipfile
 import pytest
 
 from penstock.engine.commands.main import main
+from tests.as_command import as_command
 
 SCRIPT = """
 import sys
@@ -72,7 +73,7 @@ def here(monkeypatch, capsys):
         capsys.readouterr()
         monkeypatch.chdir(cwd)
         monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
+        with as_command(), pytest.raises(SystemExit) as ended:
             main()
         return ended.value.code or 0, *capsys.readouterr()
 

@@ -20,7 +20,7 @@ LINES = golden_lines(Path(__file__).parent / "golden" / "random.jsonl.gz")
 LINES = [*LINES[:4], next(line for line in LINES if "error" in line["expected"])]
 
 
-@pytest.fixture(scope="module", params=["spark", "columnar"])
+@pytest.fixture(scope="module", params=["columnar"])
 def store(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> str:

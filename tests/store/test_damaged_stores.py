@@ -16,18 +16,15 @@ from penstock.engine.store import open_plan as opening
 from penstock.engine.store.delta_rs_table import to_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS
-from penstock.engine.store.plan_versions import find_version, list_versions
+from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.read_plan import read_plan
-from penstock.engine.store.remove_unfinished import remove_unfinished
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.stored_tables import delta_schema, stored_columns
-from penstock.engine.store.write_plan import new_write_id
 from penstock.plans.errors import StoreError
 from penstock.plans.tables import TABLES
-from tests.store.arrow_plans import names, spark_write, topologies
+from tests.store.arrow_plans import names, spark_write
 from tests.store.damage import DAMAGE, flip_middle, logs
 from tests.store.tables_from_golden import golden_lines
-from tests.store.test_store import NOW
 
 LINES = golden_lines(Path(__file__).parent / "golden" / "random.jsonl.gz")
 LINES = [*LINES[:3], next(line for line in LINES if "error" in line["expected"])]
@@ -224,29 +221,6 @@ def test_spark_makes_tables_where_a_creation_was_cut_off(spark: SparkSession, tm
         (tmp_path / "store" / table / "_delta_log").mkdir(parents=True)
     assert spark_write(spark, tmp_path / "store", "1") == 1
     assert names(str(tmp_path / "store")) == {"a"}
-
-
-def test_spark_writes_to_stores_of_older_penstocks(spark: SparkSession, spark_store: Path):
-    as_written_before(spark_store)
-    DeltaRsTables(str(spark_store)).append("topologies", topologies(x="1"), new_write_id())
-    assert len(remove_unfinished(SparkTables(spark, str(spark_store)), NOW)) == 1
-    assert spark_write(spark, spark_store, "2") == 2
-    assert [v.files is None for v in list_versions(DeltaRsTables(str(spark_store)))] == [True, False]
-    assert set(read_plan(SparkTables(spark, str(spark_store)), 1)) == {"topologies", "rejected"}
-
-
-def test_a_manifest_that_lost_its_newest_version_is_not_tidied_up(spark: SparkSession, spark_store: Path):
-    assert spark_write(spark, spark_store, "2") == 2
-    DAMAGE["last log deleted"](spark_store / MANIFEST)
-    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()  # type: ignore[union-attr]
-    for use in (
-        lambda: remove_unfinished(SparkTables(spark, str(spark_store)), NOW),
-        lambda: names(str(spark_store)),
-    ):
-        with pytest.raises(StoreError, match="version 2 was published, but table plan_versions has lost it"):
-            use()
-    assert spark_write(spark, spark_store, "2") == 2
-    assert names(str(spark_store)) == {"a"}
 
 
 def test_a_file_that_may_not_be_read_is_no_damage(sound: Path, monkeypatch: pytest.MonkeyPatch):

@@ -7,18 +7,15 @@ from pathlib import Path
 from threading import Barrier
 
 import pytest
-from chispa import assert_df_equality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
-from penstock.engine.store.drop_version import drop_version
 from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.read_plan import read_plan
 from penstock.engine.store.remove_unfinished import remove_unfinished
 from penstock.engine.store.spark_tables import SparkTables
-from penstock.engine.store.stored_tables import WRITE_ID
 from penstock.engine.store.table_path import table_path
 from penstock.engine.store.unchanged_topologies import unchanged_topologies
 from penstock.engine.store.write_plan import new_write_id, write_plan
@@ -89,21 +86,6 @@ def test_planning_again_adds_a_version_and_the_old_one_stays_readable(spark, sto
     assert read_plan(SparkTables(spark, store))["topologies"].schema.names == TABLES["topologies"].names
 
 
-def test_the_same_topologies_with_the_same_options_write_nothing(spark, store):
-    assert write(spark, store, plan_of(spark, a="1")) == 1
-    assert write(spark, store, plan_of(spark, a="2")) == 2
-    assert write(spark, store, plan_of(spark, a="2"), until="stream_graph") == 3
-
-
-def test_another_refusal_is_a_change(spark, store):
-    first = plan_of(spark, a="1")
-    row: tuple[object, ...] = (None, "b", None, None, "input", "NotJson", "no", [])
-    refused = spark.createDataFrame([row], spark_schema("rejected"))
-    assert write(spark, store, {**first, "rejected": refused}) == 2
-    stored = read_plan(SparkTables(spark, store))["rejected"]
-    assert_df_equality(stored, refused, ignore_nullable=True, ignore_metadata=True)
-
-
 def test_unchanged_topologies_are_found_by_fingerprint(spark, store):
     now = topologies(spark, a="1", b="2")
 
@@ -124,19 +106,6 @@ def test_a_write_that_stops_before_it_publishes_is_not_seen_and_can_be_removed(s
     assert len(remove_unfinished(SparkTables(spark, store), NOW)) == 1
     rows = spark.read.format("delta").load(table_path(store, "topologies"))
     assert {r["name"] for r in rows.collect()} == {"a"}
-
-
-def test_a_running_write_that_was_given_up_is_not_published(spark, store, monkeypatch):
-    append_all = SparkTables.append_all
-
-    def append_and_be_given_up(*args):
-        append_all(*args)
-        remove_unfinished(SparkTables(spark, store), NOW)
-
-    monkeypatch.setattr(SparkTables, "append_all", append_and_be_given_up)
-    with pytest.raises(StoreError, match="removed as unfinished"):
-        write(spark, store, plan_of(spark, b="1"))
-    assert names(spark, store) == {"a"}
 
 
 def test_a_write_that_fails_leaves_no_rows(spark, store):
@@ -170,34 +139,6 @@ def test_writers_at_the_same_time_lose_no_version(spark, store, monkeypatch):
         versions = [f.result() for f in [pool.submit(write, spark, store, plan) for plan in plans]]
     assert sorted(versions) == [2, 3, 4]
     assert [names(spark, store, v) for v in versions] == [{f"t{i}"} for i in range(writers)]
-
-
-def test_a_dropped_version_is_gone_and_its_number_is_not_used_again(spark, store):
-    write(spark, store, plan_of(spark, a="2"))
-    drop_version(SparkTables(spark, store), 2)
-    with pytest.raises(StoreError, match="version 2; found 1"):
-        read_plan(SparkTables(spark, store), 2)
-    rows = spark.read.format("delta").load(table_path(store, "topologies"))
-    assert rows.select(WRITE_ID).distinct().count() == 1
-    assert write(spark, store, plan_of(spark, a="2")) == 3
-
-
-def test_writers_that_make_the_store_at_the_same_time_both_get_a_version(spark, new_store):
-    with ThreadPoolExecutor(2) as pool:
-        writes = [pool.submit(write, spark, new_store, plan_of(spark, **{name: "1"})) for name in ("a", "b")]
-    assert sorted(w.result() for w in writes) == [1, 2]
-
-
-def test_columns_keep_their_comments(spark, store):
-    write(
-        spark,
-        store,
-        {**plan_of(spark, a="1"), "job_vertices": spark.createDataFrame([], spark_schema("job_vertices"))},
-    )
-    stored = read_plan(SparkTables(spark, store))["job_vertices"].schema
-    assert [f.metadata.get("comment") for f in stored] == [
-        f.metadata["comment"] for f in spark_schema("job_vertices")
-    ]
 
 
 def test_what_is_no_store_or_no_plan_is_said_so(spark, store):

@@ -28,7 +28,6 @@ from penstock.engine.store.remove_unfinished import remove_unfinished
 from penstock.engine.store.spark_tables import _ENCODINGS, SparkTables
 from penstock.engine.store.tables_of_spark import tables_of_spark
 from penstock.engine.store.write_plan import new_write_id, write_plan
-from penstock.plans.errors import StoreError
 from penstock.plans.joins.spark_schemas import spark_schema
 from penstock.plans.tables.column_types import COMMENT
 from tests.columnar.table_contents import rows_of
@@ -118,8 +117,8 @@ def every_type() -> pa.Table:
     return pa.Table.from_pylist([row, other], schema_of("transformations"))
 
 
-@pytest.mark.parametrize("of_spark", [SparkTables, tables_of_spark])
-def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, store: str, of_spark: OfSpark):
+def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, store: str):
+    of_spark = SparkTables
     plan = {**plan_of(a="1", b="1"), "transformations": every_type()}
     assert write(store, plan, until="topology") == 2
     read = read_plan(of_spark(spark, store))
@@ -232,21 +231,6 @@ def test_spark_and_delta_rs_publish_at_the_same_time(spark: SparkSession, spark_
     assert sorted(versions) == [*range(2, 15)]
     assert [v.version for v in list_versions(DeltaRsTables(spark_store))] == [*range(1, 15)]
     assert names(spark_store, theirs.result()) == {"s"}
-
-
-def test_a_running_write_that_was_given_up_is_not_published(
-    spark: SparkSession, store: str, monkeypatch: pytest.MonkeyPatch
-):
-    append_all = DeltaRsTables.append_all
-
-    def append_and_be_given_up(*args):
-        append_all(*args)
-        remove_unfinished(SparkTables(spark, store), NOW)
-
-    monkeypatch.setattr(DeltaRsTables, "append_all", append_and_be_given_up)
-    with pytest.raises(StoreError, match="removed as unfinished"):
-        write(store, plan_of(b="1"))
-    assert (names(store), rows_in(store)) == ({"a"}, 1)
 
 
 def test_a_killed_writer_is_not_seen_and_two_others_lose_nothing(spark: SparkSession, tmp_path: Path):
