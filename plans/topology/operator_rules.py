@@ -243,22 +243,6 @@ def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
         for key in _NOT_BESIDE_WRITER
         if key in entry
     ]
-    with_uid = [
-        f"{key}[{position}]"
-        for key in ("pre_write", "pre_commit", "post_commit")
-        for position, step in enumerate(entry.get(key) or ())
-        if type(step) is dict and step.get("uid")
-    ]
-    if with_uid and not entry.get("uid"):
-        errors.append(
-            TopologyError(
-                ErrorKind.MISSING_KEY,
-                where,
-                f"uid of {', '.join(with_uid)} without a uid of the sink",
-                "a uid of the sink, with which those of its steps begin",
-                "add uid",
-            )
-        )
     return errors
 
 
