@@ -224,8 +224,8 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_job_vertices",
-        ("job_vertices",),
-        "effective parallelism and max parallelism",
+        ("job_vertices", "connected_edges"),
+        "effective parallelism and max parallelism; rows of tasks stay few",
         "SchedulerBase.computeVertexParallelismStore, computeDefaultMaxParallelism",
     ),
     Pass(
@@ -238,8 +238,8 @@ PASSES: tuple[Pass, ...] = (
     Pass(
         Layer.EXECUTION_GRAPH,
         "execution_graph_refusals",
-        ("job_vertices", "execution_job_vertices", "task_regions"),
-        "at most one refusal per topology, the first that Flink raises",
+        ("job_vertices", "execution_job_vertices", "connected_edges", "task_regions"),
+        "at most one refusal per topology, the first that Flink raises, or that it has too many tasks",
         "DefaultExecutionGraphBuilder, DefaultExecutionTopology",
     ),
     Pass(

@@ -14,7 +14,7 @@ from penstock.engine.commands.key_values import (
     given_settings,
 )
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
-from penstock.engine.commands.require_store import require_store
+from penstock.engine.commands.require_store import require_store, tables_read_once
 from penstock.engine.commands.say_imports import say_imports
 from penstock.engine.commands.sources_as_files import sources_as_files
 from penstock.engine.output.pieces import Styled
@@ -186,6 +186,7 @@ def command(
     planner = _planner(planner)
     settings = given_settings(properties_file, conf)
     configuration = given_configuration(config_dir, define)
+    context.with_resource(tables_read_once())
     require_store(out)
     options = plan_options(
         until,

@@ -1,5 +1,7 @@
 """The store that a command writes to, looked at before the work starts."""
 
+from contextlib import AbstractContextManager
+
 from penstock.engine.output.say import say_beside_output
 
 
@@ -9,3 +11,10 @@ def require_store(store: str) -> None:
 
     for repaired in require_target(store):
         say_beside_output(repaired)
+
+
+def tables_read_once() -> AbstractContextManager[None]:
+    """As engine.store.delta_rs_table.shared_tables."""
+    from penstock.engine.store.delta_rs_table import shared_tables
+
+    return shared_tables()

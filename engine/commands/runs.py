@@ -13,7 +13,7 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say
 from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.plan_versions import read_listed, versions_with
 from penstock.engine.store.tables_of import tables_of
 
 
@@ -28,11 +28,12 @@ def command(
     ] = None,
 ) -> None:
     """List the runs of a store, oldest first; or every attempt of one of them."""
-    found = [
-        (version.version, open_plan(store, version.version))
-        for version in list_versions(tables_of(store))
-        if "runs" in version.tables
-    ]
+    delta = tables_of(store)
+    opened = (
+        (listed.version, open_plan(store, listed.version))
+        for listed in versions_with(delta, read_listed(delta), "runs")
+    )
+    found = [(version, plan) for version, plan in opened if plan.has("runs")]
     if run is None:
         _list([(number, plan.table("runs").collect()) for number, plan in found])
         return

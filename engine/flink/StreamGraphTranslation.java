@@ -184,7 +184,9 @@ final class StreamGraphTranslation {
     /** A sink of the Sink V2 API, which SinkTransformationTranslator expands. */
     private Transformation<Long> sink(JsonNode node, String name, int parallelism, boolean configured) {
         if (environment == null) {
-            environment = new StreamExecutionEnvironment(configuration);
+            // Without the configuration: an environment refuses some of it, such as a checkpoint interval below
+            // 10 ms, and a topology without such a sink has none that could.
+            environment = new StreamExecutionEnvironment(new Configuration());
             environment.setParallelism(executionConfig.getParallelism());
         }
         CustomSinkOperatorUidHashes.SinkOperatorUidHashesBuilder hashes = CustomSinkOperatorUidHashes.builder();

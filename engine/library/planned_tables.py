@@ -171,9 +171,12 @@ class Plan:
         If the newest version holds the same topologies, planned in the same way, it is that number. Raises
         StoreError (not a place for a store) and MachineError (no space, no permission).
         """
+        from penstock.engine.store.delta_rs_table import shared_tables
+
         place = path_of_store(store)
-        require_store(place)
-        return self._write(place)
+        with shared_tables():
+            require_store(place)
+            return self._write(place)
 
     def release(self) -> None:
         """Give back what Spark keeps of its tables, which cannot be read any more; Arrow's stay."""

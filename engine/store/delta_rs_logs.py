@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -32,7 +32,7 @@ from penstock.engine.store.delta_rs_table import (
     to_table,
 )
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.log_tail import commit_files
+from penstock.engine.store.log_tail import COMMITS_OF_A_CHECKPOINT, commit_files
 from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from penstock.engine.store.manifest_files import listed_writes, manifest_rows, rows_of_files, whole_rows
 from penstock.engine.store.store_tables import (
@@ -201,7 +201,16 @@ class DeltaRsLogs:
         actions: list[AddAction | RemoveAction] = [RemoveAction(path, False, now) for path in merged]
         actions.append(add_action(folder, file, len(rows), {}))
         try:
-            table.create_write_transaction(actions, mode, table.schema(), commit_properties=STRICT)
+            table.create_write_transaction(
+                actions,
+                mode,
+                table.schema(),
+                commit_properties=STRICT,
+                post_commithook_properties=PostCommitHookProperties(
+                    # which lists the whole log
+                    cleanup_expired_logs=(since + 1) % COMMITS_OF_A_CHECKPOINT == 0
+                ),
+            )
         except CommitFailedError:
             os.unlink(os.path.join(folder, file))
             raise

@@ -103,6 +103,17 @@ def complete(seen: ManifestRead) -> list[Listed]:
     return sorted(found, key=lambda listed: (listed.version or 0, listed.write_id))
 
 
+def versions_with(delta: StoreTables[Rows], seen: ManifestRead, table: str) -> list[Listed]:
+    """The versions that can be read and may have that table, oldest first.
+
+    All rows of the manifest are read, but not compared with their notes. Raises StoreError if they cannot be.
+    """
+    with _manifest_errors(delta):
+        rows = seen.rows(None)
+    without = {row["write_id"] for row in rows if row["tables"] is not None and table not in row["tables"]}
+    return [listed for listed in complete(seen) if listed.write_id not in without]
+
+
 def is_store(delta: StoreTables[Rows]) -> bool:
     """Whether a plan was ever written to this path. Raises StoreError if its manifest cannot be opened."""
     try:

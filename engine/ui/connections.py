@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
-MOST_STRANGERS = 24
+MOST_STRANGERS = 256
 """Connections that have not sent the token, at a time."""
 
-PATIENCE_SECONDS = 1.0
+PATIENCE_SECONDS = 0.25
 """For so long no connection has to make room: one that is about to send its token is let in."""
 
 LONGEST_HEAD_BYTES = 16 << 10

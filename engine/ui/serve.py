@@ -63,7 +63,7 @@ class RunPageServer(ThreadingHTTPServer):
 
     daemon_threads = True
     allow_reuse_address = False
-    request_queue_size = 128
+    request_queue_size = 1024
 
     def __init__(self, port: int, store: str | None) -> None:
         """At `port` of loopback, or at any that is free if it is 0. OSError where it is taken."""

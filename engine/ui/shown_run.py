@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.engine.jobs.job_folder import SubmittedJob
 from penstock.engine.jobs.job_records import JobRecord, list_jobs, look_up_job
 from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import complete, read_listed
+from penstock.engine.store.plan_versions import complete, read_listed, versions_with
 from penstock.engine.store.tables_of import tables_of
 from penstock.plans.columnar.frames import to_arrow
 from penstock.plans.errors import InputError
@@ -71,12 +71,18 @@ _known: dict[tuple[str, str], _Runs] = {}
 def _runs_of(store: str) -> list[JobRecord]:
     """The runs that a store records. Versions that this process has read before are not read again."""
     found: list[JobRecord] = []
-    seen = read_listed(tables_of(store))
-    for listed in complete(seen):
-        key = (store, listed.write_id)
-        if key not in _known:
-            _known[key] = _read_runs(store, listed.version or 0)
-        version, rows = _known[key]
+    delta = tables_of(store)
+    seen = read_listed(delta)
+    listed_now = complete(seen)
+    if any((store, listed.write_id) not in _known for listed in listed_now):
+        with_runs = {listed.write_id for listed in versions_with(delta, seen, "runs")}
+        for listed in listed_now:
+            key, version = (store, listed.write_id), listed.version or 0
+            if key not in _known:
+                has_runs = listed.write_id in with_runs
+                _known[key] = _read_runs(store, version) if has_runs else _Runs(version, [])
+    for listed in listed_now:
+        version, rows = _known[store, listed.write_id]
         found += [_stored(row, store, version) for row in rows]
     return found
 

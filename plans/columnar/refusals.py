@@ -7,6 +7,7 @@ from penstock.plans.arrow_walks import Ints
 from penstock.plans.columnar.frames import empty, join_topology
 from penstock.plans.counts import runs
 from penstock.plans.errors import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from penstock.plans.most_tasks import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS
 from penstock.plans.printable import limited
 from penstock.plans.tables import REJECTED
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -118,13 +119,16 @@ def reject_refused(
     """
     if refused.is_empty():
         return empty("rejected")
+    ours_to_refuse = pl.col("error") == TOO_MANY_TASKS
     error = pl.struct(
         "error",
         "location",
         pl.col("message").alias("found"),
-        pl.lit(ALLOWED).alias("allowed"),
-        pl.lit(HINT).alias("hint"),
+        pl.when(ours_to_refuse).then(pl.lit(ALLOWED_TASKS)).otherwise(pl.lit(ALLOWED)).alias("allowed"),
+        pl.when(ours_to_refuse).then(pl.lit(HINT_TASKS)).otherwise(pl.lit(HINT)).alias("hint"),
     )
+    before, after = map(pl.lit, AROUND_FOUND)
+    whole = pl.concat_str("location", before, "message", after)
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
     ours = join_topology(
         refused.select(TOPOLOGY, "location"), refused_settings(job_settings), {"location": "location"}
@@ -145,7 +149,8 @@ def reject_refused(
         .group_by(TOPOLOGY, maintain_order=True)
         .agg("errors")
     )
-    return join_topology(rows.drop("errors"), errors, {}).select(*REJECTED.names)
+    said = pl.when(ours_to_refuse).then(whole).otherwise("message").alias("message")
+    return join_topology(rows.drop("errors").with_columns(said), errors, {}).select(*REJECTED.names)
 
 
 def _limited(column: str) -> pl.Expr:

@@ -2,7 +2,7 @@
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 
-BOUNDS, MAX_PARALLELISM, CO_LOCATION = range(3)
+BOUNDS, MAX_PARALLELISM, CO_LOCATION, TOO_MANY = range(4)
 JOB_EXCEPTION = "JobException"
 NOT_WITHIN_BOUNDS = "Operator parallelism not within bounds: "
 NOT_IN_VALID_BOUNDS = (

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from penstock.plans.errors import ALLOWED, HINT
 from penstock.plans.joins.frames import join_local, limited_column
+from penstock.plans.most_tasks import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS
 from penstock.plans.tables import REJECTED
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.error_kinds import ErrorKind
@@ -79,6 +80,9 @@ def reject_refused(refused: DataFrame, topologies: DataFrame, job_settings: Data
             *(refusal[name].alias(name) for name in ("allowed", "hint")),
         ),
     )
+    too_many = F.col("error") == TOO_MANY_TASKS
+    before, after = map(F.lit, AROUND_FOUND)
+    whole = F.concat("location", before, "message", after)
     quoted = {column: limited_column(F.col(column)) for column in ("message", "location")}
     return (
         join_local(join_local(refused, places, {}), settings, {})
@@ -91,15 +95,15 @@ def reject_refused(refused: DataFrame, topologies: DataFrame, job_settings: Data
             "source_line",
             "error_stage",
             "error",
-            "message",
+            F.when(too_many, whole).otherwise(F.col("message")).alias("message"),
             F.concat(
                 F.array(
                     F.struct(
                         "error",
                         "location",
                         F.col("message").alias("found"),
-                        F.lit(ALLOWED).alias("allowed"),
-                        F.lit(HINT).alias("hint"),
+                        F.when(too_many, ALLOWED_TASKS).otherwise(ALLOWED).alias("allowed"),
+                        F.when(too_many, HINT_TASKS).otherwise(HINT).alias("hint"),
                     )
                 ),
                 "ours",

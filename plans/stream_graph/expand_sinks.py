@@ -1,25 +1,18 @@
-"""Sinks of the Sink V2 API become the operators that Flink makes of them, for both planners.
+"""What a sink of the Sink V2 API becomes, as far as its own keys decide it.
 
-Source: SinkTransformationTranslator.SinkExpander, GlobalCommitterTransformationTranslator; for ids,
-Transformation.getNewNodeId, from which virtual nodes take theirs, too.
+Source: SinkTransformationTranslator.SinkExpander, GlobalCommitterTransformationTranslator.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
 from penstock.plans.tables import TRANSFORMATIONS
-from penstock.plans.tables.column_types import BOOL, INT
-from penstock.plans.vocabulary import (
-    SOURCE_KINDS,
-    VIRTUAL_KINDS,
-    ChainingStrategy,
-    Kind,
-    Partitioner,
-    StreamExchangeMode,
-)
+from penstock.plans.tables.column_types import BOOL, INT, STR
+from penstock.plans.topology.transformation_columns import RESOURCES_OF_ZERO
+from penstock.plans.vocabulary import ChainingStrategy, Kind, Partitioner, StreamExchangeMode
 
 EXPANDED = pa.schema(
     [
@@ -32,192 +25,152 @@ EXPANDED = pa.schema(
 """Rows of transformations after sinks were expanded. position: the order in which Flink translates them, from
 1; transformation: the id that the author gave what it was made of."""
 
-_GLOBAL_COMMITTER = "Global Committer"
-_WITH_A_NODE_OF_ITS_OWN = (Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
-_EMPTY: dict[str, Any] = {"inputs": [], "managed_memory": [], "slot_scope": []}
-_BLANK: dict[str, Any] = dict.fromkeys(EXPANDED.names) | _EMPTY
-_OF_THE_SINK = ("parallelism", "max_parallelism", "slot_sharing_group")
-_GLOBAL: dict[str, Any] = {
-    **{"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)},
-    # Of the sink it has the name and the uid only.
-    **{"slot_sharing_group": None, "co_location_group": None},
-}
-_UIDS = {
-    Kind.WRITER: "{}",
-    Kind.COMMITTER: "Sink Committer: {}",
-    Kind.GLOBAL_COMMITTER: "Sink {} Global Committer",
-}
+OF_THE_SINK = ("parallelism", "max_parallelism", "slot_sharing_group")
+"""What an operator takes of its sink unless it sets it itself."""
 
-Row = Mapping[str, Any]
-
-
-def expand_sinks(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The rows of one topology (TRANSFORMATIONS) in the order of their ids, as rows of EXPANDED.
-
-    What a sink becomes stands in its place and has ids after those of all transformations, counted as
-    Flink's counter does; the sink itself stays as a union of nothing, so that what reads it reads nothing.
-    """
-    sinks = [row for row in rows if row["sink_topology"] is not None]
-    made = iter(sink_operators([row["kind"] for row in rows], [row["inputs"] for row in rows], sinks))
-    expanded: list[dict[str, Any]] = []
-    for row in rows:
-        kept = {key: value for key, value in row.items() if key != "sink_topology"}
-        plain = {"concurrent_attempts": True, **kept, "transformation": row["id"]}
-        is_sink = row["sink_topology"] is not None
-        expanded += [plain | SINK_ITSELF, *next(made)] if is_sink else [plain]
-    return [{**row, "position": position} for position, row in enumerate(expanded, 1)]
-
-
-SINK_ITSELF: dict[str, Any] = dict.fromkeys((*_OF_THE_SINK, "uid", "co_location_group", "chaining")) | {
+SINK_ITSELF: dict[str, Any] = dict.fromkeys((*OF_THE_SINK, "uid", "co_location_group", "chaining")) | {
     "kind": str(Kind.UNION),
     "inputs": [],
 }
 """What a sink that was expanded has in place of its own values."""
 
+_WRITER, _COMMITTER, _GLOBAL_COMMITTER = "Writer", "Committer", "Global Committer"
+_UIDS = {
+    _WRITER: ("", ""),
+    _COMMITTER: ("Sink Committer: ", ""),
+    _GLOBAL_COMMITTER: ("Sink ", " Global Committer"),
+}
+"""Name of an operator to the text before and after the uid of the sink, whoever made the operator."""
 
-def sink_operators(
-    kinds: Sequence[str], inputs: Sequence[Sequence[int]], sinks: Sequence[Row]
-) -> Iterator[list[dict[str, Any]]]:
-    """What each of the `sinks` of a topology becomes, without position.
+_FROM_TRANSFORMATIONS = (
+    *("kind", "name", "uid", "uid_hash", *OF_THE_SINK, "co_location_group", "buffer_timeout", "chaining"),
+    *("managed_memory", "slot_scope", "min_resources", "preferred_resources", "partitioner", "exchange_mode"),
+)
+PART = pa.schema(
+    [
+        pa.field("sink_topology", STR, False),
+        *(TRANSFORMATIONS.field(name).with_nullable(True) for name in _FROM_TRANSFORMATIONS),
+        pa.field("id_after", INT, False),
+        pa.field("ways_before", INT, False),
+        pa.field("before_uid", STR, True),
+        pa.field("after_uid", STR, True),
+        pa.field("takes_of_sink", BOOL, False),
+        pa.field("concurrent_attempts", BOOL, False),
+    ]
+)
+"""What parts_of_sink gives. Columns of transformations hold what the part sets itself.
 
-    In: kind and inputs of all its transformations, whose ids are 1, 2, …; the rows of those sinks.
+Its id is id_after, and ways_before times the ways into the sink, after the ids given before; it reads the
+part before it. The sink's uid stands between before_uid and after_uid; both null: the part has no uid.
+takes_of_sink: it takes from the sink what it does not set."""
+
+
+def parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
+    """The parts of a sink (PART) in their order, and how many ids all take: a number, and one for each way.
+
+    All parts take their ids first, as all transformations are made first; then virtual nodes take theirs.
     """
-    ways = _count_ways(kinds, inputs)
-    drawn = _drawn_before(kinds, inputs, ways)
-    counter, row = len(kinds), 0
-    for sink in sinks:
-        while row < sink["id"]:
-            row += 1
-            counter += drawn.get(row, 0)
-        made = _Expansion(sink, counter, ways[sink["inputs"][0]])
-        yield list(made.rows())
-        counter = made.counter
-
-
-def _count_ways(kinds: Sequence[str], inputs: Sequence[Sequence[int]]) -> list[int]:
-    """How many stream nodes each transformation stands for, by its id; a sink stands for none."""
-    ways = [0]
-    for kind, reads in zip(kinds, inputs, strict=True):
-        if kind in VIRTUAL_KINDS:
-            ways.append(sum(ways[read] for read in reads))
+    given: dict[str, Any] = orjson.loads(sink_topology)
+    is_global = bool(given.get("global_committer"))
+    made = list(_before_global_committer(given))
+    last = max((place for place, part in enumerate(made) if part["kind"] != Kind.PARTITION), default=0)
+    ids, ways = len(made) + is_global, 0  # GlobalCommitterTransform has an id and is no node
+    read_by_one = True
+    for part in made if is_global else made[: last + 1]:
+        if part["kind"] != Kind.PARTITION:
+            read_by_one = False
+        elif read_by_one:
+            ways += 1
         else:
-            ways.append(0 if kind == Kind.SINK else 1)
-    return ways
+            ids += 1
+    parts = [{**part, "id_after": place, "ways_before": 0} for place, part in enumerate(made, 1)]
+    if is_global:
+        of_global = {"ways_before": ways}
+        parts.append(_partition(Partitioner.GLOBAL) | of_global | {"id_after": ids + 1})
+        parts.append(_global_committer() | of_global | {"id_after": ids + 2})
+        ids += 3  # with the virtual node of the partition
+    return [{"sink_topology": sink_topology, **part} for part in parts], ids, ways
 
 
-def _drawn_before(
-    kinds: Sequence[str], inputs: Sequence[Sequence[int]], ways: Sequence[int]
-) -> dict[int, int]:
-    """Id of an operator to how many virtual nodes are made just before it: those it is the first to reach."""
-    if not any(kind in _WITH_A_NODE_OF_ITS_OWN for kind in kinds):
-        return {}
-    first: dict[int, int] = {}
-    drawn: dict[int, int] = {}
-    for id in range(len(kinds), 0, -1):
-        kind = kinds[id - 1]
-        reader = first.get(id) if kind in VIRTUAL_KINDS else id
-        if reader is None or kind in SOURCE_KINDS:
-            continue
-        if kind in _WITH_A_NODE_OF_ITS_OWN:
-            drawn[reader] = drawn.get(reader, 0) + ways[id]
-        for read in inputs[id - 1]:
-            first[read] = min(first.get(read, reader), reader)
-    return drawn
+def _before_global_committer(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    hashes = {
+        _WRITER: given["writer"].get("uid_hash"),
+        _COMMITTER: given.get("committer", {}).get("uid_hash"),
+    }
+    concurrent = bool(given["writer"].get("supports_concurrent_execution_attempts", False))
+    for step in given.get("pre_write", ()):
+        yield _step(step, hashes) | {"concurrent_attempts": concurrent and step["kind"] != Kind.PARTITION}
+    yield _operator(Kind.WRITER, _WRITER, hashes) | {"concurrent_attempts": concurrent}
+    if "committer" in given:
+        yield _fail_over_region()
+        for step in given.get("pre_commit", ()):
+            yield _step(step, hashes)
+        yield _operator(Kind.COMMITTER, _COMMITTER, hashes)
+    if given.get("post_commit") or given.get("global_committer"):
+        yield _fail_over_region()
+        for step in given.get("post_commit", ()):
+            yield _step(step, hashes)
 
 
-class _Expansion:
-    """What one sink becomes. `counter`: the last id that was given."""
+_NONE = dict.fromkeys(RESOURCES_OF_ZERO, 0)
+_EMPTY: dict[str, Any] = {"managed_memory": [], "slot_scope": []}
 
-    def __init__(self, sink: Row, counter: int, ways: int) -> None:
-        self.sink, self.counter, self.ways = sink, counter, ways
-        self.given: dict[str, Any] = orjson.loads(sink["sink_topology"])
-        self.read: int = sink["inputs"][0]
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """All ids are given first, as all transformations are made first; then virtual nodes take theirs."""
-        given, made = self.given, list[dict[str, Any]]()
-        made += map(self._step, given.get("pre_write", ()))
-        made.append(self._operator(Kind.WRITER, "Writer", given["writer"]))
-        if "committer" in given:
-            made.append(self._fail_over_region())
-            made += map(self._step, given.get("pre_commit", ()))
-            made.append(self._operator(Kind.COMMITTER, "Committer", given["committer"]))
-        if given.get("post_commit") or given.get("global_committer"):
-            made.append(self._fail_over_region())
-            made += map(self._step, given.get("post_commit", ()))
-        if given.get("global_committer"):
-            self.counter += 1  # that of GlobalCommitterTransform, which is no node
-        last = max((place for place, row in enumerate(made) if row["kind"] != Kind.PARTITION), default=0)
-        read = made if given.get("global_committer") else made[: last + 1]
-        ways = self.ways
-        for row in read:
-            if row["kind"] == Kind.PARTITION:
-                self.counter += ways
-            else:
-                ways = 1
-        yield from made
-        if given.get("global_committer"):
-            partition = self._new(Kind.PARTITION, partitioner=str(Partitioner.GLOBAL))
-            yield partition
-            yield self._operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {}) | _GLOBAL
-            self.counter += 1  # the virtual node of the partition
+def _partition(partitioner: str, exchange_mode: str | None = None) -> dict[str, Any]:
+    return {
+        **_EMPTY,
+        "kind": str(Kind.PARTITION),
+        "partitioner": str(partitioner),
+        "exchange_mode": exchange_mode,
+        "takes_of_sink": False,
+        "concurrent_attempts": False,
+    }
 
-    def _new(self, kind: str, **keys: Any) -> dict[str, Any]:
-        """A row with the next id, which reads the row before it."""
-        self.counter += 1
-        row = _BLANK | {
-            "topology_id": self.sink["topology_id"],
-            "id": self.counter,
-            "kind": str(kind),
-            "name": "",
-            "inputs": [self.read],
-            "transformation": self.sink["id"],
-            "concurrent_attempts": False,
-            **keys,
-        }
-        self.read = self.counter
-        return row
 
-    def _fail_over_region(self) -> dict[str, Any]:
-        """In BATCH mode all that it reads is written before it is read (SinkExpander.addFailOverRegion)."""
-        forward, batch = str(Partitioner.FORWARD), str(StreamExchangeMode.BATCH)
-        return self._new(Kind.PARTITION, partitioner=forward, exchange_mode=batch)
+def _fail_over_region() -> dict[str, Any]:
+    """In BATCH mode all that it reads is written before it is read (SinkExpander.addFailOverRegion)."""
+    return _partition(Partitioner.FORWARD, str(StreamExchangeMode.BATCH))
 
-    def _operator(self, kind: Kind, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        sink, uid = self.sink, self.sink["uid"]
-        return self._new(
-            kind,
-            **{key: sink[key] for key in (*_OF_THE_SINK, "co_location_group", "chaining")},
-            name=f"{sink['name']}: {name}",
-            uid=None if uid is None else _UIDS[kind].format(uid),
-            uid_hash=given.get("uid_hash"),
-            concurrent_attempts=self._concurrent(kind),
-        )
 
-    def _concurrent(self, kind: str) -> bool:
-        """Writers and what is before them, where the sink supports it."""
-        return kind == Kind.WRITER and self._supports_concurrent_attempts
+def _operator(kind: Kind, name: str, hashes: Mapping[str, str | None]) -> dict[str, Any]:
+    before, after = _UIDS[name]
+    return {
+        **_EMPTY,
+        "kind": str(kind),
+        "name": name,
+        "uid_hash": hashes.get(name),
+        "before_uid": before,
+        "after_uid": after,
+        "takes_of_sink": True,
+        "concurrent_attempts": False,
+    }
 
-    @property
-    def _supports_concurrent_attempts(self) -> bool:
-        return bool(self.given["writer"].get("supports_concurrent_execution_attempts", False))
 
-    def _step(self, step: Mapping[str, Any]) -> dict[str, Any]:
-        keys = dict(step)
-        kind = keys.pop("kind")
-        if kind == Kind.PARTITION:
-            return self._new(kind, **keys)
-        sink = self.sink
-        keys |= {key: sink[key] for key in _OF_THE_SINK if keys.get(key) is None}
-        group, uid = keys.get("co_location_group"), keys.get("uid")
-        if sink["co_location_group"] is not None:
-            keys["co_location_group"] = ": ".join(filter(None, (sink["co_location_group"], group)))
-        if uid is not None and sink["uid"] is not None:
-            keys["uid"] = f"{sink['uid']}: {uid}"
-        keys["name"] = f"{sink['name']}: {step.get('name', '')}"
-        keys["chaining"] = sink["chaining"] or step.get("chaining")
-        keys["managed_memory"] = list(step.get("managed_memory", {}).items())
-        before_writer = step in self.given.get("pre_write", ())
-        return self._new(
-            kind, **keys, concurrent_attempts=before_writer and self._supports_concurrent_attempts
-        )
+def _global_committer() -> dict[str, Any]:
+    """Of the sink it has the name and the uid only."""
+    own = {"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)}
+    operator = _operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {})
+    return {**operator, **own, "takes_of_sink": False}
+
+
+def _step(step: Mapping[str, Any], hashes: Mapping[str, str | None]) -> dict[str, Any]:
+    """A step; one with the name of a writer or committer has such a uid, too (SinkExpander.concatUid)."""
+    if step["kind"] == Kind.PARTITION:
+        return _partition(step["partitioner"], step.get("exchange_mode"))
+    name, uid = step.get("name", ""), step.get("uid")
+    before, after = _UIDS.get(name, (None, None) if uid is None else ("", f": {uid}"))
+    specified = {
+        key: {**_NONE, **step[key]} for key in ("min_resources", "preferred_resources") if key in step
+    }
+    return {
+        **step,
+        **specified,
+        "name": name,
+        "uid_hash": hashes.get(name) or step.get("uid_hash"),
+        "managed_memory": list(step.get("managed_memory", {}).items()),
+        "slot_scope": step.get("slot_scope", []),
+        "before_uid": before,
+        "after_uid": after,
+        "takes_of_sink": True,
+        "concurrent_attempts": False,
+    }

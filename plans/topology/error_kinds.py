@@ -1,4 +1,4 @@
-"""The kinds of errors an input can have: the `error` of a `TopologyError` at stage `input`."""
+"""The kinds of errors an input can have: the `error` of a `TopologyError` that is not Flink's."""
 
 from enum import StrEnum
 
@@ -14,7 +14,7 @@ RENAME_ONE = "rename one of them, or plan them in two runs"
 
 
 class ErrorKind(StrEnum):
-    """Why a topology is rejected at stage `input`."""
+    """Why a topology is rejected at stage `input`, but for those that name another stage."""
 
     LINE_TOO_LONG = "LineTooLong"  #: more bytes than a line may have; the line is not read
     NOT_JSON = "NotJson"  #: the line is not one JSON value
@@ -36,6 +36,7 @@ class ErrorKind(StrEnum):
     FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
     CYCLE = "Cycle"
     TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that stand for more edges than a plan can hold
+    TOO_MANY_TASKS = "TooManyTasks"  #: stage execution_graph: more tasks than a plan can hold
     DANGLING_EDGE = "DanglingEdge"  #: a stream edge, source or sink that names an unknown node
     DUPLICATE_EDGE = "DuplicateEdge"
     EDGE_LIST_MISMATCH = "EdgeListMismatch"  #: in_edges or out_edges of a node do not match the edges

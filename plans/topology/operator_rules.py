@@ -201,10 +201,11 @@ SINK_TOPOLOGY: Rules = {
 }
 """What a sink of the Sink V2 API expands into; all of it needs `writer`."""
 
-_NOT_BESIDE_WRITER = (
+NOT_BESIDE_WRITER = (
     *("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"),
     *("min_resources", "preferred_resources"),
 )
+"""Keys that a sink with a `writer` does not take."""
 
 
 def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
@@ -237,28 +238,12 @@ def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
             ErrorKind.KEY_NOT_ALLOWED,
             where,
             f"key {key} on a sink with a writer",
-            ", ".join(key for key in KIND_RULES[Kind.SINK] if key not in _NOT_BESIDE_WRITER),
+            ", ".join(key for key in KIND_RULES[Kind.SINK] if key not in NOT_BESIDE_WRITER),
             "uid_hash belongs into writer and committer" if key == "uid_hash" else "",
         )
-        for key in _NOT_BESIDE_WRITER
+        for key in NOT_BESIDE_WRITER
         if key in entry
     ]
-    with_uid = [
-        f"{key}[{position}]"
-        for key in ("pre_write", "pre_commit", "post_commit")
-        for position, step in enumerate(entry.get(key) or ())
-        if type(step) is dict and step.get("uid")
-    ]
-    if with_uid and not entry.get("uid"):
-        errors.append(
-            TopologyError(
-                ErrorKind.MISSING_KEY,
-                where,
-                f"uid of {', '.join(with_uid)} without a uid of the sink",
-                "a uid of the sink, with which those of its steps begin",
-                "add uid",
-            )
-        )
     return errors
 
 

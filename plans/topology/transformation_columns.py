@@ -93,7 +93,7 @@ COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
     "names": plain_array(pa.list_(_STRING)),
     "sink_topology": plain_array(_STRING),
 }
-_IF_SET = "sink_topology"
+IF_SET = "sink_topology"
 """Left out of a row's canonical text where it is null: no topology had it once."""
 
 
@@ -116,10 +116,10 @@ def sink_topology(row: dict[str, Any]) -> str | None:
 
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
     """One line of canonical text per transformation, ending in a newline (see `fingerprint`)."""
-    fields = [canonical_column(name, columns.field(name)) for name in COLUMNS if name != _IF_SET]
+    fields = [canonical_column(name, columns.field(name)) for name in COLUMNS if name != IF_SET]
     row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
-    if columns.field(_IF_SET).null_count < len(columns):
-        longer = pc.binary_join_element_wise(row, canonical_column(_IF_SET, columns.field(_IF_SET)), "|")
+    if columns.field(IF_SET).null_count < len(columns):
+        longer = pc.binary_join_element_wise(row, canonical_column(IF_SET, columns.field(IF_SET)), "|")
         row = pc.coalesce(longer, row)
     return pc.binary_join_element_wise(row, "", "\n")
 

@@ -35,8 +35,38 @@ def test_every_setting_and_random_topologies_are_plain():
         lines = [written(topology, how) for topology in topologies]
         data = b"".join(line + b"\n" for line in lines)
         assert found(data) == expected(data)
-        others = [line for line in lines if b'"writer"' not in line]  # a sink's operators are nested
+        others = [line for line in lines if b'"pre_' not in line and b'"post_' not in line]  # steps of sinks
         assert plain(others) > 0.95 * len(others)
+
+
+def sink(**keys):
+    line = simple(
+        "sinks", transformations=[transformation(1, "source"), transformation(2, "sink", inputs=[1])]
+    )
+    line["transformations"][1] |= keys
+    return line
+
+
+RIGHT_SINKS = [
+    {"writer": {}},
+    {"writer": {"supports_concurrent_execution_attempts": False}, "uid": "u"},
+    {"writer": {"uid_hash": "0a" * 16}, "committer": {"uid_hash": "0B" * 16}, "global_committer": True},
+]
+WRONG_SINKS = [
+    {"committer": {}},
+    {"writer": {}, "global_committer": False},
+    {"writer": {"uid_hash": "0a"}},
+    {"writer": {}, "managed_memory": {}},
+    {"writer": {}, "uid_hash": "0a" * 16},
+    {"writer": {}, "kind": "one_input"},
+]
+
+
+def test_sinks_that_write_are_plain():
+    right, wrong = ([orjson.dumps(sink(**keys)) for keys in cases] for cases in (RIGHT_SINKS, WRONG_SINKS))
+    assert (plain(right), plain(wrong)) == (len(right), 0)
+    data = b"".join(line + b"\n" for line in [*right, *wrong])
+    assert found(data) == expected(data)
 
 
 def test_the_types_are_those_of_single_lines():

@@ -1,4 +1,7 @@
-"""Unions of unions, whose edges double with each, are refused by name; the rest of a fleet is planned."""
+"""Topologies too large once they are expanded are refused by name; the rest of a fleet is planned.
+
+Edges of unions of unions double with each; tasks are counted with their inputs.
+"""
 
 import json
 from typing import Any
@@ -51,15 +54,23 @@ def many_readers(edges_each: int, readers: int) -> Transformations:
     return rows
 
 
+def wide(depth: int) -> Transformations:
+    """A vertex of 32,768 tasks, each with 2 to the power of `depth` inputs."""
+    rows = doubling(depth)
+    return [{**row, "parallelism": 32_768} if row["kind"] != "union" else row for row in rows]
+
+
 FLEET = {
     "first": doubling(1),
+    "wide": wide(11),
     "doubling 63": doubling(63),
     "doubling 27": doubling(27),
     "diamonds 31": diamonds(31),
     "many readers": many_readers(12, 2_000),
     "last": diamonds(3),
 }
-REFUSED = {"doubling 63", "doubling 27", "diamonds 31", "many readers"}
+TOO_MANY_EDGES = {"doubling 63", "doubling 27", "diamonds 31", "many readers"}
+REFUSED = {*TOO_MANY_EDGES, "wide"}
 
 
 def topologies() -> list[dict[str, Any]]:
@@ -71,7 +82,16 @@ def test_the_rest_of_a_fleet_is_planned():
     assert {row["name"] for row in rows_of(plan, "topologies")} == FLEET.keys() - REFUSED
     refused = {row["name"]: row for row in rows_of(plan, "rejected")}
     assert refused.keys() == REFUSED
-    assert {(row["error_stage"], row["error"]) for row in refused.values()} == {("input", "TooManyEdges")}
+    assert {(name, row["error_stage"], row["error"]) for name, row in refused.items()} == {
+        ("wide", "execution_graph", "TooManyTasks"),
+        *((name, "input", "TooManyEdges") for name in TOO_MANY_EDGES),
+    }
+    assert refused["wide"]["message"] == (
+        "vertex Sink: k: found 67,174,400 tasks and inputs of tasks in the topology, most of them in this "
+        "vertex: parallelism 32,768, inputs of each task 2,048; allowed: at most 67,108,864 tasks and inputs "
+        "of tasks in a topology; "
+        "hint: lower the parallelism, or plan with --until job_graph, which has no tasks"
+    )
     assert refused["doubling 63"]["message"] == (
         "transformation 23: found unions of unions that expand to 8,388,606 edges up to here; "
         "allowed: at most 4,194,304 edges in a topology of this size; "

@@ -61,7 +61,6 @@ WHOLE = job(
         ),
         ({**COMMITTING, "uid_hash": HASH}, "KeyNotAllowed", "key uid_hash"),
         ({**COMMITTING, "buffer_timeout": 1}, "KeyNotAllowed", "key buffer_timeout"),
-        ({**COMMITTING, "pre_write": [STEP | {"uid": "a"}]}, "MissingKey", "uid of pre_write[0]"),
         ({"writer": True}, "WrongType", "writer True"),
         ({"writer": {"uid_hash": "abc"}}, "OutOfRange", "uid_hash 'abc'"),
         ({"writer": {"uid": "abc"}}, "UnknownKey", "key 'uid'"),

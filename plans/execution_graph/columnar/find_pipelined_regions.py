@@ -7,6 +7,7 @@ from penstock.operators.common.parallelism import (
     UPPER_BOUND_MAX_PARALLELISM,
 )
 from penstock.plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
+from penstock.plans.execution_graph.columnar.limit_tasks import bounded_parallelism, largest_vertices
 from penstock.plans.execution_graph.find_pipelined_regions import regions_of_tasks
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -23,14 +24,17 @@ def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.Data
     return with_task_numbers(ordered_vertices, "regions", regions)
 
 
-def create_execution_job_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
+def create_execution_job_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): execution_job_vertices.
 
     Columns and source: see joins.create_execution_job_vertices.
 
     Example: tests/passes/fixtures/execution_job_vertices.txt.
     """
-    parallelism = pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
+    too_large = largest_vertices(job_vertices, connected_edges)[TOPOLOGY]
+    parallelism = bounded_parallelism()
+    if not too_large.is_empty():
+        parallelism = pl.when(pl.col(TOPOLOGY).is_in(too_large.implode())).then(1).otherwise(parallelism)
     wanted = pl.max_horizontal(parallelism * 3 // 2, DEFAULT_LOWER_BOUND_MAX_PARALLELISM)
     derived = pl.min_horizontal(_next_power_of_two(wanted), UPPER_BOUND_MAX_PARALLELISM)
     given = pl.col("max_parallelism")
@@ -40,12 +44,6 @@ def create_execution_job_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
         parallelism.cast(pl.Int32).alias("parallelism"),
         pl.when(given == NOT_DECIDED).then(derived).otherwise(given).cast(pl.Int32).alias("max_parallelism"),
     )
-
-
-def effective_parallelism() -> pl.Expr:
-    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
-    given = pl.col("parallelism")
-    return pl.when(given == NOT_DECIDED).then(1).otherwise(given)
 
 
 def _next_power_of_two(number: pl.Expr) -> pl.Expr:

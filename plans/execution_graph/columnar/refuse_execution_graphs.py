@@ -4,10 +4,10 @@ import polars as pl
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.columnar.frames import join_topology, rename
-from penstock.plans.columnar.refusals import first_refusals, refusals
+from penstock.plans.columnar.refusals import NO_REASON, first_refusals, refusals
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from penstock.plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
-from penstock.plans.execution_graph.columnar.find_pipelined_regions import effective_parallelism
+from penstock.plans.execution_graph.columnar.limit_tasks import effective_parallelism, largest_vertices
 from penstock.plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
@@ -17,16 +17,21 @@ from penstock.plans.execution_graph.refuse_execution_graphs import (
     NOT_IN_SAME_REGION,
     NOT_IN_VALID_BOUNDS,
     NOT_WITHIN_BOUNDS,
+    TOO_MANY,
 )
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.most_tasks import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
 
 def refuse_execution_graphs(
-    job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame, task_regions: pl.DataFrame
+    job_vertices: pl.DataFrame,
+    execution_job_vertices: pl.DataFrame,
+    connected_edges: pl.DataFrame,
+    task_regions: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per refused topology (see first_refusals), in the order of Flink's checks.
+    """One row per refused topology (see first_refusals): Flink's checks in their order, then limit_tasks.
 
     Columns and source: see joins.refuse_execution_graphs.
 
@@ -37,6 +42,7 @@ def refuse_execution_graphs(
             _out_of_bounds(job_vertices),
             _above_max_parallelism(job_vertices, execution_job_vertices),
             _split_co_locations(job_vertices, task_regions),
+            _too_many_tasks(job_vertices, connected_edges),
         ]
     )
 
@@ -80,6 +86,18 @@ def _split_co_locations(job_vertices: pl.DataFrame, task_regions: pl.DataFrame) 
     message, order = pl.lit(NOT_IN_SAME_REGION), [pl.lit(CO_LOCATION)]
     location = pl.concat_str(pl.lit("co-location group "), "co_location_group_name")
     return refusals(split, Layer.EXECUTION_GRAPH, order, ILLEGAL_STATE, message, location)
+
+
+def _too_many_tasks(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
+    rows = largest_vertices(job_vertices, connected_edges)
+    if rows.is_empty():
+        return NO_REASON
+    everything, tasks, inputs = (
+        pl.col(name).map_elements("{:,}".format, return_dtype=pl.String)
+        for name in ("all", "tasks", "inputs")
+    )
+    message = pl.concat_str(everything, pl.lit(OF_ALL), tasks, pl.lit(INPUTS_EACH), inputs)
+    return refusals(rows, Layer.EXECUTION_GRAPH, [pl.lit(TOO_MANY)], TOO_MANY_TASKS, message, _vertex())
 
 
 def _vertex() -> pl.Expr:

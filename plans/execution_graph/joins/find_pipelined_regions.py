@@ -17,8 +17,10 @@ from penstock.plans.execution_graph.joins.job_graph_arrays import (
     task_numbers,
     task_numbers_batch,
 )
+from penstock.plans.execution_graph.joins.limit_tasks import bounded_parallelism, largest_vertices
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.joins.arrow_walks import walk_topologies
+from penstock.plans.joins.frames import join_local
 from penstock.plans.tables.column_types import TOPOLOGY
 
 REGIONS = task_numbers("regions")
@@ -49,19 +51,21 @@ def region_numbers(vertices: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBat
     yield task_numbers_batch(graph, "regions", regions_of_tasks(graph))
 
 
-def create_execution_job_vertices(job_vertices: DataFrame) -> DataFrame:
+def create_execution_job_vertices(job_vertices: DataFrame, connected_edges: DataFrame) -> DataFrame:
     """One row per job vertex (key topology_id, vertex): execution_job_vertices.
 
-    In: job_vertices (see number_co_location_groups). A parallelism that is decided at run time counts as 1.
-    One beyond what Flink allows is cut: refuse_execution_graphs refuses the topology, and until then its rows
-    must stay few.
+    In: job_vertices (see number_co_location_groups), connected_edges (see connect_vertices). A parallelism
+    that is decided at run time counts as 1. One beyond what Flink allows is cut, and all of a topology that
+    has too many tasks are 1: refuse_execution_graphs refuses the topology, and until then its rows must stay
+    few.
 
     Source: SchedulerBase.computeVertexParallelismStore, getDefaultMaxParallelism,
     normalizeParallelism; KeyGroupRangeAssignment.computeDefaultMaxParallelism.
 
     Example: tests/passes/fixtures/execution_job_vertices.txt.
     """
-    parallelism = F.least(effective_parallelism(), F.lit(UPPER_BOUND_MAX_PARALLELISM))
+    too_large = largest_vertices(job_vertices, connected_edges).select(TOPOLOGY, "all")
+    parallelism = F.when(F.col("all").isNull(), bounded_parallelism()).otherwise(1)
     derived = F.least(
         F.greatest(
             _next_power_of_two(F.floor(parallelism * 3 / 2)), F.lit(DEFAULT_LOWER_BOUND_MAX_PARALLELISM)
@@ -69,17 +73,12 @@ def create_execution_job_vertices(job_vertices: DataFrame) -> DataFrame:
         F.lit(UPPER_BOUND_MAX_PARALLELISM),
     )
     given = F.col("max_parallelism")
-    return job_vertices.select(
+    return join_local(job_vertices, too_large, {}, "left").select(
         TOPOLOGY,
         "vertex",
         parallelism.cast("int").alias("parallelism"),
         F.when(given == NOT_DECIDED, derived).otherwise(given).cast("int").alias("max_parallelism"),
     )
-
-
-def effective_parallelism() -> Column:
-    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
-    return F.when(F.col("parallelism") == NOT_DECIDED, 1).otherwise(F.col("parallelism"))
 
 
 def _next_power_of_two(number: Column) -> Column:

@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
-from penstock.plans.execution_graph.joins.find_pipelined_regions import effective_parallelism
+from penstock.plans.execution_graph.joins.limit_tasks import effective_parallelism, largest_vertices
 from penstock.plans.execution_graph.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
@@ -15,19 +15,24 @@ from penstock.plans.execution_graph.refuse_execution_graphs import (
     NOT_IN_SAME_REGION,
     NOT_IN_VALID_BOUNDS,
     NOT_WITHIN_BOUNDS,
+    TOO_MANY,
 )
 from penstock.plans.joins.frames import join_local
 from penstock.plans.joins.refusals import first_refusals, refusals
+from penstock.plans.most_tasks import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
 
 def refuse_execution_graphs(
-    job_vertices: DataFrame, execution_job_vertices: DataFrame, task_regions: DataFrame
+    job_vertices: DataFrame,
+    execution_job_vertices: DataFrame,
+    connected_edges: DataFrame,
+    task_regions: DataFrame,
 ) -> DataFrame:
-    """One row per refused topology (see first_refusals), in the order of Flink's checks.
+    """One row per refused topology (see first_refusals): Flink's checks in their order, then limit_tasks.
 
-    In: job_vertices, execution_job_vertices, task_regions (see find_pipelined_regions).
+    In: job_vertices, execution_job_vertices, connected_edges, task_regions (see find_pipelined_regions).
 
     Source: KeyGroupRangeAssignment.checkParallelismPreconditions, VertexParallelismInformation,
     ExecutionJobVertex, DefaultExecutionTopology.ensureCoLocatedVerticesInSameRegion.
@@ -39,6 +44,7 @@ def refuse_execution_graphs(
             _out_of_bounds(job_vertices),
             _above_max_parallelism(job_vertices, execution_job_vertices),
             _split_co_locations(job_vertices, task_regions),
+            _too_many_tasks(job_vertices, connected_edges),
         ]
     )
 
@@ -92,6 +98,13 @@ def _split_co_locations(job_vertices: DataFrame, task_regions: DataFrame) -> Dat
     message = F.lit(NOT_IN_SAME_REGION)
     location = F.concat(F.lit("co-location group "), "group_name")
     return refusals(split, Layer.EXECUTION_GRAPH, [F.lit(CO_LOCATION)], ILLEGAL_STATE, message, location)
+
+
+def _too_many_tasks(job_vertices: DataFrame, connected_edges: DataFrame) -> DataFrame:
+    rows = largest_vertices(job_vertices, connected_edges)
+    everything, tasks, inputs = (F.format_number(name, 0) for name in ("all", "tasks", "inputs"))
+    message = F.concat(everything, F.lit(OF_ALL), tasks, F.lit(INPUTS_EACH), inputs)
+    return refusals(rows, Layer.EXECUTION_GRAPH, [F.lit(TOO_MANY)], TOO_MANY_TASKS, message, _vertex())
 
 
 def _vertex() -> Column:

@@ -6,9 +6,19 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from penstock.plans.arrow_walks import Ints
 from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.stream_graph.expand_sinks import EXPANDED, SINK_ITSELF, sink_operators
+from penstock.plans.compiled import run_loop
+from penstock.plans.counts import runs
+from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows
+from penstock.plans.stream_graph.expand_sinks import EXPANDED, OF_THE_SINK, PART, SINK_ITSELF, parts_of_sink
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import SOURCE_KINDS, Kind
+
+_SINK = KINDS.index(Kind.SINK)
+_IS_SOURCE = np.array([kind in SOURCE_KINDS for kind in KINDS])
+_HAS_A_NODE = np.array([kind in (Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT) for kind in KINDS])
+_NONE = -1
 
 
 def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
@@ -35,55 +45,181 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
     plain = transformations.with_columns(
         position=pl.col("id"), transformation=pl.col("id"), concurrent_attempts=pl.lit(value=True)
     ).select(EXPANDED.names)
-    sinks = transformations.filter(pl.col("sink_topology").is_not_null())
-    if sinks.is_empty():
-        return plain
-    has_sinks = pl.col(TOPOLOGY).is_in(sinks[TOPOLOGY].unique().implode())
-    ordered = transformations.filter(has_sinks).sort(TOPOLOGY, "id")
-    made, sizes = _operators(ordered)
     is_sink = pl.col("sink_topology").is_not_null()
-    added = pl.col("added").cum_sum().over(TOPOLOGY) - pl.col("added")
-    kept = (
-        ordered.with_columns(added=sizes)
-        .with_columns(position=pl.col("id") + added, transformation=pl.col("id"))
-        .with_columns(
-            pl.when(is_sink).then(pl.lit(value, plain.schema[name])).otherwise(name).alias(name)
-            for name, value in SINK_ITSELF.items()
-        )
-        .with_columns(concurrent_attempts=pl.lit(value=True))
+    with_sinks = transformations.filter(is_sink)[TOPOLOGY].unique().implode()
+    if not with_sinks.list.len().item():
+        return plain
+    has_sinks = pl.col(TOPOLOGY).is_in(with_sinks)
+    ordered = transformations.filter(has_sinks).sort(TOPOLOGY, "id")
+    parts, sizes = _parts(ordered["sink_topology"].drop_nulls().unique())
+    sinks = _sinks_with_ids(ordered, sizes)
+    made = sinks.join(parts, on="sink_topology", maintain_order="left_right")
+    placed = _with_positions(ordered, sizes)
+    kept = placed.with_columns(
+        pl.when(is_sink).then(pl.lit(value, plain.schema[name])).otherwise(name).alias(name)
+        for name, value in SINK_ITSELF.items()
     )
-    first = kept.filter(is_sink).select("position", "added")
-    positions = first.select(
-        pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("added"))
-    ).to_series()
-    operators = from_arrow(pa.Table.from_pylist(made, _WITHOUT_POSITION))
-    expanded = operators.with_columns(position=positions.explode())
-    parts = (plain.filter(~has_sinks), kept, expanded)
-    return pl.concat(part.select(plain.columns).cast(plain.schema) for part in parts)
+    first = placed.filter(is_sink).select(
+        pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts"))
+    )
+    expanded = _as_transformations(made).with_columns(position=first.to_series().explode())
+    tables = (plain.filter(~has_sinks), kept, expanded)
+    return pl.concat(table.select(plain.columns).cast(plain.schema) for table in tables)
 
 
-_WITHOUT_POSITION = EXPANDED.remove(EXPANDED.get_field_index("position"))
+def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The parts (PART) of each distinct text; and for each text how many parts, and ids they take."""
+    rows: list[dict[str, Any]] = []
+    sizes: list[tuple[str, int, int, int]] = []
+    for text in sink_topologies.to_list():
+        parts, ids, ways = parts_of_sink(text)
+        rows += parts
+        sizes.append((text, len(parts), ids, ways))
+    columns = ("sink_topology", "parts", "ids", "ids_of_ways")
+    of_texts = pl.DataFrame(
+        sizes, dict(zip(columns, (pl.String, *[pl.Int64] * 3), strict=True)), orient="row"
+    )
+    return from_arrow(pa.Table.from_pylist(rows, PART)), of_texts
 
 
-def _operators(ordered: pl.DataFrame) -> tuple[list[dict[str, Any]], pl.Series]:
-    """What the sinks become, of transformations by topology and id; and into how many rows each row turns."""
-    kinds, inputs = ordered["kind"].cast(pl.String).to_list(), ordered["inputs"].to_list()
-    rows = ordered.filter(pl.col("sink_topology").is_not_null())
-    sinks = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist()
-    made: list[dict[str, Any]] = []
-    sizes = np.zeros(len(ordered), np.int32)
-    bounds = ordered[TOPOLOGY].rle().struct.field("len").cum_sum().to_list()
-    start = place = 0
-    for end in bounds:
-        last = place
-        topology = ordered[TOPOLOGY][start]
-        while last < len(sinks) and sinks[last][TOPOLOGY] == topology:
-            last += 1
-        of_topology = sinks[place:last]
-        for sink, operators in zip(
-            of_topology, sink_operators(kinds[start:end], inputs[start:end], of_topology), strict=True
-        ):
-            sizes[start + sink["id"] - 1] = len(operators)
-            made += operators
-        start, place = end, last
-    return made, pl.Series(sizes)
+def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """Transformations in the order of their ids, with `parts`, what each becomes, and their positions."""
+    parts = pl.col("parts").fill_null(0)
+    return ordered.join(sizes, on="sink_topology", how="left", maintain_order="left").with_columns(
+        parts=parts,
+        position=pl.col("id") + parts.cum_sum().over(TOPOLOGY) - parts,
+        transformation=pl.col("id"),
+        concurrent_attempts=pl.lit(value=True),
+    )
+
+
+def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
+    """The sinks, with last_id, which their parts' ids follow, and `ways`, those into the sink.
+
+    In: all transformations of topologies with sinks, by topology and id; sizes as _parts gives them.
+    """
+    given = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
+    stands_for, drawn = (np.zeros(len(ordered), np.int64) for _ in range(2))
+    virtual = given.kinds >= FIRST_VIRTUAL
+    run_loop(
+        _count_ways,
+        len(ordered),
+        (given.bounds, given.rows, virtual, given.kinds == _SINK),
+        (stands_for,),
+    )
+    if _HAS_A_NODE[given.kinds].any():
+        first = np.full(len(ordered), _NONE, np.int64)
+        run_loop(
+            _count_drawn,
+            len(ordered),
+            (
+                given.bounds,
+                given.rows,
+                virtual,
+                _IS_SOURCE[given.kinds],
+                _HAS_A_NODE[given.kinds],
+                stands_for,
+            ),
+            (drawn, first),
+        )
+    of_topologies = runs(ordered[TOPOLOGY].to_numpy())
+    transformations = np.diff(np.append(of_topologies.starts, len(ordered)))[of_topologies.of_row]
+    input = given.rows[np.minimum(given.bounds[:-1], max(len(given.rows) - 1, 0))]
+    return (
+        ordered.with_columns(drawn=drawn, transformations=transformations, ways=stands_for[input])
+        .with_columns(pl.col("drawn").cum_sum().over(TOPOLOGY))
+        .filter(pl.col("sink_topology").is_not_null())
+        .join(sizes, on="sink_topology", how="left", maintain_order="left")
+        .with_columns(taken=pl.col("ids") + pl.col("ids_of_ways") * pl.col("ways"))
+        .with_columns(
+            last_id=pl.col("transformations")
+            + pl.col("drawn")
+            + pl.col("taken").cum_sum().over(TOPOLOGY)
+            - pl.col("taken")
+        )
+    )
+
+
+def _count_ways(bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, stands_for: Ints) -> None:
+    """How many stream nodes each transformation stands for; a sink for none (see run_loop)."""
+    for row in range(len(virtual)):
+        if virtual[row]:
+            count = 0
+            for place in range(bounds[row], bounds[row + 1]):
+                count += stands_for[inputs[place]]
+            stands_for[row] = count
+        else:
+            stands_for[row] = 1 - sinks[row]
+
+
+def _count_drawn(
+    bounds: Ints,
+    inputs: Ints,
+    virtual: Ints,
+    sources: Ints,
+    has_a_node: Ints,
+    stands_for: Ints,
+    drawn: Ints,
+    first: Ints,
+) -> None:
+    """How many virtual nodes are made before each operator, the first to reach them (see run_loop).
+
+    `first`: the first operator that reads a virtual transformation, through others.
+    """
+    for back in range(len(virtual)):
+        row = len(virtual) - 1 - back
+        reader = first[row] if virtual[row] else row
+        if reader >= 0 and not sources[row]:
+            if has_a_node[row]:
+                drawn[reader] += stands_for[row]
+            for place in range(bounds[row], bounds[row + 1]):
+                read = inputs[place]
+                if first[read] < 0 or reader < first[read]:
+                    first[read] = reader
+
+
+def _as_transformations(made: pl.DataFrame) -> pl.DataFrame:
+    """The parts of sinks as transformations. Columns that sinks have, too, end in _right."""
+    own = {
+        name: pl.col(f"{name}_right")
+        for name in PART.names
+        if name in made.columns and f"{name}_right" in made.columns
+    }
+    id = pl.col("last_id") + pl.col("id_after") + pl.col("ways_before") * pl.col("ways")
+    is_first = pl.col("id_after") == 1
+    takes = pl.col("takes_of_sink")
+    group, own_group = pl.col("co_location_group"), own["co_location_group"]
+    has_uid = pl.col("before_uid").is_not_null()
+    is_operator = own["name"].is_not_null()
+    return made.select(
+        TOPOLOGY,
+        id=id,
+        kind=own["kind"],
+        name=pl.when(is_operator)
+        .then(pl.concat_str("name", pl.lit(": "), own["name"]))
+        .otherwise(pl.lit("")),
+        inputs=pl.concat_list(pl.when(is_first).then(pl.col("inputs").list.first()).otherwise(id.shift(1))),
+        uid=pl.when(pl.col("uid").is_null())
+        .then(own["uid"])
+        .when(has_uid)
+        .then(pl.concat_str("before_uid", "uid", "after_uid")),
+        **{
+            name: pl.when(takes).then(pl.coalesce(own[name], name)).otherwise(own[name])
+            for name in OF_THE_SINK
+        },
+        co_location_group=pl.when(~takes | group.is_null())
+        .then(own_group)
+        .otherwise(pl.concat_str(group, pl.lit(": ") + own_group, ignore_nulls=True)),
+        chaining=pl.when(takes).then(pl.coalesce("chaining", own["chaining"])).otherwise(own["chaining"]),
+        **{name: own[name] for name in _OF_PARTS_ALONE},
+        tag=pl.lit(None, pl.String),
+        names=pl.lit(None, pl.List(pl.String)),
+        transformation=pl.col("id"),
+        concurrent_attempts=pl.col("concurrent_attempts"),
+    )
+
+
+_OF_PARTS_ALONE = (
+    *("uid_hash", "buffer_timeout", "managed_memory", "slot_scope"),
+    *("min_resources", "preferred_resources", "partitioner", "exchange_mode"),
+)

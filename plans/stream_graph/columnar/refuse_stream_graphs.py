@@ -17,6 +17,7 @@ from penstock.plans.stream_graph.refuse_stream_graphs import (
     FORWARD_CHANGES_PARALLELISM,
     MAX_INPUTS,
     MISSING_UID,
+    STEP_HAS_UID,
     TOO_MANY_INPUTS,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -55,6 +56,7 @@ def refuse_transformations(
     return pl.concat(
         [
             _missing_uids(expanded_transformations, resolved_inputs, job_settings),
+            _uids_of_steps(expanded_transformations),
             _too_many_inputs(expanded_transformations),
             _conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
             *refuse_settings_of_transformations(expanded_transformations, resolved_inputs, job_settings),
@@ -135,6 +137,30 @@ def _missing_uids(
     ]
     translated = placed.filter(~is_source | pl.col("target").is_not_null())
     return refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)
+
+
+def _uids_of_steps(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
+    """Steps of sinks have uids only if their sinks, and thus writers, have."""
+    made = expanded_transformations.filter(pl.col("id") != pl.col("transformation"))
+    with_uid = made.filter((pl.col("kind") == Kind.ONE_INPUT) & (pl.col("uid") != ""))
+    writers = made.filter((pl.col("kind") == Kind.WRITER) & pl.col("uid").is_null())
+    if with_uid.is_empty() or writers.is_empty():
+        return NO_REASON
+    refused = join_topology(writers, with_uid, {"transformation": "transformation"}, "semi")
+    physical = made.filter(pl.col("kind") != Kind.PARTITION)
+    first = physical.group_by(TOPOLOGY, "transformation").agg(first=pl.col("id").min())
+    sinks = expanded_transformations.select(TOPOLOGY, "id", sink_name="name")
+    rows = join_topology(
+        join_topology(
+            refused.select(TOPOLOGY, "transformation"), first, {"transformation": "transformation"}
+        ),
+        sinks,
+        {"transformation": "id"},
+    )
+    before, after = map(pl.lit, STEP_HAS_UID)
+    message = pl.concat_str(before, "sink_name", after)
+    order = [pl.col("transformation"), pl.col("first"), pl.lit(INPUT_COUNT), pl.lit(0)]
+    return refusals(rows, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _TRANSFORMATION)
 
 
 def _too_many_inputs(expanded_transformations: pl.DataFrame) -> pl.DataFrame:

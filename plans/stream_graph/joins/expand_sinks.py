@@ -8,7 +8,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from penstock.plans.joins.frames import join_local
 from penstock.plans.joins.packed_blocks import LEAST_PARTITIONS, partitioned
 from penstock.plans.stream_graph.expand_sinks import EXPANDED
-from penstock.plans.stream_graph.expand_sinks import expand_sinks as expand
 from penstock.plans.tables.column_types import TOPOLOGY
 
 
@@ -48,12 +47,18 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
         return transformations.select(columns)
     with_sinks = join_local(transformations, sinks, {}, "left_semi")
     without = join_local(transformations, sinks, {}, "left_anti").select(columns)
-    expanded = with_sinks.groupBy(TOPOLOGY).applyInArrow(expand_table, from_arrow_schema(EXPANDED))
-    # What leaves Python is partitioned anew, so that later passes need no exchange.
     given = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    # Many whole topologies at a time.
+    expanded = with_sinks.groupBy(F.pmod(TOPOLOGY, F.lit(given))).applyInArrow(
+        expand_table, from_arrow_schema(EXPANDED)
+    )
+    # What leaves Python is partitioned anew, so that later passes need no exchange.
     return without.unionByName(partitioned(expanded, max(LEAST_PARTITIONS, given)))
 
 
 def expand_table(rows: pa.Table) -> pa.Table:
-    """The rows of one topology, expanded."""
-    return pa.Table.from_pylist(expand(rows.sort_by("id").to_pylist()), EXPANDED)
+    """The rows of whole topologies, all of which have sinks, expanded."""
+    from penstock.plans.columnar.frames import from_arrow
+    from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks as expand
+
+    return expand(from_arrow(rows)).to_arrow().cast(EXPANDED)

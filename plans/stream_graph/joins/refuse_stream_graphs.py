@@ -18,6 +18,7 @@ from penstock.plans.stream_graph.refuse_stream_graphs import (
     FORWARD_CHANGES_PARALLELISM,
     MAX_INPUTS,
     MISSING_UID,
+    STEP_HAS_UID,
     TOO_MANY_INPUTS,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -37,7 +38,8 @@ def refuse_stream_graphs(
     operators in creation order, each one's sources just before it; it raises what it meets first on that way.
     What only some settings refuse is not looked for where no job has them.
 
-    Source: StreamGraph.createActualEdge, StreamGraphUtils.validateTransformationUid,
+    Source: StreamGraph.createActualEdge, SinkTransformationTranslator.SinkExpander,
+    StreamGraphUtils.validateTransformationUid,
     MultipleInputSelectionHandler.checkSupportedInputCount,
     ManagedMemoryUtils.validateUseCaseWeightsNotConflict.
 
@@ -47,6 +49,7 @@ def refuse_stream_graphs(
         [
             _forward_changes(marked_edges, expanded_transformations),
             *_missing_uids(expanded_transformations, resolved_inputs, job_settings),
+            *_uids_of_steps(expanded_transformations),
             _too_many_inputs(expanded_transformations),
             *_conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
             *refuse_settings(expanded_transformations, resolved_inputs, stream_edges, job_settings),
@@ -101,6 +104,32 @@ def _missing_uids(
     ]
     translated = placed.filter(~is_source | F.col("use").isNotNull())
     return [refusals(translated, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())]
+
+
+def _uids_of_steps(expanded_transformations: DataFrame) -> list[DataFrame]:
+    """Steps of sinks have uids only if their sinks, and thus writers, have."""
+    made = expanded_transformations.filter(F.col("id") != F.col("transformation"))
+    kind = F.col("kind")
+    if made.isEmpty():
+        return []
+    sinks = (
+        made.filter(kind != Kind.PARTITION)
+        .groupBy(TOPOLOGY, "transformation")
+        .agg(
+            F.min("id").alias("first"),
+            F.bool_or((kind == Kind.ONE_INPUT) & (F.col("uid") != "")).alias("step_has_uid"),
+            F.bool_or((kind == Kind.WRITER) & F.col("uid").isNull()).alias("sink_has_none"),
+        )
+        .filter("step_has_uid AND sink_has_none")
+    )
+    names = expanded_transformations.select(
+        TOPOLOGY, F.col("id").alias("of_sink"), F.col("name").alias("sink_name")
+    )
+    rows = join_local(sinks, names, {"transformation": "of_sink"})
+    before, after = map(F.lit, STEP_HAS_UID)
+    message = F.concat(before, "sink_name", after)
+    order = [F.col("transformation"), F.col("first"), F.lit(INPUT_COUNT), F.lit(0)]
+    return [refusals(rows, Layer.STREAM_GRAPH, order, ILLEGAL_STATE, message, _transformation())]
 
 
 def _too_many_inputs(expanded_transformations: DataFrame) -> DataFrame:

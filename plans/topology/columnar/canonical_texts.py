@@ -6,19 +6,18 @@ import pyarrow as pa
 
 from penstock.plans.arrow_walks import Ints
 from penstock.plans.compiled import compiled, is_worth_compiling
-from penstock.plans.topology.transformation_columns import COLUMNS, canonical_column, canonical_rows
+from penstock.plans.topology.transformation_columns import COLUMNS, IF_SET, canonical_column, canonical_rows
 
 _TEXT, _STRING, _INTEGER, _INTEGERS = range(4)
 _LONGEST_INTEGER = 20
-_FIELDS = tuple(name for name in COLUMNS if name != "sink_topology")
+_FIELDS = (*(name for name in COLUMNS if name != IF_SET), IF_SET)
 
 Bytes = npt.NDArray[np.uint8]
 
 
 def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArray:
     """As `canonical_rows`: one line per row of the columns of TRANSFORMATIONS, whose values are right."""
-    has_sinks = rows.field("sink_topology").null_count < len(rows)
-    if has_sinks or not is_worth_compiling(len(rows)):
+    if not is_worth_compiling(len(rows)):
         return canonical_rows(rows)
     kinds = np.zeros(len(_FIELDS), np.int64)
     present = np.zeros(len(rows), np.int32)
@@ -71,12 +70,12 @@ def _write(
     kinds: Ints, present: npt.NDArray[np.int32], cells: Ints, text: Bytes, items: Ints, out: Bytes, ends: Ints
 ) -> None:
     """The loop. present: a bit per field that is not null. cells: per field and row an integer, or where its
-    text or items start; the next row's is where they end."""
+    text or items start; the next row's is where they end. The last field is left out where it is null."""
     at = 0
     digits = np.zeros(_LONGEST_INTEGER, np.uint8)
     for row in range(len(present)):
         mask = present[row]
-        for field in range(len(kinds)):
+        for field in range(len(kinds) - 1 + (mask >> len(kinds) - 1 & 1)):
             if field:
                 out[at] = 0x7C
                 at += 1

@@ -11,7 +11,7 @@ from penstock.plans.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 
-_CONFIG, _STREAM_GRAPH = "config", "stream_graph"
+_NEVER_PLAIN = ("stream_graph", "pre_write", "pre_commit", "post_commit")
 
 
 class FoundLines(NamedTuple):
@@ -34,10 +34,10 @@ class FoundLines(NamedTuple):
 def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
     """The lines of `data`, each of which has its newline, and which of `keys` are somewhere in it.
 
-    A plain line begins and ends with a brace, has no zero byte, no stream graph, no `null` but in its
-    configuration, and at most one configuration, an object. Plain lines may be wrong. What is taken for the
-    configuration is one if the rest of the line, with an empty object in its place, turns out to be right:
-    only a key can stand before a colon. It may itself be wrong.
+    A plain line begins and ends with a brace, has no zero byte, no stream graph, no steps of a sink, no
+    `null` but in its configuration, and at most one configuration, an object. Plain lines may be wrong. What
+    is taken for the configuration is one if the rest of the line, with an empty object in its place, turns
+    out to be right: only a key can stand before a colon. It may itself be wrong.
     """
     text = np.frombuffer(data, np.uint8).copy()
     count = data.count(b"\n")
@@ -45,10 +45,11 @@ def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
     is_plain = np.ones(count, np.bool_)
     compiled(_cut_configs)(text, _quoted(["config"])[0], ends, config_starts, config_ends, is_plain)
     starts = np.append(0, ends + 1)[:-1]
-    characters = _quoted(["stream_graph", *keys])
+    characters = _quoted([*_NEVER_PLAIN, *keys])
     has_key = np.zeros(len(characters), np.bool_)
-    compiled(_look_for_surprises)(text, starts, ends, characters, is_plain, has_key)
-    found = frozenset(key for key, has in zip(keys, has_key[1:].tolist(), strict=True) if has)
+    not_plain = len(_NEVER_PLAIN)
+    compiled(_look_for_surprises)(text, starts, ends, characters, not_plain, is_plain, has_key)
+    found = frozenset(key for key, has in zip(keys, has_key[not_plain:].tolist(), strict=True) if has)
     return FoundLines(text, starts, ends, is_plain, config_starts, config_ends, found)
 
 
@@ -103,9 +104,9 @@ def _cut_configs(
 
 
 def _look_for_surprises(
-    text: Bytes, starts: Ints, ends: Ints, keys: Bytes, is_plain: Flags, has_key: Flags
+    text: Bytes, starts: Ints, ends: Ints, keys: Bytes, not_plain: int, is_plain: Flags, has_key: Flags
 ) -> None:
-    """The loop that looks at what is left. The first key is that of stream graphs."""
+    """The loop that looks at what is left. Lines with one of the first keys, `not_plain`, are not plain."""
     for line in range(len(ends)):
         for at in range(starts[line], ends[line]):
             if text[at] == 0x22:
@@ -115,7 +116,7 @@ def _look_for_surprises(
                         place += 1
                     if keys[key, place] == 0x0A:
                         has_key[key] = True
-                        is_plain[line] &= key > 0
+                        is_plain[line] &= key >= not_plain
             elif text[at] == 0x6E:
                 if text[at + 1] == 0x75 and text[at + 2] == 0x6C and text[at + 3] == 0x6C:
                     is_plain[line] = False

@@ -9,15 +9,19 @@ from pyarrow import json
 from penstock.plans.arrow_walks import Ints
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.topology.columnar.find_plain_lines import Bytes, FoundLines
+from penstock.plans.topology.columnar.plain_sinks import READ_BY_ARROW
 from penstock.plans.topology.operator_rules import OPERATOR_SCOPE
 from penstock.plans.topology.transformation_columns import COLUMNS
 
 _WEIGHTS = pa.struct([(str(use_case), pa.int32()) for use_case in OPERATOR_SCOPE])
 _TRANSFORMATION = pa.struct(
     [
-        (name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type)
-        for name in COLUMNS
-        if name != "sink_topology"  # no key: the keys that it is made of are read one by one
+        *(
+            (name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type)
+            for name in COLUMNS
+            if name != "sink_topology"  # no key: it is made of several
+        ),
+        *READ_BY_ARROW.items(),
     ]
 )
 _NESTED = "transformations"
@@ -32,7 +36,7 @@ _LINE = pa.schema(
     ]
 )
 # Nested: together they are a third of what Arrow would note as absent in each row.
-RARE_KEYS = ("min_resources", "preferred_resources", "names")
+RARE_KEYS = ("min_resources", "preferred_resources", "names", *READ_BY_ARROW)
 """Keys of transformations that are seldom used."""
 
 _LONGEST = 2**31 - 1

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from penstock.plans.arrow_walks import Flags
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.tables import TRANSFORMATIONS
+from penstock.plans.topology.columnar.plain_sinks import plain_sinks
 from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
 from penstock.plans.topology.suspicious_transformation import PHYSICAL
 from penstock.plans.topology.transformation_columns import COLUMNS, RESOURCES_TYPE
@@ -34,7 +35,10 @@ def plain_transformations(given: pa.StructArray) -> tuple[pa.StructArray, Flags]
     for name in ("min_resources", "preferred_resources"):
         columns[name] = _resources(columns[name])
     rows = pa.RecordBatch.from_pydict(columns)
-    return rows.to_struct_array(), suspicious_transformation(from_arrow(rows)).to_numpy() | misplaced
+    suspicious = suspicious_transformation(from_arrow(rows)).to_numpy() | misplaced
+    sinks, wrong_sinks = plain_sinks(given)
+    rows = rows.set_column(rows.schema.get_field_index("sink_topology"), "sink_topology", sinks)
+    return rows.to_struct_array(), suspicious | wrong_sinks
 
 
 def _has_what_operators_have(columns: dict[str, pa.Array]) -> Flags:

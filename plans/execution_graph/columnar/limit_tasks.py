@@ -1,0 +1,53 @@
+"""Topologies that have more tasks than a plan can hold."""
+
+import polars as pl
+
+from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.plans.columnar.frames import look_up, rename
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.most_tasks import MOST_TASKS
+from penstock.plans.tables.column_types import TOPOLOGY
+
+_ROWS = (pl.col("tasks") * (pl.col("inputs") + 1)).alias("rows")
+
+
+def effective_parallelism() -> pl.Expr:
+    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
+    given = pl.col("parallelism")
+    return pl.when(given == NOT_DECIDED).then(1).otherwise(given)
+
+
+def bounded_parallelism() -> pl.Expr:
+    """As effective_parallelism, no greater than Flink allows."""
+    return pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
+
+
+def largest_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
+    """For each topology with more than MOST_TASKS its vertex with the most tasks and inputs of tasks.
+
+    In: job_vertices (see number_co_location_groups), connected_edges (see connect_vertices). Out: all (tasks
+    and inputs of tasks of the topology); name, tasks and inputs (of each task) of the vertex, of equal ones
+    the first in topological order.
+    """
+    widest = job_vertices.select(bounded_parallelism().max()).item() or 0
+    if widest * (len(job_vertices) + len(connected_edges)) <= MOST_TASKS:
+        return pl.DataFrame(schema={TOPOLOGY: pl.Int64})
+    inputs = connected_edges.group_by(TOPOLOGY, "target_vertex").len("inputs")
+    counted = look_up(
+        job_vertices.select(
+            TOPOLOGY,
+            "vertex",
+            "name",
+            "topological_order",
+            bounded_parallelism().cast(pl.Int64).alias("tasks"),
+        ),
+        rename(inputs, of_vertex="target_vertex", inputs="inputs"),
+        {"vertex": "of_vertex"},
+    ).with_columns(pl.col("inputs").fill_null(0).cast(pl.Int64))
+    totals = counted.group_by(TOPOLOGY).agg(_ROWS.sum().alias("all")).filter(pl.col("all") > MOST_TASKS)
+    largest = (
+        counted.filter(pl.col(TOPOLOGY).is_in(totals[TOPOLOGY].implode()))
+        .sort(TOPOLOGY, -_ROWS, "topological_order")
+        .unique(TOPOLOGY, keep="first", maintain_order=True)
+    )
+    return look_up(largest.select(TOPOLOGY, "name", "tasks", "inputs"), totals, {})
