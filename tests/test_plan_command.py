@@ -245,7 +245,7 @@ def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""
     source, out = tmp_path / "one.jsonl", tmp_path / "store"
     source.write_text(json.dumps(golden[0]["topology"]))
-    arguments = ["plan", str(source), "--out", str(out), "--planner", planner, "--until", "stream_graph"]
+    arguments = ["plan", str(source), "--out", str(out), "--planner", planner, "--until", "topology"]
     command = [sys.executable, "-m", "penstock.engine.commands.main", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, "")

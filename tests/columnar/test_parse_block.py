@@ -1,5 +1,7 @@
 """Lines that are read all at once give the rows and errors that the validation of single lines gives."""
 
+from typing import Any
+
 import orjson
 import pytest
 
@@ -47,12 +49,12 @@ def sink(**keys):
     return line
 
 
-RIGHT_SINKS = [
+RIGHT_SINKS: list[dict[str, Any]] = [
     {"writer": {}},
     {"writer": {"supports_concurrent_execution_attempts": False}, "uid": "u"},
     {"writer": {"uid_hash": "0a" * 16}, "committer": {"uid_hash": "0B" * 16}, "global_committer": True},
 ]
-WRONG_SINKS = [
+WRONG_SINKS: list[dict[str, Any]] = [
     {"committer": {}},
     {"writer": {}, "global_committer": False},
     {"writer": {"uid_hash": "0a"}},

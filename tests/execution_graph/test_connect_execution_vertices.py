@@ -13,7 +13,7 @@ from penstock.plans.execution_graph.columnar.create_intermediate_results import 
 from tests.passes.frames import OF_DATA_SETS, derive_in_process, derive_on_spark, make_frame, make_polars
 from tests.reference.execution_graph import consumed_partitions, consumed_subpartitions
 
-PAIRS = list(product(range(1, 41), range(1, 41), ("POINTWISE", "ALL_TO_ALL")))
+PAIRS = list(product(range(1, 25), range(1, 25), ("POINTWISE", "ALL_TO_ALL")))
 WIDE, WIDEST = 10_000, 32_768
 ALL = [*PAIRS, (WIDE, WIDE, "ALL_TO_ALL"), (WIDEST, WIDEST - 1, "POINTWISE")]
 Rows = list[dict[str, Any]]

@@ -1,9 +1,6 @@
 """`import penstock` for users of Spark: their frames, their session, with Delta or without."""
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import polars as pl
@@ -13,22 +10,6 @@ from pyspark.sql import functions as F
 import penstock
 from tests.library.test_penstock import EVERY_KEY, GIVEN, TWO, rows
 from tests.topology.builders import simple
-
-ON_PLAIN_SPARK = """
-import sys
-from pyspark.sql import SparkSession
-import penstock
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").config(
-    "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1").config(
-    "spark.sql.shuffle.partitions", "2").config("spark.default.parallelism", "2").getOrCreate()
-given, folder = {given!r}, sys.argv[1]
-planned = penstock.plan(spark.createDataFrame(given["rows"], given["schema"]), until="stream_graph")
-print(planned.planned, planned.rejected, planned.tables["stream_nodes"].count())
-by_joins = penstock.plan(folder, spark=spark, planner="joins", until="stream_graph")
-print(by_joins.planned, by_joins.write(folder + "/by_joins"), planned.write(folder + "/store"))
-print(penstock.read_plan(folder + "/store", spark=spark).tables["stream_nodes"].count())
-"""
-
 
 COMPARED = ("topologies", "rejected", "stream_edges")
 
@@ -80,14 +61,6 @@ def test_two_frames_with_integers_of_any_width(spark):
         penstock.plan((topologies, too_large))
 
 
-def test_a_store_is_written_and_read_with_a_session(spark, tmp_path):
-    made = penstock.plan(GIVEN, spark=spark, until="stream_graph")
-    assert made.write(tmp_path / "store") == 1
-    on_spark = penstock.read_plan(tmp_path / "store", spark=spark)
-    assert compared(penstock.read_plan(tmp_path / "store")) == collected(on_spark)
-    assert "2 planned, 0 rejected of 2" in repr(made)
-
-
 def test_a_script_is_run_and_its_jobs_show_themselves_shortly(spark, tmp_path, capfd):
     script = tmp_path / "script.py"
     script.write_text(
@@ -127,23 +100,3 @@ def test_what_is_said_of_frames_that_are_not_topologies(spark):
         penstock.plan(team, ignore=["cost"])
     with pytest.raises(penstock.ConfigurationError, match="plans in this process"):
         penstock.plan(EVERY_KEY, spark=spark, planner="flink")
-
-
-@pytest.mark.spark
-def test_a_session_without_delta_plans_writes_and_reads(tmp_path):
-    (tmp_path / "a.json").write_text(json.dumps([simple("a"), simple("b")], indent=1))
-    schema = "name string, transformations array<struct<id bigint, kind string, inputs array<bigint>>>"
-    given = {"rows": [("a", [(1, "source", []), (2, "sink", [1])]), ("b", [])], "schema": schema}
-    code = ON_PLAIN_SPARK.format(given=given)
-    left_out = ("SPARK_CONF_DIR", "PYSPARK_PYTHON")
-    environment = {key: value for key, value in os.environ.items() if key not in left_out}
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=environment,
-    )
-    assert done.stdout.split("\n")[:-1] == ["1 1 2", "2 1 1", "2"], done.stderr[-3_000:]

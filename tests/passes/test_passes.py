@@ -71,7 +71,7 @@ def blocks(spark: SparkSession) -> Iterator[Derived]:
         yield derived_on_spark(spark, TOPOLOGIES)
 
 
-@pytest.mark.parametrize("planner", ["columnar", JOINS, BLOCKS])
+@pytest.mark.parametrize("planner", ["columnar", BLOCKS])
 @pytest.mark.parametrize("produces", CASES)
 def test_tables_are_those_of_the_fixture(produces, planner, request):
     derived = request.getfixturevalue(planner)

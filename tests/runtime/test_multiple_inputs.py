@@ -74,7 +74,7 @@ def test_chained_sources_and_gates_feed_one_operator(spark, networked):
         max_parallelism=None,
         known_ids={},
         slot_resources={},
-        executes=True,
+        planned=(),
         lowers_all=True,
     )
     job = Job(name="inputs", transformations=reachable([sink]), lowered=lowered, parallelism=2)

@@ -11,8 +11,6 @@ from typer.testing import CliRunner
 from penstock.engine.commands import edges, export
 from penstock.engine.commands.main import app
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.read_plan import read_plan
-from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
 from tests.store.tables_from_golden import golden_lines, tables_from_golden
 
@@ -20,18 +18,13 @@ LINES = golden_lines(Path(__file__).parent / "golden" / "random.jsonl.gz")
 LINES = [*LINES[:4], next(line for line in LINES if "error" in line["expected"])]
 
 
-@pytest.fixture(scope="module", params=["columnar"])
-def store(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> str:
-    """Written either way, in a folder whose name is to be encoded in a URI."""
+@pytest.fixture(scope="module")
+def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """In a folder whose name is to be encoded in a URI."""
     path = str(tmp_path_factory.mktemp("commands") / "é #" / "store")
-    write_plan(SparkTables(spark, path), tables_from_golden(spark, LINES), planner_version="1", options={})
-    if request.param == "spark":
-        return path
-    copy = f"{path}-columnar"
-    write_plan(DeltaRsTables(copy), read_plan(DeltaRsTables(path)), planner_version="1", options={})
-    return copy
+    tables = {name: frame.toArrow() for name, frame in tables_from_golden(spark, LINES).items()}
+    write_plan(DeltaRsTables(path), tables, planner_version="1", options={})
+    return path
 
 
 @pytest.fixture(scope="module")

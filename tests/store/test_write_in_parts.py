@@ -52,9 +52,9 @@ TWICE = [
 ]
 
 
-@pytest.fixture(params=[1, 40, 100_000], autouse=True)
+@pytest.fixture(params=[1, 40], autouse=True)
 def size_of_parts(request, monkeypatch) -> int:
-    """Parts of one topology, of some, and all in one; blocks are small."""
+    """Parts of one topology, and of some; blocks are small."""
     monkeypatch.setattr(in_process, "ROWS_AT_A_TIME", request.param)
     monkeypatch.setattr(texts_of_file, "BLOCK_BYTES", 700)
     return int(request.param)
@@ -100,8 +100,8 @@ def test_parts_are_small(tmp_path, size_of_parts):
     parts = [len(part.transformations) for part in parts_in_process([str(file)], 1 << 20, NO_DEFAULTS)]
     whole = in_process.read_in_process(str(file), lambda stage: None)
     assert sum(parts) == len(whole.frames["transformations"])
+    assert len(parts) > 1
     assert (len(parts) > 20) == (size_of_parts == 1)
-    assert (len(parts) == 1) == (size_of_parts == 100_000)
 
 
 def test_the_same_fleet_is_no_new_version_and_leaves_no_files(tmp_path):
