@@ -1,6 +1,6 @@
 """How many tasks, with their inputs, a topology may have: counted by vertices, before any row is made.
 
-Flink keeps an object of a kilobyte or two for each task: no JobManager holds more than this either.
+Flink keeps an object of a kilobyte or two for each task.
 """
 
 from penstock.plans.topology.error_kinds import ErrorKind
@@ -8,8 +8,13 @@ from penstock.plans.topology.error_kinds import ErrorKind
 MOST_TASKS = 1 << 26
 """Of one topology: each vertex counts as its parallelism times one more than its inputs."""
 
+TASKS_OF_A_VERTEX = 256
+"""A topology of many vertices may have this many for each: what is large because it has many is not refused."""
+
 TOO_MANY_TASKS = str(ErrorKind.TOO_MANY_TASKS)
-ALLOWED_TASKS = f"at most {MOST_TASKS:,} tasks and inputs of tasks in a topology"
+ALLOWED_TASKS = (
+    f"at most {MOST_TASKS:,} tasks and inputs of tasks in a topology, or {TASKS_OF_A_VERTEX} for each vertex"
+)
 HINT_TASKS = "lower the parallelism, or plan with --until job_graph, which has no tasks"
 
 AROUND_FOUND = (": found ", f"; allowed: {ALLOWED_TASKS}; hint: {HINT_TASKS}")

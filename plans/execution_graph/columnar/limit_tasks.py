@@ -5,7 +5,7 @@ import polars as pl
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.columnar.frames import look_up, rename
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from penstock.plans.most_tasks import MOST_TASKS
+from penstock.plans.most_tasks import MOST_TASKS, TASKS_OF_A_VERTEX
 from penstock.plans.tables.column_types import TOPOLOGY
 
 _ROWS = (pl.col("tasks") * (pl.col("inputs") + 1)).alias("rows")
@@ -23,7 +23,7 @@ def bounded_parallelism() -> pl.Expr:
 
 
 def largest_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """For each topology with more than MOST_TASKS its vertex with the most tasks and inputs of tasks.
+    """For each topology with more tasks than it may have (see plans.most_tasks) its vertex with the most tasks and inputs of tasks.
 
     In: job_vertices (see number_co_location_groups), connected_edges (see connect_vertices). Out: all (tasks
     and inputs of tasks of the topology); name, tasks and inputs (of each task) of the vertex, of equal ones
@@ -44,7 +44,9 @@ def largest_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) 
         rename(inputs, of_vertex="target_vertex", inputs="inputs"),
         {"vertex": "of_vertex"},
     ).with_columns(pl.col("inputs").fill_null(0).cast(pl.Int64))
-    totals = counted.group_by(TOPOLOGY).agg(_ROWS.sum().alias("all")).filter(pl.col("all") > MOST_TASKS)
+    allowed = pl.max_horizontal(MOST_TASKS, pl.len().cast(pl.Int64) * TASKS_OF_A_VERTEX)
+    totals = counted.group_by(TOPOLOGY).agg(_ROWS.sum().alias("all"), allowed.alias("allowed"))
+    totals = totals.filter(pl.col("all") > pl.col("allowed")).drop("allowed")
     largest = (
         counted.filter(pl.col(TOPOLOGY).is_in(totals[TOPOLOGY].implode()))
         .sort(TOPOLOGY, -_ROWS, "topological_order")

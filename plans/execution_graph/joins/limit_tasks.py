@@ -6,7 +6,7 @@ from pyspark.sql import functions as F
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.joins.frames import join_local, rename
-from penstock.plans.most_tasks import MOST_TASKS
+from penstock.plans.most_tasks import MOST_TASKS, TASKS_OF_A_VERTEX
 from penstock.plans.tables.column_types import TOPOLOGY
 
 
@@ -21,7 +21,7 @@ def bounded_parallelism() -> Column:
 
 
 def largest_vertices(job_vertices: DataFrame, connected_edges: DataFrame) -> DataFrame:
-    """For each topology with more than MOST_TASKS its vertex with the most tasks and inputs of tasks.
+    """For each topology with more tasks than it may have (see plans.most_tasks) its vertex with the most tasks and inputs of tasks.
 
     Columns: see columnar.largest_vertices.
     """
@@ -44,7 +44,7 @@ def largest_vertices(job_vertices: DataFrame, connected_edges: DataFrame) -> Dat
     )
     return (
         counted.groupBy(TOPOLOGY)
-        .agg(F.sum(rows).alias("all"), largest.alias("largest"))
-        .where(F.col("all") > MOST_TASKS)
+        .agg(F.sum(rows).alias("all"), largest.alias("largest"), F.count(F.lit(1)).alias("vertices"))
+        .where(F.col("all") > F.greatest(F.lit(MOST_TASKS), F.col("vertices") * TASKS_OF_A_VERTEX))
         .select(TOPOLOGY, "all", "largest.name", "largest.tasks", "largest.inputs")
     )
