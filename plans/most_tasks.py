@@ -9,7 +9,7 @@ MOST_TASKS = 1 << 26
 """Of one topology: each vertex counts as its parallelism times one more than its inputs."""
 
 TASKS_OF_A_VERTEX = 256
-"""A topology of many vertices may have this many for each: what is large because it has many is not refused."""
+"""A topology of many vertices may have this many for each of them."""
 
 TOO_MANY_TASKS = str(ErrorKind.TOO_MANY_TASKS)
 ALLOWED_TASKS = (

@@ -23,7 +23,7 @@ def bounded_parallelism() -> pl.Expr:
 
 
 def largest_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """For each topology with more tasks than it may have (see plans.most_tasks) its vertex with the most tasks and inputs of tasks.
+    """The vertex with the most tasks and inputs of tasks of each topology with too many (plans.most_tasks).
 
     In: job_vertices (see number_co_location_groups), connected_edges (see connect_vertices). Out: all (tasks
     and inputs of tasks of the topology); name, tasks and inputs (of each task) of the vertex, of equal ones

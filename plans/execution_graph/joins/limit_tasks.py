@@ -21,7 +21,7 @@ def bounded_parallelism() -> Column:
 
 
 def largest_vertices(job_vertices: DataFrame, connected_edges: DataFrame) -> DataFrame:
-    """For each topology with more tasks than it may have (see plans.most_tasks) its vertex with the most tasks and inputs of tasks.
+    """The vertex with the most tasks and inputs of tasks of each topology with too many (plans.most_tasks).
 
     Columns: see columnar.largest_vertices.
     """
