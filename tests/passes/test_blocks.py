@@ -135,7 +135,7 @@ def test_without_others_or_giants_there_is_one_part(read):
     assert split_by_size(read, ids) == (None, read)
 
 
-EXCHANGES_IN_BLOCKS = 103
+EXCHANGES_IN_BLOCKS = 108
 
 
 def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):

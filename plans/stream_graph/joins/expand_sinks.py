@@ -3,8 +3,9 @@
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema
 
+from penstock.plans.joins.arrow_walks import Part, walk_topologies
 from penstock.plans.joins.frames import join_local
 from penstock.plans.joins.packed_blocks import LEAST_PARTITIONS, partitioned
 from penstock.plans.stream_graph.expand_sinks import EXPANDED
@@ -47,12 +48,14 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
         return transformations.select(columns)
     with_sinks = join_local(transformations, sinks, {}, "left_semi")
     without = join_local(transformations, sinks, {}, "left_anti").select(columns)
-    given = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    # Many whole topologies at a time.
-    expanded = with_sinks.groupBy(F.pmod(TOPOLOGY, F.lit(given))).applyInArrow(
-        expand_table, from_arrow_schema(EXPANDED)
-    )
+    columns_of_rows = to_arrow_schema(with_sinks.schema)
+
+    def expand(rows: pa.Table) -> list[pa.RecordBatch]:
+        return expand_table(rows.cast(columns_of_rows)).combine_chunks().to_batches()
+
+    expanded = walk_topologies([Part(with_sinks, "id")], expand, EXPANDED)
     # What leaves Python is partitioned anew, so that later passes need no exchange.
+    given = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     return without.unionByName(partitioned(expanded, max(LEAST_PARTITIONS, given)))
 
 
