@@ -40,7 +40,7 @@ _UIDS = {
     _COMMITTER: ("Sink Committer: ", ""),
     _GLOBAL_COMMITTER: ("Sink ", " Global Committer"),
 }
-"""Name of an operator to the text before and after the uid of the sink, whoever made the operator."""
+"""Name of an operator, Flink's or a step, to the text before and after the uid of the sink."""
 
 _FROM_TRANSFORMATIONS = (
     *("kind", "name", "uid", "uid_hash", *OF_THE_SINK, "co_location_group", "buffer_timeout", "chaining"),
