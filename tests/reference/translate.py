@@ -185,10 +185,31 @@ def _expand_sink(
 def _parts_of_sink(sink: Transformation) -> Iterator[dict[str, Any]]:
     uid = sink.get("uid")
     fail_over_region = {"kind": "partition", "partitioner": "forward", "exchange_mode": "BATCH"}
+    named_uids = {
+        "Writer": uid,
+        "Committer": f"Sink Committer: {uid}",
+        "Global Committer": f"Sink {uid} Global Committer",
+    }
+    every_step = [step for key in ("pre_write", "pre_commit", "post_commit") for step in sink.get(key, ())]
+    if uid is None and any("uid" in step for step in every_step):
+        raise FlinkRefusalError(
+            "stream_graph",
+            "IllegalStateException",
+            f"Sink {sink.get('name', '')} requires to set a uid since its customized topology has set uid "
+            "for some operators.",
+        )
 
     def steps(key: str) -> Iterator[dict[str, Any]]:
         for step in sink.get(key, ()):
-            yield {**step, "uid": f"{uid}: {step['uid']}"} if "uid" in step else step
+            yield own_step(step)
+
+    def own_step(step: Mapping[str, Any]) -> dict[str, Any]:
+        """SinkExpander.concatUid goes by names alone."""
+        name, rest = step.get("name"), {k: v for k, v in step.items() if k != "uid"}
+        if step["kind"] == "partition" or name not in named_uids:
+            return {**rest, "uid": f"{uid}: {step['uid']}"} if "uid" in step else rest
+        of_name = {} if uid is None else {"uid": named_uids[name]}
+        return {**rest, **of_name, **(_hash(sink.get(name.lower(), {})))}
 
     def part(kind: str, name: str, own_uid: str | None) -> dict[str, Any]:
         return {

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands import edges, export
 from penstock.engine.commands.main import app
-from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
 from tests.store.tables_from_golden import golden_lines, tables_from_golden
 
@@ -22,8 +22,7 @@ LINES = [*LINES[:4], next(line for line in LINES if "error" in line["expected"])
 def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     """In a folder whose name is to be encoded in a URI."""
     path = str(tmp_path_factory.mktemp("commands") / "é #" / "store")
-    tables = {name: frame.toArrow() for name, frame in tables_from_golden(spark, LINES).items()}
-    write_plan(DeltaRsTables(path), tables, planner_version="1", options={})
+    write_plan(SparkTables(spark, path), tables_from_golden(spark, LINES), planner_version="1", options={})
     return path
 
 

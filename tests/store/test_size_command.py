@@ -2,9 +2,8 @@
 
 from typing import TextIO
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from typer.testing import CliRunner
@@ -13,7 +12,7 @@ from penstock.engine.commands import size
 from penstock.engine.commands.main import app
 from penstock.engine.output import people
 from penstock.engine.size import tell_size
-from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
 from tests.passes.frames import make_frame
 
@@ -46,17 +45,13 @@ def store(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
         ),
         "rejected": make_frame(spark, "rejected", [rejected], topology_id=None),
     }
-    write_plan(DeltaRsTables(path), arrow(tables), planner_version="1", options={"until": "job_graph"})
+    write_plan(SparkTables(spark, path), tables, planner_version="1", options={"until": "job_graph"})
     tables["required_slots"] = make_frame(spark, "required_slots", groups)
     tables["job_vertices"] = make_frame(
         spark, "job_vertices", [{"topology_id": ids["a"], "vertex": 7, "name": "Source: s -> map"}]
     )
-    write_plan(DeltaRsTables(path), arrow(tables), planner_version="1", options={"until": "slots"})
+    write_plan(SparkTables(spark, path), tables, planner_version="1", options={"until": "slots"})
     return path
-
-
-def arrow(tables: dict[str, DataFrame]) -> dict[str, pa.Table]:
-    return {name: frame.toArrow() for name, frame in tables.items()}
 
 
 def run(*arguments: str) -> tuple[int, str]:
