@@ -51,7 +51,8 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
     columns_of_rows = to_arrow_schema(with_sinks.schema)
 
     def expand(rows: pa.Table) -> list[pa.RecordBatch]:
-        return expand_table(rows.cast(columns_of_rows)).combine_chunks().to_batches()
+        batches: list[pa.RecordBatch] = expand_table(rows.cast(columns_of_rows)).combine_chunks().to_batches()
+        return batches
 
     expanded = walk_topologies([Part(with_sinks, "id")], expand, EXPANDED)
     # What leaves Python is partitioned anew, so that later passes need no exchange.
