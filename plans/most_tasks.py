@@ -8,12 +8,13 @@ from penstock.plans.topology.error_kinds import ErrorKind
 MOST_TASKS = 1 << 26
 """Of one topology: each vertex counts as its parallelism times one more than its inputs."""
 
-TASKS_OF_A_VERTEX = 256
+TASKS_OF_A_VERTEX = 4_096
 """A topology of many vertices may have this many for each of them."""
 
 TOO_MANY_TASKS = str(ErrorKind.TOO_MANY_TASKS)
 ALLOWED_TASKS = (
-    f"at most {MOST_TASKS:,} tasks and inputs of tasks in a topology, or {TASKS_OF_A_VERTEX} for each vertex"
+    f"at most {MOST_TASKS:,} tasks and inputs of tasks in a topology, "
+    f"or {TASKS_OF_A_VERTEX:,} for each vertex"
 )
 HINT_TASKS = "lower the parallelism, or plan with --until job_graph, which has no tasks"
 

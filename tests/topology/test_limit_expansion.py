@@ -89,7 +89,7 @@ def test_the_rest_of_a_fleet_is_planned():
     assert refused["wide"]["message"] == (
         "vertex Sink: k: found 67,174,400 tasks and inputs of tasks in the topology, most of them in this "
         "vertex: parallelism 32,768, inputs of each task 2,048; allowed: at most 67,108,864 tasks and inputs "
-        "of tasks in a topology, or 256 for each vertex; "
+        "of tasks in a topology, or 4,096 for each vertex; "
         "hint: lower the parallelism, or plan with --until job_graph, which has no tasks"
     )
     assert refused["doubling 63"]["message"] == (
