@@ -177,14 +177,13 @@ def test_no_topologies_have_empty_plans(spark, planner, wrong):
 
 
 def test_until_stops_behind_its_layer_and_release_gives_all_storage_back(spark):
-    planner = Planner.COLUMNAR
 
     def stored() -> set[int]:
         return set(spark.sparkContext._jsc.getPersistentRDDs())
 
     before = stored()
     topologies = [sound("a"), sound("b", typo=1)]
-    planned = plan(topologies, until=Layer.STREAM_GRAPH, spark=spark, planner=planner)
+    planned = plan(topologies, until=Layer.STREAM_GRAPH, spark=spark, planner=Planner.COLUMNAR)
     expected = ["topologies", "transformations", "rejected", "job_settings", "stream_nodes", "stream_edges"]
     assert sorted(planned.tables) == sorted(expected)
     assert [planned.tables[name].count() for name in expected] == [1, 3, 1, 1, 3, 2]

@@ -118,21 +118,20 @@ def every_type() -> pa.Table:
 
 
 def test_spark_reads_what_was_written_here_and_goes_on(spark: SparkSession, store: str):
-    of_spark = SparkTables
     plan = {**plan_of(a="1", b="1"), "transformations": every_type()}
     assert write(store, plan, until="topology") == 2
-    read = read_plan(of_spark(spark, store))
+    read = read_plan(SparkTables(spark, store))
     for name, rows in plan.items():
         assert rows_of(read[name].toArrow()) == rows_of(rows)
-    assert spark_write(spark, store, plan, of_spark, until="topology") == 2
-    assert spark_write(spark, store, plan_of(c="1"), of_spark) == 3
+    assert spark_write(spark, store, plan, SparkTables, until="topology") == 2
+    assert spark_write(spark, store, plan_of(c="1"), SparkTables) == 3
     assert (names(store), names(store, 2)) == ({"c"}, {"a", "b"})
     assert write(store, plan_of(c="1")) == 3
     drop_version(SparkTables(spark, store), 2)
     assert [v.version for v in list_versions(DeltaRsTables(store))] == [1, 3]
     drop_version(DeltaRsTables(store), 1)
     assert [v.version for v in list_versions(SparkTables(spark, store))] == [3]
-    assert spark_write(spark, store, plan_of(c="1"), of_spark) == 3
+    assert spark_write(spark, store, plan_of(c="1"), SparkTables) == 3
     assert write(store, plan_of(d="1")) == 4
 
 
