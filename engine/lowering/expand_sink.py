@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 from penstock.engine.lowering.stream_edges import Upstream, refused
 from penstock.engine.runtime.lowered_transformation import Compaction, LoweredTransformation
+from penstock.plans.errors import ILLEGAL_STATE
+from penstock.plans.stream_graph.refuse_stream_graphs import STEP_HAS_UID
 from penstock.plans.vocabulary import StreamExchangeMode
-
-SINK_WITHOUT_UID = (
-    "Sink {sink} requires to set a uid since its customized topology has set uid for some operators."
-)
 
 
 class ExpandedSink(NamedTuple):
@@ -34,7 +32,7 @@ def expand_sink(
     where Flink wants an uid.
     """
     if one.compaction is not None and one.uid is None:
-        raise refused(job, "IllegalStateException", SINK_WITHOUT_UID.format(sink=one.name))
+        raise refused(job, ILLEGAL_STATE, one.name.join(STEP_HAS_UID))
     writer = replace(
         one,
         id=first,

@@ -14,6 +14,7 @@ from penstock.engine.lowering.expand_sink import expand_sink
 from penstock.engine.lowering.java_classes import CACHE_READ, CACHE_WRITE, java_classes
 from penstock.engine.lowering.stream_edges import StreamEdges, Upstream, refused
 from penstock.engine.runtime.lowered_transformation import GeneratedGraph, LoweredTransformation
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.refuse_stream_graphs import MISSING_UID
 from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
@@ -160,7 +161,7 @@ class StreamGraphGenerator:
         if sorts and chaining in ("ALWAYS", "HEAD_WITH_SOURCES"):
             chaining = "HEAD"
         if not settings["auto_generate_uids"] and one.uid is None and one.uid_hash is None:
-            raise refused(self._name, "IllegalStateException", MISSING_UID + one.name)
+            raise refused(self._name, ILLEGAL_STATE, MISSING_UID + one.name)
         sorts = sorts and settings["sort_inputs"]
         memory = {"OPERATOR": settings["sorted_inputs_memory_mebibytes"]} if sorts else {}
         node = {
@@ -216,7 +217,7 @@ class StreamGraphGenerator:
             known = self._slot_resources.get(one.slot_sharing_group) or one.slot_resources
             if known != one.slot_resources:
                 message = TWO_RESOURCES.format(group=one.slot_sharing_group)
-                raise refused(self._name, "IllegalArgumentException", message)
+                raise refused(self._name, ILLEGAL_ARGUMENT, message)
             self._slot_resources[one.slot_sharing_group] = known
         for number, upstreams in enumerate(inputs, 1):
             for upstream in upstreams:
