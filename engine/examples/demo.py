@@ -1,11 +1,14 @@
 """What `make demo` shows: plans made in this process and by joins on Spark are equal, and one of them runs."""
 
+import sys
 import time
 from pathlib import Path
 
 import polars as pl
 
 import penstock
+from penstock.engine.commands.explain_error import explain_error
+from penstock.engine.output.say import complain
 
 FOLDER = Path(__file__).parent
 OF_READING = ("source_file", "source_line")
@@ -46,4 +49,11 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Exception as error:
+        explained = explain_error(error)
+        if explained is None:
+            raise
+        complain(f"demo: {explained[0]}")
+        sys.exit(explained[1])

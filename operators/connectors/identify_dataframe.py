@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import Any
 
 from penstock.operators.files.identify_files import identify_files
@@ -10,6 +11,7 @@ from penstock.operators.files.identify_files import identify_files
 _ALL_FIELDS = 2**31 - 1
 _SPARK = "org.apache.spark.sql."
 _DELTA = f"{_SPARK}delta."
+_HADOOP_RELATION = f"{_SPARK}execution.datasources.HadoopFsRelation"  # or Delta's own kind of it
 _OF_NOW = ("current_timestamp", "current_date", "localtimestamp", "now")
 _FIXED = (f"{_SPARK}catalyst.plans.logical.Range", f"{_SPARK}catalyst.plans.logical.OneRowRelation$")
 
@@ -27,15 +29,22 @@ def identify_dataframe(dataframe: Any) -> str | None:
             return None
         if any(f"{name}(" in known[0] for name in _OF_NOW):
             return None
-        leaves = plan.collectLeaves()
-        for number in range(leaves.size()):
-            leaf = _of_leaf(leaves.apply(number))
-            if leaf is None:
+        for leaf in _leaves(plan):
+            identity = _of_leaf(leaf)
+            if identity is None:
                 return None
-            known.append(leaf)
+            known.append(identity)
     except Exception:  # of py4j, Spark, or another form of plan: nobody can tell
         return None
     return hashlib.sha256("\n".join(known).encode()).hexdigest()
+
+
+def _leaves(plan: Any) -> Iterator[Any]:
+    """What a plan and its subqueries read: expressions hold these, which `collectLeaves` does not look into."""
+    subqueries = plan.subqueriesAll()
+    for part in (plan, *(subqueries.apply(number) for number in range(subqueries.size()))):
+        leaves = part.collectLeaves()
+        yield from (leaves.apply(number) for number in range(leaves.size()))
 
 
 def _of_leaf(leaf: Any) -> str | None:
@@ -47,7 +56,7 @@ def _of_leaf(leaf: Any) -> str | None:
     if name != f"{_SPARK}execution.datasources.LogicalRelation":
         return None
     relation = leaf.relation()
-    if relation.getClass().getName() != f"{_SPARK}execution.datasources.HadoopFsRelation":
+    if _HADOOP_RELATION not in (relation.getClass().getName(), relation.getClass().getSuperclass().getName()):
         return None
     location = relation.location()
     kind = location.getClass().getName()

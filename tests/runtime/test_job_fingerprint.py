@@ -205,5 +205,9 @@ def test_a_dataframe_counts_by_its_plan_and_what_it_reads(spark, tmp_path):
         folder = str(tmp_path / form)
         rows(1, 2).write.format(form).save(folder)
         first = fingerprint(spark.read.format(form).load(folder))
+        in_subquery = spark.sql(f"select id from range(3) where id in (select n from {form}.`{folder}`)")
+        before = fingerprint(in_subquery)
+        assert fingerprint(in_subquery) == before
         rows(1, 3).write.format(form).mode("overwrite").save(folder)
         assert fingerprint(spark.read.format(form).load(folder)) != first
+        assert fingerprint(in_subquery) != before
