@@ -53,27 +53,32 @@ def repair_manifest(store: str) -> list[str]:
 def mend_manifest(store: str) -> list[str]:
     """repair_manifest where something is wrong at a look that takes no longer for many versions.
 
-    That is: the manifest and the notes do not have the same versions, or say different things of the newest.
+    That is: the manifest lacks versions that are noted, or says something else of the newest. Versions that
+    only the manifest has, as their writers were killed while they published, are noted and no reason to look
+    at all others.
     """
-    if not is_local(store) or _looks_whole(store):
+    if not is_local(store):
         return []
-    return repair_manifest(store)
-
-
-def _looks_whole(store: str) -> bool:
     noted = noted_numbers(store)
     delta = DeltaRsTables(store)
     try:
         if not noted and not is_store(delta):
-            return True
+            return []
         seen = read_listed(delta)
-        numbered = [listed for listed in seen.listed if listed.version is not None]
-        if noted != {listed.version for listed in numbered}:
-            return False
-        newest = max(numbered, default=None)
-        return newest is None or noted_version(store, version_of(delta, seen, newest).version) is not None
+        numbered = {listed.version: listed for listed in seen.listed if listed.version is not None}
+        unknown = [version_of(delta, seen, numbered[number]) for number in sorted(numbered.keys() - noted)]
+        newest = max(numbered.values(), default=None)
+        is_whole = noted <= numbered.keys() and (
+            newest is None
+            or newest.version not in noted
+            or noted_version(store, version_of(delta, seen, newest).version) is not None
+        )
     except StoreError:
-        return False
+        is_whole = False
+    if not is_whole:
+        return repair_manifest(store)
+    renew_notes(store, unknown)
+    return []
 
 
 def make_again_if_unreadable(store: str) -> list[str]:

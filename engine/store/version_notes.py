@@ -137,11 +137,10 @@ def renew_notes(store: str, versions: Iterable[PlanVersion]) -> None:
     if not is_local(store):
         return
     numbers = noted_numbers(store)
-    noted = {version.version: version for version in noted_versions(store)}
     for version in versions:
         if version.version is None:
             continue
-        known = noted.get(version.version)
+        known = noted_version(store, version.version)
         if known is None or not _is_as_noted(version, known):
             # Where there was no note, one that has come meanwhile may say that the version is dropped.
             _write(

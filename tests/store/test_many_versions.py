@@ -13,7 +13,7 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.drop_version import drop_version
 from penstock.engine.store.manifest import MANIFEST
 from penstock.engine.store.plan_versions import find_version, list_versions
-from penstock.engine.store.repair_manifest import repair_manifest
+from penstock.engine.store.repair_manifest import mend_manifest, repair_manifest
 from tests.store.arrow_plans import names, plan_of, write
 
 MANY = 2 * FILES_OF_A_LEVEL + 5
@@ -87,6 +87,15 @@ def test_an_unchanged_write_reads_one_row(store, done):
     assert write(store, plan_of(**{f"t{MANY}": "1"})) == MANY
     assert done["manifest"] == 1
     assert done["notes"] <= 3
+
+
+def test_a_writer_killed_before_its_note_costs_the_next_one_no_look_at_all_versions(store, done):
+    note = Path(f"{store}/{MANIFEST}/_versions/{MANY:020}")
+    before = note.read_bytes()
+    note.unlink()
+    assert mend_manifest(store) == []
+    assert note.read_bytes() == before
+    assert done["notes"] <= 4
 
 
 def test_dropped_versions_stay_so_when_files_are_merged(tmp_path):
