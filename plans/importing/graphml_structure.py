@@ -27,6 +27,8 @@ def require_one_plain_graph(file: BinaryIO) -> None:
     except expat.ExpatError as error:
         reason = f"{expat.errors.messages[error.code]}, line {error.lineno}"
         raise ValueError(f"no XML: {reason}") from None
+    except LookupError as error:  # of Python's codecs, for the encoding that the file declares
+        raise ValueError(f"no XML: {error}") from None
     if found.graphs != 1:
         raise ValueError(f"it has {found.graphs} graphs, not one" if found.graphs else "it has no graph")
 

@@ -75,7 +75,7 @@ def read_dax(text: bytes, file: str, name: str) -> GivenGraph:
         parser.Parse(text, True)
     except expat.ExpatError as error:
         raise _wrong(file, error.lineno, expat.errors.messages[error.code], "XML of a DAX") from None
-    except (KeyError, ValueError) as error:
+    except (LookupError, ValueError) as error:
         raise _wrong(file, parser.CurrentLineNumber, str(error), "a DAX") from None
     return GivenGraph(found.name or name, found.nodes, found.edges)
 

@@ -104,6 +104,7 @@ def test_odd_files_are_read_as_they_are_meant(name, text, edges, tmp_path):
         ("a.graphml", GRAPHML.format(f"{NODES}{NODES}{EDGE}"), "two nodes with the id 'a'"),
         ("a.graphml", GRAPHML.format(f'<node id="a"/>{EDGE}'), "an edge of 'b', which is no node"),
         ("a.graphml", '<a b="\x1b]0;">', "no XML"),
+        ("a.graphml", '<?xml version="1.0" encoding="UTF-88"?><graphml/>', "unknown encoding: UTF-88"),
     ],
 )
 def test_what_cannot_be_read_rightly_is_refused(name, text, said, tmp_path, recwarn):

@@ -110,6 +110,7 @@ def test_what_is_known_and_no_job_is_named_with_what_to_do(tmp_path, name):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (DAX.replace("?>", ' encoding="UTF-88"?>', 1), "unknown encoding: UTF-88"),
         (DAX.replace("<adag", '<!DOCTYPE a [<!ENTITY x "y">]><adag'), "entities"),
         (STG.replace("1 5 1 0", "1 5 1 9"), "line 3"),
         (ALIBABA.replace(",0.5\nR", "\nR"), "line 1"),
