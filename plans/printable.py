@@ -25,6 +25,8 @@ def printable(text: str) -> str:
     \\r, \\x1b, \\u202e or \\U000e0041, as in Python. All else stays, including every script and all emoji.
     Two different texts never look alike: a backslash is doubled where it would read as such an escape.
     """
+    if text.isascii() and text.isprintable() and "\\" not in text:
+        return text  # most names are: a tenth of the time
     return _HIDDEN_CHARACTER.sub(_escaped, _AMBIGUOUS_BACKSLASH.sub(r"\\\\", text))
 
 

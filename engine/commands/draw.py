@@ -1,5 +1,6 @@
 """`penstock draw`: a plan as a picture."""
 
+from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +11,8 @@ from penstock.engine.commands.key_values import ConfigDir, Define
 from penstock.engine.commands.plan_to_draw import plan_of_source
 from penstock.engine.draw.formats import FORMATS, format_of, rendered
 from penstock.engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
-from penstock.engine.output.write_text import write_text
+from penstock.engine.output.progress import Report, noted, progress
+from penstock.engine.output.write_lines import open_target
 from penstock.plans.errors import ConfigurationError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True}
@@ -76,10 +78,19 @@ def command(
     wanted = _format(file_format, to)
     if vertex is not None and layer not in (None, DrawnLayer.EXECUTION_GRAPH):
         raise ConfigurationError(f"--vertex is for the execution graph, not for --layer {layer}")
-    plan = plan_of_source(source, list(arguments or []), topology, version, config_dir, define)
-    layers = drawable_layers(plan, layer, vertex, one=wanted != "html")
-    graphs = [graph_of_layer(plan, one, vertex) for one in layers]
-    write_text(rendered(graphs, wanted, folding), to)
+    # a bar would be drawn over the picture where that goes to the terminal
+    with nullcontext(Report()) if to is None else progress(3) as report:
+        report("reading the plan")
+        plan = plan_of_source(source, list(arguments or []), topology, version, config_dir, define)
+        layers = drawable_layers(plan, layer, vertex, one=wanted != "html")
+        report("making the graph")
+        graphs = [graph_of_layer(plan, one, vertex) for one in layers]
+        report("writing")
+        parts = sum(len(graph.nodes) + len(graph.edges) for graph in graphs)
+        pieces = noted(rendered(graphs, wanted, folding), parts, report)
+        with open_target(to, compress=False) as file:
+            for piece in pieces:
+                file.write(piece.encode())
 
 
 def _format(asked: str | None, to: Path | None) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import polars as pl
+
 from penstock.engine.draw.drawn_plan import DrawnPlan, Row
 from penstock.plans.not_chainable_reasons import NotChainableReason
 
@@ -14,20 +16,26 @@ NODE_COLUMNS = ("id", "name", "parallelism", "max_parallelism", "slot_sharing_gr
 
 def stream_edges_with_reasons(plan: DrawnPlan) -> dict[tuple[int, int], tuple[Row, str]]:
     """(target, in_index) to the edge and why it is not chained; an empty text where it is."""
-    nodes = {row["id"]: row for row in plan.rows("stream_nodes", *NODE_COLUMNS)}
-    rows = plan.rows("stream_edges", *EDGE_COLUMNS)
-    rows.sort(key=lambda row: (row["target"], row["in_index"]))
-    return {
-        (row["target"], row["in_index"]): (
-            row,
-            ""
-            if is_chained(row)
-            else why_not_chained(
-                row["not_chainable_reasons"], row, nodes[row["source"]], nodes[row["target"]]
-            ),
-        )
-        for row in rows
-    }
+    rows = stream_edges_between_nodes(plan).rows(named=True)
+    return {(row["target"], row["in_index"]): (row, reasons_of(row)) for row in rows}
+
+
+def stream_edges_between_nodes(plan: DrawnPlan) -> pl.DataFrame:
+    """The edges by target and in_index: EDGE_COLUMNS, and the nodes at both ends as `producer` and
+    `reader`, structs of NODE_COLUMNS."""
+    nodes = plan.frame("stream_nodes", *NODE_COLUMNS).select("id", node=pl.struct(NODE_COLUMNS))
+    edges = plan.frame("stream_edges", *EDGE_COLUMNS).sort("target", "in_index")
+    for end, called in (("source", "producer"), ("target", "reader")):
+        named = nodes.rename({"node": called})
+        edges = edges.join(named, left_on=end, right_on="id", how="left", maintain_order="left")
+    return edges
+
+
+def reasons_of(edge: Row) -> str:
+    """Why one of `stream_edges_between_nodes` is not chained; an empty text where it is."""
+    if is_chained(edge):
+        return ""
+    return why_not_chained(edge["not_chainable_reasons"], edge, edge["producer"], edge["reader"])
 
 
 def is_chained(edge: Row) -> bool:

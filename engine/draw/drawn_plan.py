@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.columnar.frames import empty, from_arrow
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -30,6 +30,11 @@ class DrawnPlan:
     def has(self, *tables: str) -> bool:
         """Whether the plan goes as far as these tables."""
         return all(self.table(name) is not None for name in tables)
+
+    def frame(self, name: str, *columns: str) -> pl.DataFrame:
+        """As `rows`, as a frame."""
+        frame = self.table(name)
+        return (empty(name).lazy() if frame is None else frame).select(columns).collect()
 
     def rows(self, name: str, *columns: str) -> list[Row]:
         """Rows of these columns; none where the plan has no such table."""

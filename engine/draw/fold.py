@@ -32,13 +32,14 @@ def fold(graph: Graph, folding: str) -> Graph:
             f"at most {MOST:,} are drawn",
             "draw the execution graph of one vertex (--vertex), or write --format graphml or dot",
         )
+    graph = graph.kept()
     outermost = graph.outermost()
     if folding == "auto":
         if len(graph.nodes) <= FOLD_ABOVE:
             return graph
         folding = "chain" if len(outermost) <= FOLD_ABOVE and len(outermost) < len(graph.nodes) else "group"
     if folding == "chain":
-        return replace(graph, folded=tuple(graph.children()))
+        return replace(graph, folded=graph.enclosing())
     return _by_group(graph) if folding == "group" else graph
 
 

@@ -1,6 +1,6 @@
 """Forms that a drawn plan is written in, by name and by the end of a file's name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
 from penstock.engine.draw.fold import fold
 from penstock.engine.draw.graph import Graph
@@ -28,8 +28,9 @@ def format_of(path: str) -> str:
     )
 
 
-def rendered(graphs: Sequence[Graph], wanted: str, folding: str = "auto") -> str:
-    """The graphs in that format, folded where a picture is drawn; all but html take one graph only."""
+def rendered(graphs: Sequence[Graph], wanted: str, folding: str = "auto") -> Iterator[str]:
+    """The graphs in that format, piece by piece; folded where a picture is drawn; all but html take one graph
+    only."""
     from penstock.engine.draw.to_dot import to_dot
     from penstock.engine.draw.to_graphml import to_graphml
     from penstock.engine.draw.to_html import to_html
@@ -37,8 +38,9 @@ def rendered(graphs: Sequence[Graph], wanted: str, folding: str = "auto") -> str
     from penstock.engine.draw.to_svg import to_svg
 
     if wanted == "html":
-        return to_html([fold(graph, folding) for graph in graphs])
-    if wanted == "svg":
-        return to_svg(fold(graphs[0], folding))
-    others: dict[str, Callable[[Graph], str]] = {"dot": to_dot, "mermaid": to_mermaid, "graphml": to_graphml}
-    return others[wanted](graphs[0])
+        yield to_html([fold(graph, folding) for graph in graphs])
+    elif wanted == "svg":
+        yield to_svg(fold(graphs[0], folding))
+    else:
+        others = {"dot": to_dot, "mermaid": to_mermaid, "graphml": to_graphml}
+        yield from others[wanted](graphs[0])

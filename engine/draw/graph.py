@@ -1,7 +1,16 @@
 """What is drawn: nodes, some of them inside others, and edges, with what a reader may ask of each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ROWS_AT_ONCE = 8_192
+
+Made = TypeVar("Made")
 
 Facts = tuple[tuple[str, str], ...]
 """What is known of a node or an edge: heading and text."""
@@ -32,6 +41,38 @@ class Edge:
     edges: int = 1  #: for how many it stands
 
 
+class MadeOfRows(Sequence[Made], Generic[Made]):
+    """What each row of some frames is made into, each time that it is read: so a million nodes fit in memory.
+
+    `parts`: frames, and the functions of their rows.
+    """
+
+    def __init__(self, *parts: tuple["pl.DataFrame", Callable[[dict[str, Any]], Made]]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(frame.height for frame, _ in self._parts)
+
+    def __iter__(self) -> Iterator[Made]:
+        for frame, make in self._parts:
+            for some in frame.iter_slices(_ROWS_AT_ONCE):
+                yield from map(make, some.iter_rows(named=True))
+
+    @overload
+    def __getitem__(self, place: int) -> Made: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Made, ...]: ...
+    def __getitem__(self, place: int | slice) -> Made | tuple[Made, ...]:
+        if isinstance(place, slice):
+            return tuple(self)[place]
+        left = place if place >= 0 else len(self) + place
+        for frame, make in self._parts:
+            if 0 <= left < frame.height:
+                return make(frame.row(left, named=True))
+            left -= frame.height
+        raise IndexError(place)
+
+
 @dataclass(frozen=True)
 class Group:
     """A slot sharing group of the legend."""
@@ -46,29 +87,60 @@ class Graph:
 
     topology: str
     layer: str
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: Sequence[Node]
+    edges: Sequence[Edge]
     groups: tuple[Group, ...] = ()
     folded: tuple[str, ...] = ()  #: keys of enclosing nodes that are drawn closed
+
+    def kept(self) -> "Graph":
+        """The same with its nodes and edges in memory, for what reads them often."""
+        return replace(self, nodes=tuple(self.nodes), edges=tuple(self.edges))
 
     def outermost(self) -> tuple[Node, ...]:
         """The nodes that no other encloses."""
         return tuple(node for node in self.nodes if node.inside is None)
 
-    def children(self) -> dict[str, list[Node]]:
-        """The nodes that each node encloses; nothing for those that enclose none."""
-        found: dict[str, list[Node]] = {}
-        for node in self.nodes:
-            if node.inside is not None:
-                found.setdefault(node.inside, []).append(node)
-        return found
+    def enclosing(self) -> tuple[str, ...]:
+        """Keys of the nodes that enclose others."""
+        return tuple(dict.fromkeys(node.inside for node in self.nodes if node.inside is not None))
 
 
-def in_groups(nodes: Sequence[Node], group: int | None) -> list[Node]:
-    """The nodes of a slot sharing group."""
-    return [node for node in nodes if node.group == group]
+class Part(Enum):
+    """Of a box as it is written."""
+
+    NODE = auto()  #: all of it: it encloses nothing
+    BEGIN = auto()  #: before what it encloses
+    END = auto()
 
 
-def inside(node: Node, key: str) -> Node:
-    """The node, enclosed by another."""
-    return replace(node, inside=key)
+class InBox(NamedTuple):
+    """A node, or the begin or end of one that encloses others, `depth` boxes deep (from 1)."""
+
+    node: Node
+    part: Part
+    depth: int
+
+
+def in_boxes(graph: Graph) -> Iterator[InBox]:
+    """The nodes in the order of nested text: what a node encloses is between its begin and its end.
+
+    Nodes are made again where they are written, and not kept in memory.
+    """
+    children: dict[str, list[int]] = {}
+    for place, node in enumerate(graph.nodes):
+        if node.inside is not None:
+            children.setdefault(node.inside, []).append(place)
+    todo: list[InBox] = []
+    for outermost in graph.nodes:
+        if outermost.inside is not None:
+            continue
+        todo.append(InBox(outermost, Part.BEGIN, 1))
+        while todo:
+            node, part, depth = todo.pop()
+            if part is Part.END or node.key not in children:
+                yield InBox(node, part if part is Part.END else Part.NODE, depth)
+                continue
+            yield InBox(node, part, depth)
+            todo.append(InBox(node, Part.END, depth))
+            inner = [graph.nodes[place] for place in reversed(children[node.key])]
+            todo += [InBox(child, Part.BEGIN, depth + 1) for child in inner]

@@ -28,7 +28,7 @@ class Drawing:
 
     def render(self, format: PictureName = "svg") -> str:
         """The text of a file: svg, html, dot, mermaid or graphml. ConfigurationError for another format."""
-        return rendered(self._graphs, one_of("format", format, FORMATS))
+        return "".join(rendered(self._graphs, one_of("format", format, FORMATS)))
 
     def write(self, to: str | os.PathLike[str], format: PictureName | None = None) -> None:
         """Write a file, by default in the format that the end of its name means.
@@ -37,11 +37,11 @@ class Drawing:
         """
         target = path("to", to)
         chosen = format_of(target) if format is None else one_of("format", format, FORMATS)
-        drawn = rendered(self._graphs, chosen)
         from pathlib import Path
 
         with replace_file(Path(target)) as file:
-            file.write(drawn.encode())
+            for piece in rendered(self._graphs, chosen):
+                file.write(piece.encode())
 
     def networkx(self) -> Any:
         """A networkx.MultiDiGraph of the first layer. ConfigurationError where networkx is not installed."""

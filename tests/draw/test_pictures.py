@@ -160,7 +160,7 @@ def test_what_is_wrong_with_a_vertex_is_said(named, said):
 @pytest.mark.parametrize("layer", [DrawnLayer.STREAM_GRAPH, DrawnLayer.JOB_GRAPH])
 @pytest.mark.parametrize("wanted", list(FORMATS))
 def test_names_stay_names_in_every_format(wanted, layer):
-    text = rendered([graph_of_layer(planned(hostile_topology()), layer)], wanted)
+    text = "".join(rendered([graph_of_layer(planned(hostile_topology()), layer)], wanted))
     assert not OBEYED.search(text.replace("\n", ""))
     if wanted != "dot":  # there, quotes are what holds them
         assert "<script>alert" not in text
@@ -198,13 +198,13 @@ def test_texts_stay_in_their_boxes():
 
 def test_graphml_and_networkx_hold_names_whole():
     graph = graph_of_layer(planned(hostile_topology()), DrawnLayer.JOB_GRAPH)
-    read = networkx.read_graphml(StringIO(rendered([graph], "graphml")), force_multigraph=True)
+    read = networkx.read_graphml(StringIO("".join(rendered([graph], "graphml"))), force_multigraph=True)
     assert {name for _, name in read.nodes(data="name")} >= {printable(attack) for attack in ATTACKS}
     assert len(read.edges) == len(graph.edges)
 
 
 def test_dot_quotes_what_ends_a_string():
-    dot = rendered([graph_of_layer(planned(hostile_topology()), DrawnLayer.JOB_GRAPH)], "dot")
+    dot = "".join(rendered([graph_of_layer(planned(hostile_topology()), DrawnLayer.JOB_GRAPH)], "dot"))
     outside = re.sub(r'"(?:[^"\\]|\\.)*"', "", dot)
     assert re.fullmatch(r"[\w\s{}\[\];=,>-]*", outside)
     assert outside.count("->") == len(ATTACKS)
@@ -212,7 +212,9 @@ def test_dot_quotes_what_ends_a_string():
 
 
 def test_mermaid_has_nothing_that_means_something_in_its_labels():
-    mermaid = rendered([graph_of_layer(planned(hostile_topology()), DrawnLayer.JOB_GRAPH)], "mermaid")
+    mermaid = "".join(
+        rendered([graph_of_layer(planned(hostile_topology()), DrawnLayer.JOB_GRAPH)], "mermaid")
+    )
     for label in re.findall(r'\["(.*)"\]', mermaid):
         assert re.fullmatch(r"(?:[\w .,]|#\d+;|<br/>|[^\x00-\x7f])*", label)
 
@@ -282,7 +284,7 @@ def test_a_large_graph_is_folded_by_group_and_by_chain():
     assert len(streams.folded) == 999  # chains of two
     assert not any(node.key in streams.folded for node in streams.nodes if node.inside)
     graph = graph_of_layer(plan, DrawnLayer.JOB_GRAPH)
-    assert fold(graph, "auto") is graph
+    assert fold(graph, "auto") == graph.kept()
     folded = fold(graph, "group")
     assert len(folded.outermost()) == len(folded.folded) <= 24
     assert sum(node.inside in folded.folded for node in folded.nodes) == len(graph.nodes)
@@ -300,3 +302,12 @@ def test_long_names_are_cut():
         short = cut(name, 120, 13)
         assert short.endswith("…")
         assert text_width(short, 13) <= 120
+
+
+def test_nodes_are_made_when_they_are_read():
+    graph = graph_of_layer(planned(hostile_topology()), DrawnLayer.STREAM_GRAPH)
+    nodes = graph.kept().nodes
+    assert [graph.nodes[place] for place in range(-len(nodes), len(nodes))] == [*nodes, *nodes]
+    assert graph.nodes[1:3] == nodes[1:3]
+    with pytest.raises(IndexError):
+        graph.nodes[len(nodes)]
