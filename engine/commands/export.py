@@ -11,12 +11,22 @@ import typer
 from penstock.engine.commands.chosen_plan import chosen_plan
 from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
 from penstock.engine.output.say import say_beside_output
-from penstock.engine.output.write_lines import write_texts
+from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.foresee_memory import require_memory_to_export
 from penstock.engine.store.open_plan import BY_NAME, StoredPlan
 from penstock.plans.errors import StoreError
-from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS, SECTIONS, to_plan_lines
-from penstock.plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
+from penstock.plans.plan_json.columnar.to_plan_lines import (
+    EDGE_KEYS,
+    NODE_KEYS,
+    SECTIONS,
+    plan_line_in_pieces,
+    to_plan_lines,
+)
+from penstock.plans.plan_json.columnar.to_topology_lines import (
+    TOPOLOGY_COLUMNS,
+    to_topology_lines,
+    topology_line_in_pieces,
+)
 from penstock.plans.plan_json.columnar.view_lines import (
     EXECUTION_PLAN_COLUMNS,
     FLINK_PLAN_COLUMNS,
@@ -48,6 +58,7 @@ class _Written(NamedTuple):
     lines: Callable[[Mapping[str, pl.DataFrame]], pl.DataFrame]
     columns: Columns
     until: Layer | None  #: the layer that a plan must have; None: it writes the layers that there are
+    pieces: Callable[[Mapping[str, pl.LazyFrame]], Iterator[str]] | None = None  #: of a plan that is alone
 
 
 _COUNTED = ("stream_nodes", "stream_edges", "execution_edges", "execution_slot_sharing_groups")
@@ -59,12 +70,12 @@ _PLAN_JSON_COLUMNS: Columns = {
     "stream_edges": (TOPOLOGY, "out_index", *EDGE_KEYS),
 }
 _WRITTEN = {
-    ExportFormat.PLAN_JSON: _Written(to_plan_lines, _PLAN_JSON_COLUMNS, None),
+    ExportFormat.PLAN_JSON: _Written(to_plan_lines, _PLAN_JSON_COLUMNS, None, plan_line_in_pieces),
     ExportFormat.FLINK_PLAN: _Written(to_flink_plan_lines, FLINK_PLAN_COLUMNS, Layer.JOB_GRAPH),
     ExportFormat.EXECUTION_PLAN: _Written(
         to_execution_plan_lines, EXECUTION_PLAN_COLUMNS, Layer.STREAM_GRAPH
     ),
-    ExportFormat.TOPOLOGIES: _Written(to_topology_lines, TOPOLOGY_COLUMNS, None),
+    ExportFormat.TOPOLOGIES: _Written(to_topology_lines, TOPOLOGY_COLUMNS, None, topology_line_in_pieces),
 }
 
 
@@ -110,7 +121,7 @@ def command(
     if topology is None:
         rows = sum(plan.version.rows_of(table) or 0 for table in counted)
         require_memory_to_export(min(rows, ROWS_OF_A_SLICE))
-    write_texts(lines_of_plan(plan, written_format), to)
+    write_pieces(_pieces(plan, written_format), to)
 
 
 def _say_what_has_the_layer(plan: StoredPlan, until: Layer, written_format: ExportFormat) -> None:
@@ -122,6 +133,19 @@ def _say_what_has_the_layer(plan: StoredPlan, until: Layer, written_format: Expo
         say_beside_output(f"{many:,} {are} refused after the {until}: plan --until {until} to have that")
 
 
+def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
+    """The lines with their ends; that of a single plan in pieces, as it may be long."""
+    written = _WRITTEN[written_format]
+    tables = _tables(plan, written)
+    if written.pieces and [tables[name].select(pl.len()).collect().item() for name in BY_NAME] == [1, 0]:
+        yield from written.pieces(tables)
+        yield "\n"
+        return
+    for line in lines_of_plan(plan, written_format):
+        yield line
+        yield "\n"
+
+
 def lines_of_plan(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
     """The lines that export writes, without line ends."""
     return _lines(plan, _WRITTEN[written_format])
@@ -129,14 +153,18 @@ def lines_of_plan(plan: StoredPlan, written_format: ExportFormat) -> Iterator[st
 
 def _lines(plan: StoredPlan, written: _Written) -> Iterator[str]:
     """Lines by name; only those of one slice are in memory."""
-    tables = {
-        name: plan.table(name).select(columns) for name, columns in written.columns.items() if plan.has(name)
-    }
+    tables = _tables(plan, written)
     slices = _slices(tables)
     for chosen in slices:
         rows = pl.collect_all(_rows(frame, name, chosen, len(slices)) for name, frame in tables.items())
         lines = written.lines(dict(zip(tables, rows, strict=True)))
         yield from lines.sort("name", "line")["line"]
+
+
+def _tables(plan: StoredPlan, written: _Written) -> dict[str, pl.LazyFrame]:
+    return {
+        name: plan.table(name).select(columns) for name, columns in written.columns.items() if plan.has(name)
+    }
 
 
 def _rows(frame: pl.LazyFrame, table: str, chosen: pl.DataFrame, slices: int) -> pl.LazyFrame:

@@ -1,6 +1,6 @@
 """JSON as expressions over columns, and parts of lines put together."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 
 import polars as pl
@@ -17,6 +17,8 @@ _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {
     '"': '\\"',
     "\\": "\\\\",
 }
+_ROWS_OF_A_PIECE = 8_192
+_VALUES_AT_ONCE = 131_072
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7
 
 
@@ -92,7 +94,7 @@ def double_text(value: float) -> str:
 
 
 Tables = Mapping[str, pl.DataFrame]
-Parts = list[str | pl.DataFrame]
+Parts = Iterable[str | pl.DataFrame]
 """Consecutive parts of a text: the same for all topologies, or rows (topology_id, json) in order."""
 
 
@@ -107,6 +109,16 @@ def parts_of_topologies(parts: Parts, topologies: pl.DataFrame) -> list[pl.DataF
     ]
 
 
+def text_of_parts(parts: Parts) -> Iterator[str]:
+    """The parts of one topology, piece by piece."""
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+            continue
+        for some in part.iter_slices(_ROWS_OF_A_PIECE):
+            yield "".join(some["json"])
+
+
 def join_parts(texts: list[pl.DataFrame]) -> pl.Series:
     """The line of each place, joined once: what polars does to columns of long texts takes quadratic time."""
     rows = pl.concat([text.with_columns(pl.lit(part).alias("part")) for part, text in enumerate(texts)])
@@ -114,8 +126,12 @@ def join_parts(texts: list[pl.DataFrame]) -> pl.Series:
     return in_order.group_by("place", maintain_order=True).agg(pl.col("json").str.join(""))["json"]
 
 
-def listed(rows: pl.DataFrame, order: list[str], value: pl.Expr) -> pl.DataFrame:
-    """(topology_id, json): the JSON values `value` in `order`, with commas between those of one topology."""
-    ordered = rows.select(TOPOLOGY, *order, value.alias("json")).sort(TOPOLOGY, *order)
+def listed(rows: pl.DataFrame, order: list[str], value: pl.Expr) -> Iterator[pl.DataFrame]:
+    """(topology_id, json): the JSON values `value` in `order`, with commas between those of one topology.
+
+    In frames that follow one another, as the values may be long.
+    """
     comma = pl.when(pl.col(TOPOLOGY) == pl.col(TOPOLOGY).shift()).then(pl.lit(",")).otherwise(pl.lit(""))
-    return ordered.select(TOPOLOGY, pl.concat_str(comma, "json").alias("json"))
+    ordered = rows.sort(TOPOLOGY, *order).with_columns(comma.alias("comma"))
+    for some in ordered.iter_slices(_VALUES_AT_ONCE):
+        yield some.select(TOPOLOGY, pl.concat_str("comma", value).alias("json"))

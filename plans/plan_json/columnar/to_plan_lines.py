@@ -1,6 +1,6 @@
 """Plan JSON lines (docs/plan-json.md) from the tables of a plan."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -17,6 +17,7 @@ from penstock.plans.plan_json.columnar.json_text import (
     listed,
     parts_of_topologies,
     quoted,
+    text_of_parts,
     values,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -93,17 +94,33 @@ def to_plan_lines(tables: Tables) -> pl.DataFrame:
     return pl.DataFrame({"name": names, "line": join_parts(texts)})
 
 
+def plan_line_in_pieces(tables: Mapping[str, pl.LazyFrame]) -> Iterator[str]:
+    """The line of the only topology, which was planned; the tables of one section at a time are in memory.
+
+    `tables`: as of to_plan_lines, with the rows of that topology.
+    """
+    name = tables["topologies"].select(quoted(pl.col("name"))).collect().item()
+    yield f'{{"name":{name}'
+    for section in SECTIONS:
+        if all(table in tables for table in section.tables):
+            yield f',"{section.key}":'
+            yield from text_of_parts(_JSON[section.key](_collected(tables, section.tables)))
+    yield "}"
+
+
+def _collected(tables: Mapping[str, pl.LazyFrame], names: Sequence[str]) -> Tables:
+    return dict(zip(names, pl.collect_all(tables[name] for name in names), strict=True))
+
+
 def _stream_graph(tables: Tables) -> Parts:
     nodes, edges = tables["stream_nodes"], tables["stream_edges"]
     of_node = json_object(values(nodes, *NODE_KEYS), keep_nulls=True)
     of_edge = json_object(values(edges, *EDGE_KEYS), keep_nulls=True)
-    return [
-        '{"nodes":[',
-        listed(nodes, ["id"], of_node),
-        '],"edges":[',
-        listed(edges, ["source", "out_index"], of_edge),
-        "]}",
-    ]
+    yield '{"nodes":['
+    yield from listed(nodes, ["id"], of_node)
+    yield '],"edges":['
+    yield from listed(edges, ["source", "out_index"], of_edge)
+    yield "]}"
 
 
 def _job_graph(tables: Tables) -> Parts:
@@ -139,13 +156,11 @@ def _job_graph(tables: Tables) -> Parts:
     written = vertices.select(*_VERTEX, "creation_order", json_object(own).alias("own"))
     for name, rows in lists.items():
         written = join_topology(written, rows.rename({"json": name}), {"vertex": "vertex"}, "left")
-    return [
-        '{"vertices":[',
-        listed(written, ["creation_order"], _continued("own", *lists)),
-        '],"topological_order":[',
-        listed(vertices, ["topological_order"], quoted(pl.col("vertex_id"))),
-        "]}",
-    ]
+    yield '{"vertices":['
+    yield from listed(written, ["creation_order"], _continued("own", *lists))
+    yield '],"topological_order":['
+    yield from listed(vertices, ["topological_order"], quoted(pl.col("vertex_id")))
+    yield "]}"
 
 
 def _operators(operators: pl.DataFrame) -> pl.DataFrame:
@@ -184,11 +199,9 @@ def _execution_graph(tables: Tables) -> Parts:
     written = vertices.select(*_VERTEX, "topological_order", json_object(own).alias("own"))
     gates = json_lists(_gates(tables), _EDGE[:2], _EDGE[2:], pl.col("json")).rename({"json": "inputs"})
     both = join_topology(written, gates, {"vertex": "target_vertex"}, "left")
-    return [
-        '{"vertices":[',
-        listed(both, ["topological_order"], _continued("own", "inputs")),
-        "]}",
-    ]
+    yield '{"vertices":['
+    yield from listed(both, ["topological_order"], _continued("own", "inputs"))
+    yield "]}"
 
 
 def _gates(tables: Tables) -> pl.DataFrame:
@@ -232,7 +245,9 @@ def _slots(tables: Tables) -> Parts:
         .group_by(slot, maintain_order=True)
         .agg(pl.col("task").str.join(" ").alias("tasks"))
     )
-    return ["[", listed(slots, ["tasks"], quoted(pl.col("tasks"))), "]"]
+    yield "["
+    yield from listed(slots, ["tasks"], quoted(pl.col("tasks")))
+    yield "]"
 
 
 _JSON: dict[str, Callable[[Tables], Parts]] = {

@@ -1,5 +1,6 @@
 """The topologies of a plan as topology lines (docs/topology-files.md), which `plan` takes back."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -14,6 +15,7 @@ from penstock.plans.plan_json.columnar.json_text import (
     listed,
     parts_of_topologies,
     quoted,
+    text_of_parts,
 )
 from penstock.plans.tables import STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -58,20 +60,41 @@ def to_topology_lines(tables: Tables) -> pl.DataFrame:
     return lines
 
 
+def topology_line_in_pieces(tables: Mapping[str, pl.LazyFrame]) -> Iterator[str]:
+    """The line of the only topology, which was planned.
+
+    `tables`: as of to_topology_lines, with the rows of that topology.
+    """
+    topologies = tables["topologies"].collect()
+    if topologies["form"].item() == TopologyForm.TRANSFORMATIONS:
+        yield from text_of_parts(_transformations(topologies, tables["transformations"].collect()))
+    else:
+        names = list(tables)
+        yield from to_topology_lines(dict(zip(names, pl.collect_all(tables.values()), strict=True)))["line"]
+
+
 def _write_transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.filter(pl.col(TOPOLOGY).is_in(topologies[TOPOLOGY].implode()))
-    names = [name for name in TRANSFORMATIONS.names[1:] if name != "sink_topology"]
-    text, sink = json_object(_values(rows, names)), pl.col("sink_topology")
-    with_sink = pl.concat_str(text.str.head(-1), pl.lit(","), sink.str.slice(1))
-    members = listed(rows, ["id"], pl.when(sink.is_null()).then(text).otherwise(with_sink))
-    own = _values(topologies, _OF_TOPOLOGY)
-    own["chaining"] = pl.when(~pl.col("chaining")).then(pl.lit("false"))
-    heads = topologies.select(TOPOLOGY, json_object(own).str.head(-1).alias("json"))
-    parts: Parts = [heads, ',"transformations":[', members, "]}"]
+    parts = _transformations(topologies, rows)
     return pl.DataFrame(
         {"name": topologies["name"], "line": join_parts(parts_of_topologies(parts, topologies))},
         _LINES,
     )
+
+
+def _transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> Parts:
+    names = [name for name in TRANSFORMATIONS.names[1:] if name != "sink_topology"]
+    text, sink = json_object(_values(rows, names)), pl.col("sink_topology")
+    with_sink = pl.concat_str(text.str.head(-1), pl.lit(","), sink.str.slice(1))
+    # not by `listed`: the values of some columns are a list in the order of these rows
+    texts = rows.select(TOPOLOGY, "id", json=pl.when(sink.is_null()).then(text).otherwise(with_sink))
+    own = _values(topologies, _OF_TOPOLOGY)
+    own["chaining"] = pl.when(~pl.col("chaining")).then(pl.lit("false"))
+    heads = topologies.select(TOPOLOGY, json_object(own).str.head(-1).alias("json"))
+    yield heads
+    yield ',"transformations":['
+    yield from listed(texts, ["id"], pl.col("json"))
+    yield "]}"
 
 
 def _values(rows: pl.DataFrame, names: tuple[str, ...] | list[str]) -> dict[str, pl.Expr]:

@@ -80,7 +80,7 @@ def to_flink_plan_lines(tables: Tables) -> pl.DataFrame:
     jobs = join_topology(names, tables["job_settings"].select(TOPOLOGY, "job_type"), {})
     head = jobs.select(TOPOLOGY, json=json_object(values(jobs, name="name", type="job_type")).str.head(-1))
     nodes = listed(vertices, ["creation_order"], json_object(members))
-    return view_lines(tables, ['"flink_plan":', head, ',"nodes":[', nodes, "]}"])
+    return view_lines(tables, ['"flink_plan":', head, ',"nodes":[', *nodes, "]}"])
 
 
 def _inputs(tables: Tables) -> pl.DataFrame:
@@ -133,7 +133,7 @@ def to_execution_plan_lines(tables: Tables) -> pl.DataFrame:
     }
     ordered = nodes.with_columns(last=is_sink)
     listed_nodes = listed(ordered, ["last", "id"], json_object(members))
-    return view_lines(tables, ['"execution_plan":{"nodes":[', listed_nodes, "]}"])
+    return view_lines(tables, ['"execution_plan":{"nodes":[', *listed_nodes, "]}"])
 
 
 def _predecessors(edges: pl.DataFrame) -> pl.DataFrame:
