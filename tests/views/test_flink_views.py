@@ -16,9 +16,10 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.plan_json.columnar import describe_vertices
+from penstock.plans.plan_json.columnar import describe_vertices, json_text
 from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
 from penstock.plans.vocabulary import Layer
+from tests.topology.changed_graphs import forked_graph
 
 HERE = Path(__file__).parent
 FORMATS = {"flink_plan": to_flink_plan_lines, "execution_plan": to_execution_plan_lines}
@@ -102,6 +103,22 @@ def test_export_writes_the_views_of_a_store_slice_by_slice(golden, tables, tmp_p
         monkeypatch.setattr(export, "ROWS_OF_A_SLICE", 20)
         assert run("export", store, "--format", view.replace("_", "-")) == whole
         monkeypatch.undo()
+
+
+def test_a_plan_that_is_exported_alone_and_in_pieces_is_its_line_among_all(golden, tmp_path, monkeypatch):
+    planned = [line["topology"] for line in golden if "flink_plan" in line["expected"]]
+    topologies = [*planned[:6], {**forked_graph("org.apache.flink.P"), "name": "graph"}]
+    given, store = tmp_path / "in.jsonl", tmp_path / "store"
+    given.write_text("".join(json.dumps(topology) + "\n" for topology in topologies))
+    assert run("plan", given, "--out", store)[0] == 0
+    monkeypatch.setattr(json_text, "_ROWS_OF_A_PIECE", 2)
+    monkeypatch.setattr(json_text, "_VALUES_AT_ONCE", 3)
+    for form in export.ExportFormat:
+        whole = run("export", store, "--format", form)[1].splitlines()
+        assert len(whole) == len(topologies)
+        for line in whole:
+            alone = run("export", store, "--format", form, "--topology", json.loads(line)["name"])
+            assert alone == (0, f"{line}\n", "")
 
 
 def test_the_transcript_in_the_docs(tmp_path, monkeypatch):
