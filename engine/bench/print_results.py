@@ -6,6 +6,7 @@ from typing import Any
 
 from rich.table import Column
 
+from penstock.engine.bench.history import Series
 from penstock.engine.bench.how_sure import seconds_text
 from penstock.engine.bench.summarise import best_planning
 from penstock.engine.output.people import is_terminal, print_table
@@ -135,3 +136,38 @@ def _print_table(columns: Sequence[Column], *groups: Sequence[Sequence[str]]) ->
 
 def _columns(names: Sequence[str], left: Sequence[str]) -> list[Column]:
     return [Column(name) if name in left else Column(name, justify="right", no_wrap=True) for name in names]
+
+
+def print_history(series: Iterable[Series]) -> None:
+    """The first and the newest run of each series, and a sentence for each change."""
+    listed = list(series)
+    named = ("suite", "operators", "planner", "runs", "since", "first s", "newest s")
+    columns = _columns(named, ("suite", "planner", "since"))
+    _print_table(
+        columns,
+        [
+            (
+                one.suite,
+                f"{one.operators:,}",
+                one.planner,
+                f"{len(one.runs):,}",
+                one.runs[0].date[:10],
+                seconds_text(one.runs[0].seconds),
+                seconds_text(one.runs[-1].seconds),
+            )
+            for one in listed
+        ],
+    )
+    for one in listed:
+        for change in one.changes:
+            run, last = one.runs[change.place], one.runs[change.place - 1]
+            slower = change.after > change.before
+            ratio = max(change.after, change.before) / min(change.after, change.before)
+            upgraded = f"; Penstock {last.version} before, {run.version} then" * (run.version != last.version)
+            say(
+                f"{one.suite}, {one.operators:,} operators: {one.planner} is {ratio:.2f} times as "
+                f"{'slow' if slower else 'fast'} since {run.date}: {seconds_text(change.after)} s, "
+                f"{seconds_text(change.before)} s before{upgraded}"
+            )
+    if listed and not any(one.changes for one in listed):
+        say("no change of the medians that is more than noise")

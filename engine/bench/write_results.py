@@ -23,6 +23,7 @@ ROWS = pa.schema(
         ("operators", pa.int64()),
         ("topologies", pa.int64()),
         ("planner", pa.string()),
+        ("until", pa.string()),
         ("repetition", pa.int32()),
         ("place", pa.int32()),
         ("load_average", pa.float64()),
@@ -84,7 +85,7 @@ def read_results(path: Path) -> dict[str, Any]:
 
 def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     shared = {key: record[key] for key in ROWS.names if key in record}
-    shared["date"] = results["date"]
+    shared["date"], shared["until"] = results["date"], results["until"]
     shared["process_cpu_seconds"], shared["process_wall_seconds"] = (
         record.get(used) for used in ("cpu_seconds", "wall_seconds")
     )

@@ -111,6 +111,14 @@ def command(
             "a quarter.",
         ),
     ] = None,
+    history: Annotated[
+        bool,
+        typer.Option(
+            "--history",
+            help="Measure nothing: print how the planners' times went over all benchmarks in DIR, and since "
+            "when they are others.",
+        ),
+    ] = False,
     resume: Annotated[
         bool,
         typer.Option(
@@ -168,6 +176,12 @@ def command(
     With --quality, plans are compared by what they need and sustain; DIR gets quality.json, quality.html and
     rows of the Delta table quality.
     """
+    if history:
+        from penstock.engine.bench.history import read_history
+        from penstock.engine.bench.print_results import print_history
+
+        print_history(read_history(out))
+        return
     options = key_values(define, "-D")
     configuration = hand_on(config_dir, options)
     remember_secrets(spark_settings(spark_conf_dir_in_use()))  # that child processes start with
