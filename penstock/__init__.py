@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from penstock.engine.library.sweep import sweep as sweep
     from penstock.engine.library.transform import transform as transform
     from penstock.engine.planning.choose_planner import Planner as Planner
+    from penstock.engine.planning.planner_program import planner_program as planner_program
     from penstock.plans.custom_planners.decisions import decides as decides
     from penstock.plans.errors import BrokenInvariantError as BrokenInvariantError
     from penstock.plans.errors import ConfigurationError as ConfigurationError
@@ -55,6 +56,7 @@ _MODULES = {
     "import_graph": "penstock.engine.library.import_graph",
     "open_store": "penstock.engine.library.open_store",
     "plan": "penstock.engine.library.plan",
+    "planner_program": "penstock.engine.planning.planner_program",
     "read_plan": "penstock.engine.library.open_store",
     "run": "penstock.engine.library.run",
     "sweep": "penstock.engine.library.sweep",

@@ -5,6 +5,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from penstock.plans.printable import printable
+
 
 class Planner(NamedTuple):
     """`module` has start() -> Plans and plan_lines(path, until); see engine.bench.run_columnar."""
@@ -82,7 +84,17 @@ def planner_named(name: str) -> Planner:
     """One of PLANNERS, or a planner of the user's."""
     if name in PLANNERS:
         return PLANNERS[name]
-    return Planner(name, "penstock.engine.bench.run_own_planner", ("polars",), (), False, OWN)
+    return Planner(name, "penstock.engine.bench.run_own_planner", ("polars",), (), False, OWN + _device(name))
+
+
+def _device(name: str) -> str:
+    """What a program says that it computes on."""
+    if not name.startswith("program:"):
+        return ""
+    from penstock.engine.planning.planner_program import program_named
+
+    device = program_named(name).greeting.device
+    return "" if device is None else f" Its device: {printable(device)}."
 
 
 def why_missing(planner: Planner) -> str | None:

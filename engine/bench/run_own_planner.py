@@ -10,6 +10,7 @@ from penstock.engine.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.custom_planners import named_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import PlannedTables, read_in_process
+from penstock.engine.planning.planner_program import PREFIX, program_named
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.columnar.passes import produced
 from penstock.plans.columnar.plan_columnar import TO_ARROW
@@ -55,9 +56,13 @@ def _plan(name: str, path: Path, until: Layer) -> tuple[PlannedTables, float]:
 
 def _times(name: str, path: Path, until: Layer) -> Times:
     """`other`: what is not the last planning, that is Flink's plan that is shown, decisions and checks."""
+    program = program_named(name) if name.startswith(PREFIX) else None
+    on_device = program.device_seconds if program else 0.0
     started = time.monotonic()
     planned, reading = _plan(name, path, until)
     spent = time.monotonic() - started - reading
     layers = by_layer(planned.seconds, produced())
     hand_over = planned.seconds[TO_ARROW]
-    return Times(reading, layers, hand_over, max(0.0, spent - sum(layers.values()) - hand_over))
+    other = max(0.0, spent - sum(layers.values()) - hand_over)
+    device = program.device_seconds - on_device if program and program.greeting.device else None
+    return Times(reading, layers, hand_over, other, device=device)

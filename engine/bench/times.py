@@ -10,7 +10,8 @@ from penstock.plans.vocabulary import Layer
 class Times(NamedTuple):
     """Seconds; None is what a planner does not do or does not tell.
 
-    `other` are checks that belong to no layer. `start_up` is what had to be started for this plan beyond the
+    `other` are checks that belong to no layer. `device`: of all these, what a planner says it has spent on a
+    device such as a GPU. `start_up` is what had to be started for this plan beyond the
     process, and counts as start-up.
     """
 
@@ -19,6 +20,7 @@ class Times(NamedTuple):
     hand_over: float | None
     other: float | None = None
     start_up: float = 0
+    device: float | None = None
 
     def as_json(self) -> dict[str, Any]:
         """Rounded to microseconds, with the sums: `planning` (all but reading) and `seconds` (all)."""
@@ -28,6 +30,7 @@ class Times(NamedTuple):
             "layers": {layer: round(seconds, 6) for layer, seconds in self.layers.items()},
             "hand_over": _rounded(self.hand_over),
             "other": _rounded(self.other),
+            "device": _rounded(self.device),
             "planning": round(planning, 6),
             "seconds": round(planning + (self.read or 0), 6),
         }

@@ -32,6 +32,7 @@ ROWS = pa.schema(
         *((f"{layer}_seconds", pa.float64()) for layer in _LAYERS),
         ("hand_over_seconds", pa.float64()),
         ("other_seconds", pa.float64()),
+        ("device_seconds", pa.float64()),
         ("planning_seconds", pa.float64()),
         ("seconds", pa.float64()),
         ("peak_memory_bytes", pa.int64()),
@@ -94,7 +95,8 @@ def _rows(record: Mapping[str, Any], results: Mapping[str, Any]) -> Iterable[dic
     cold = [] if record["cold"] is None else [(0, record["cold"])]  # a session that is kept has none
     for place, times in [*cold, *enumerate(record["warm"], 1)]:
         layers = {f"{layer}_seconds": seconds for layer, seconds in times["layers"].items()}
-        phases = {f"{name}_seconds": times[name] for name in ("read", "hand_over", "other", "planning")}
+        named = ("read", "hand_over", "other", "device", "planning")
+        phases = {f"{name}_seconds": times.get(name) for name in named}
         yield {**shared, "place": place, **layers, **phases, "seconds": times["seconds"]}
     if record["failure"]:
         yield {**shared, "place": -1, **record["failure"]}

@@ -12,6 +12,7 @@ import polars as pl
 
 from penstock.engine.planning.find_custom_planners import CustomPlanner
 from penstock.engine.planning.place_in_planner import place_of_error, place_of_function
+from penstock.engine.planning.planner_program import PlannerProgram, ProgramFailedError
 from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -63,6 +64,8 @@ def call_custom_planner(
         return returned[0]
     if raised:
         raise raised[0]
+    if isinstance(custom_planner.function, PlannerProgram):
+        custom_planner.function.stop()
     ctypes.pythonapi.PyThreadState_SetAsyncExc(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )
@@ -123,6 +126,8 @@ def ask_custom_planner(
 
 
 def _said(error: BaseException) -> str:
+    if isinstance(error, ProgramFailedError):
+        return str(error)
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # its __str__ raises too

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from penstock.engine.planning.place_in_planner import place_of_error, place_of_function
+from penstock.engine.planning.planner_program import PREFIX, PlannerProgram, program_named
 from penstock.plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import LAYER_TABLES
@@ -66,13 +67,17 @@ def name_of_planner(planner: Any) -> str:
         return planner
     functions = planner if isinstance(planner, tuple | list) else [planner]
     return "+".join(
-        f"{getattr(one, '__module__', None) or type(one).__module__}:"
+        one.name
+        if isinstance(one, PlannerProgram)
+        else f"{getattr(one, '__module__', None) or type(one).__module__}:"
         f"{getattr(one, '__qualname__', None) or type(one).__qualname__}"
         for one in functions
     )
 
 
 def _load(name: str) -> Any:
+    if name.startswith(PREFIX):
+        return program_named(name)
     if ":" not in name:
         (point, *_) = entry_points(group=GROUP, name=name)
         name = point.value

@@ -6,11 +6,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from penstock.engine.planning.planner_program import PlannerProgram
+
 _INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
 
 
 def place_of_function(function: Callable[..., Any]) -> str:
-    """`mine.py, line 5`: where a function is defined; an empty text where nobody can say."""
+    """`mine.py, line 5`: where a function is defined, or the program that it is; empty where unknown."""
+    if isinstance(function, PlannerProgram):
+        return function.name
     code = getattr(function, "__code__", None)
     return "" if code is None else f"{as_imported(code.co_filename)}, line {code.co_firstlineno}"
 

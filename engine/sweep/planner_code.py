@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from penstock.engine.planning.planner_program import PlannerProgram
 
 _READ_BYTES = 1 << 20
 _INSTALLED = ("site-packages", "dist-packages")
@@ -26,12 +27,16 @@ def code_of_planner(planner: str) -> tuple[str, ...]:
     """Digests of the user's files that a planner imports, whether when it is loaded or when it runs, and
     versions of the packages that these import; nothing for Flink's rules.
 
-    Imports are found in the text of the files, also inside functions. What is read or run otherwise (an
-    external program, a trained model) is not seen: it has to be declared.
+    Imports are found in the text of the files, also inside functions. Of a planner that is a program, the
+    files that its command line names count. What is read or run otherwise (a trained model) is not seen: it
+    has to be declared.
     """
     if not names_custom_planner(planner):
         return ()
     functions = [custom_planner.function for custom_planner in find_custom_planners(planner)]
+    programs = [function for function in functions if isinstance(function, PlannerProgram)]
+    if programs:
+        return tuple(f"{path}={digest_of_path(path)}" for one in programs for path in one.files())
     modules = {function.__module__ for function in functions}
     files: dict[str, str] = {}
     packages: dict[str, str] = {"python": sys.version.split()[0]}

@@ -40,7 +40,7 @@ def identify_dataframe(dataframe: Any) -> str | None:
 
 
 def _leaves(plan: Any) -> Iterator[Any]:
-    """What a plan and its subqueries read: expressions hold these, which `collectLeaves` does not look into."""
+    """What a plan and its subqueries read: `collectLeaves` leaves those out, as expressions hold them."""
     subqueries = plan.subqueriesAll()
     for part in (plan, *(subqueries.apply(number) for number in range(subqueries.size()))):
         leaves = part.collectLeaves()
