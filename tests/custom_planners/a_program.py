@@ -4,6 +4,8 @@ import json
 import os
 import sys
 import time
+from io import BufferedReader
+from typing import cast
 
 import pyarrow as pa
 
@@ -20,9 +22,10 @@ if "text" in how:
     os.write(1, b"Welcome\x1b[31m!\n")
 os.write(1, f"{json.dumps(greeting)}\n".encode())
 count = 0
-while sys.stdin.buffer.peek(1):
+tables = cast(BufferedReader, sys.stdin.buffer)
+while tables.peek(1):
     count += 1
-    edges, nodes = (pa.ipc.open_stream(sys.stdin.buffer).read_all() for _ in range(2))
+    edges, nodes = (pa.ipc.open_stream(tables).read_all() for _ in range(2))
     names = " ".join(nodes.column("name").to_pylist())
     if "bad" in names:
         print("no idea about 'bad'", file=sys.stderr)
