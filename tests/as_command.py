@@ -1,11 +1,13 @@
 """A process of tests as that of a command, for as long as one is called in it."""
 
+import atexit
 import signal
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from penstock.engine.commands.main import end_before_duckdb
 from penstock.engine.machine.stop_on_signals import _WORDS, _Stop
 
 
@@ -22,3 +24,4 @@ def as_command() -> Iterator[None]:
         for number, handler in handlers.items():
             signal.signal(number, handler)
         _Stop.handling, _Stop.number, _Stop.on_interrupt = state
+        atexit.unregister(end_before_duckdb)

@@ -23,6 +23,7 @@ if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
     gc.disable()  # until the command is imported: what imports leave behind is no garbage
     atexit.register(gc.freeze)  # the search for cycles at its end would take a process of a fleet 0.3 s
 
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any, NoReturn
 
@@ -200,6 +201,9 @@ def options(
 
 def main() -> None:
     """Entry point of the console command `penstock`: a process of its own, which leaves none behind."""
+    exit_code = [0]
+    if sys.version_info >= (3, 14):
+        atexit.register(end_before_duckdb, exit_code)  # before others are, which run before it
     end_at_once_on_signals()
     adopt_orphans()
     name_standard_output()
@@ -221,6 +225,22 @@ def main() -> None:
             end_children()
         elif not had_jvm and "penstock.engine.spark.start_jvm" in sys.modules:
             sys.modules["penstock.engine.spark.start_jvm"].end_jvm()
+        ending = sys.exc_info()[1]
+        code = ending.code if isinstance(ending, SystemExit) else int(ending is not None)
+        exit_code[0] = code if isinstance(code, int) else int(code is not None)
+
+
+def end_before_duckdb(exit_code: list[int]) -> None:
+    """Leave out the destructors of static objects: DuckDB's take the GIL after Python has gone.
+
+    Python 3.14 aborts then, so that `penstock sql` would end with exit code 134. See
+    https://github.com/duckdb/duckdb-python/issues/531
+    """
+    if "duckdb" in sys.modules:
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(exit_code[0])
 
 
 def _has_jvm() -> bool:

@@ -11,7 +11,16 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable
 from functools import cache
-from types import BuiltinFunctionType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 _PLAIN = (type(None), bool, int, float, complex, str, type(Ellipsis), type(NotImplemented), range)
@@ -106,6 +115,9 @@ class _Walk:
     def _of_property(self, value: property) -> bytes:
         return _digest("property", *map(self.of, (value.fget, value.fset, value.fdel)))
 
+    def _of_descriptor(self, value: GetSetDescriptorType | MemberDescriptorType) -> bytes:
+        return _digest("descriptor", value.__objclass__.__qualname__, value.__name__)
+
     def _of_builtin(self, value: BuiltinFunctionType) -> bytes:
         owner = value.__self__
         of_owner = b"" if owner is None or isinstance(owner, ModuleType) else self.of(owner)
@@ -165,6 +177,7 @@ _KNOWN: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (
     ((staticmethod, classmethod), _Walk._of_wrapper),
     (property, _Walk._of_property),
     (BuiltinFunctionType, _Walk._of_builtin),
+    ((GetSetDescriptorType, MemberDescriptorType), _Walk._of_descriptor),
 )
 
 _CONTAINERS: dict[type, Callable[[_Walk, Any], bytes]] = {

@@ -53,7 +53,7 @@ def test_values_are_set_by_position_and_name():
     assert row == Row(a=5, b=6)
     with pytest.raises(AttributeError):
         row.a = 1
-    with pytest.raises(ValueError, match="is not in list"):
+    with pytest.raises(ValueError, match="not in list"):
         row["c"]
 
 

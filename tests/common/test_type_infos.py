@@ -79,7 +79,7 @@ def test_names_of_fields():
     named = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
     assert named.get_field_index("b") == 1
     assert named.get_field_types() == [Types.INT(), Types.STRING()]
-    with pytest.raises(ValueError, match="is not in list"):
+    with pytest.raises(ValueError, match="not in list"):
         named.get_field_index("c")
     with pytest.raises(ValueError, match="1 field names for 2 field types"):
         RowTypeInfo([Types.INT(), Types.INT()], ["a"])

@@ -25,6 +25,10 @@ from penstock.operators.files import identify_files
 from penstock.operators.formats.chunks import Chunk
 
 
+class Slot:
+    __slots__ = ("a", "b")
+
+
 def of_job(source=None, function=str, collection=None, type_info=None):
     env = StreamExecutionEnvironment.get_execution_environment()
     if source is None:
@@ -176,6 +180,10 @@ def test_what_cannot_be_told_is_like_no_other():
         deep = [deep]
     with pytest.raises(UnidentifiableError):
         identify_value(deep)
+    assert identify_value([vars(Slot)["a"]]) == identify_value(
+        [vars(Slot)["a"]]
+    )  # since 3.14, classes have such
+    assert identify_value([vars(Slot)["a"]]) != identify_value([vars(Slot)["b"]])
     cycle: list[object] = [1]
     cycle.append({"again": cycle})
     assert identify_value(cycle) == identify_value(cycle)
