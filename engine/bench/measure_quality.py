@@ -18,6 +18,7 @@ from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.columnar.plan_in_parts import split_into
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.plan_metrics import NEEDED, fleet_metrics, plan_metrics
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import Layer
@@ -63,13 +64,14 @@ def measure_quality(
     seconds: float,
     report: Callable[[str], None] = lambda stage: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
+    constants: Constants = CONSTANTS,
 ) -> Measured:
     """Plan the topologies of `path` by each planner, and compare all with the first one by topology.
 
     `costs`: see engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
-    asked = question(costs, read.frames["topologies"], seconds)
+    asked = question(costs, read.frames["topologies"], seconds, constants=constants)
     found = {}
     for name in planners:
         report(f"plan by {name}, and measure")
@@ -141,7 +143,7 @@ def _plan_and_measure(
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
     costs = asked.costs(tables["stream_nodes"], tables["stream_edges"])
-    found = plan_metrics(tables, costs, choices.task_manager, choices.network)
+    found = plan_metrics(tables, costs, choices.task_manager, choices.network, asked.constants)
     rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
     by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")
     first = by_planner.unique("error", keep="first", maintain_order=True)

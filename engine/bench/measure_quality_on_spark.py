@@ -28,6 +28,7 @@ from penstock.engine.planning.send_planners import send_planners
 from penstock.plans.columnar.plan_packed_tables import PlanPart
 from penstock.plans.joins.spark_schemas import free
 from penstock.plans.layers import Choices
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.joins.topology_tables import TopologyTables
@@ -47,6 +48,7 @@ def measure_quality_on_spark(
     seconds: float,
     report: Callable[[str], None] = lambda stage: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
+    constants: Constants = CONSTANTS,
 ) -> Measured:
     """As measure_quality, with the same rows. A planner sees the topologies of a partition at a time.
 
@@ -70,7 +72,7 @@ def measure_quality_on_spark(
     report("plan and measure in workers")
     with planning_settings(spark, partitions):
         measured = call_in_workers(
-            given, partitions, _planned_and_measured(planners, named, choices, seconds)
+            given, partitions, _planned_and_measured(planners, named, choices, seconds, constants)
         )
         inputs = count_inputs(given, measured)
         before = given.rejected.count() if isinstance(given, TopologyTables) else 0
@@ -85,7 +87,7 @@ def measure_quality_on_spark(
 
 
 def _planned_and_measured(
-    planners: Sequence[str], costs: str | None, choices: Choices, seconds: float
+    planners: Sequence[str], costs: str | None, choices: Choices, seconds: float, constants: Constants
 ) -> PlanPart:
     """plan_and_measure by each planner in a worker, which imports it when it needs it."""
 
@@ -96,7 +98,7 @@ def _planned_and_measured(
         from penstock.plans.columnar.plan_in_parts import InParts
 
         read = ReadTopologies(given, len(given["topologies"]) + len(given["rejected"]), 0.0)
-        asked = question(costs, given["topologies"], seconds, part=True)
+        asked = question(costs, given["topologies"], seconds, part=True, constants=constants)
         tables: dict[str, pa.Table] = {}
         for number, name in enumerate(planners):
             found = plan_and_measure(read, name, asked, choices)

@@ -145,6 +145,14 @@ def command(
             "runs, drawn by hash, or all alike. Default: drawn.",
         ),
     ] = None,
+    constants: Annotated[
+        Path | None,
+        typer.Option(
+            "--constants",
+            metavar="FILE",
+            help="With --quality: constants of the cost model, as penstock metrics --calibrate writes them.",
+        ),
+    ] = None,
     time_limit: Annotated[
         float,
         typer.Option(
@@ -198,9 +206,15 @@ def command(
         names = listed(planner or [])
         make_output_folder(out)
         with hold_folder(out, "penstock bench"):
-            compare_plans_of(names, cases, costs, time_limit, out, configuration, json_output, master)
+            compare_plans_of(
+                names, cases, costs, time_limit, out, configuration, json_output, master, constants
+            )
         return
-    for option, is_given in (("--costs", costs is not None), ("--master", master is not None)):
+    for option, is_given in (
+        ("--costs", costs is not None),
+        ("--constants", constants is not None),
+        ("--master", master is not None),
+    ):
         if is_given:
             raise ConfigurationError(f"{option}: goes with --quality")
     if json_output:

@@ -20,7 +20,7 @@ from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.planning.chosen_costs import DRAWN, require_costs
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.metrics.exchange_costs import CONSTANTS
+from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
 
 """What --costs says for operators that all cost the same."""
 
@@ -36,8 +36,12 @@ def compare_plans_of(
     configuration: EffectiveConfiguration,
     as_json: bool,
     master: str | None = None,
+    constants: Path | None = None,
 ) -> None:
-    """Measure all cases, write results into `out` and show them. `master`: of the Spark that plans."""
+    """Measure all cases, write results into `out` and show them.
+
+    `master`: of the Spark that plans. `constants`: a file of the cost model's (see read_constants).
+    """
     from penstock.engine.bench.describe_machine import describe_machine, describe_versions
     from penstock.engine.bench.measure_quality import measure_quality, require_planners
     from penstock.engine.bench.prepare_inputs import prepare_inputs
@@ -49,6 +53,7 @@ def compare_plans_of(
     require_planners(planners)
     chosen = costs or DRAWN
     require_costs(chosen)
+    terms = CONSTANTS if constants is None else read_constants(constants)
     choices = plan_options(cluster=configuration.cluster).choices
     make_output_folder(out)
     measure = measure_quality
@@ -66,7 +71,7 @@ def compare_plans_of(
             given = inputs[case]
             measured = measure(
                 given.path(False), planners, chosen, choices, time_limit, report,
-                configuration.job_defaults,
+                configuration.job_defaults, terms,
             )  # fmt: skip
             about = {"suite": case.suite.name, "size": case.size, "operators": given.operators}
             found.append({**about, **measured.summary})
@@ -79,7 +84,7 @@ def compare_plans_of(
         "versions": describe_versions(False),
         "planners": list(planners),
         "costs": chosen,
-        "constants": {name: value for name, value in CONSTANTS._asdict().items() if isfinite(value)},
+        "constants": {name: value for name, value in terms._asdict().items() if isfinite(value)},
         "cases": found,
     }
     write_quality(out, results, plans)

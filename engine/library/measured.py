@@ -1,18 +1,21 @@
 """Metrics of plans as a library call."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.library.check_arguments import arguments_of_call, path
 from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.output.html_table import html_table
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, constants_of, read_constants
 from penstock.plans.metrics.plan_metrics import NEEDED
 
 
@@ -61,31 +64,43 @@ class Measured(NamedTuple):
         return html_table(f"Metrics of {self.plans.num_rows:,} topologies", columns, rows)
 
 
-def measure(tables: Mapping[str, Any], options: Mapping[str, str], costs: Any) -> Measured:
+def measure(
+    tables: Mapping[str, Any], options: Mapping[str, str], costs: Any, constants: Any = None
+) -> Measured:
     """See Plan.metrics."""
+    terms = _terms(constants)
     if missing := [name for name in NEEDED if name not in tables]:
         raise ConfigurationError(f"metrics: the plan has no {missing[0]}", 'plan until="slots", the default')
     cluster = recorded_cluster({**plan_options().recorded, **options})
     with costs_named(costs) as named:
         if is_spark_frame(tables["topologies"]):
-            return _on_spark(tables, named, cluster)
+            return _on_spark(tables, named, cluster, terms)
         from penstock.engine.planning.chosen_costs import chosen_costs
         from penstock.plans.metrics.plan_metrics import plan_metrics
 
         frames = {name: from_arrow(tables[name]) for name in NEEDED}
         chosen = chosen_costs(named, frames["topologies"])(frames["stream_nodes"], frames["stream_edges"])
-    found = plan_metrics(frames, chosen, cluster.task_manager, cluster.network)
+    found = plan_metrics(frames, chosen, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in found]
     return Measured(arrow[0], arrow[1], arrow[2], lambda: None)
 
 
-def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any) -> Measured:
+def _terms(constants: Any) -> Constants:
+    if constants is None:
+        return CONSTANTS
+    with arguments_of_call():
+        if isinstance(constants, Mapping):
+            return constants_of(constants, "constants")
+        return read_constants(Path(path("constants", constants)))
+
+
+def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms: Constants) -> Measured:
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
     from penstock.plans.joins.spark_schemas import free
 
     spark = tables["topologies"].sparkSession
     needed = {name: tables[name] for name in NEEDED}
-    found = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network)
+    found = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network, terms)
 
     def release() -> None:
         for kept in found.kept:

@@ -146,15 +146,17 @@ class Plan:
             config,
         )
 
-    def metrics(self, costs: Any = None) -> Measured:
+    def metrics(self, costs: Any = None, constants: Any = None) -> Measured:
         """What plans need, and the rates that they sustain under a cost model.
 
         `costs`: what operators cost: a frame or a file (JSON lines, .csv, .parquet) with the columns topology
         (a name), id, selectivity, record_bytes, cpu_nanoseconds_per_record and, of sources,
         records_per_second; a store with runs of these jobs; "drawn" by a hash; or "alike". Default: as
-        topologies say, else all alike. Raises ConfigurationError, InputError and StoreError.
+        topologies say, else all alike. `constants`: of the cost model, a dict by name (docs/cost-model.md),
+        or a file that `penstock metrics --calibrate` has written. Raises ConfigurationError, InputError and
+        StoreError.
         """
-        return measured.measure(self.tables, self.options, costs)
+        return measured.measure(self.tables, self.options, costs, constants)
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""

@@ -9,6 +9,7 @@ from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners, name_of_planner
 from penstock.engine.planning.plan_by_custom_planners import Question
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 
 
 class CustomPlanners(NamedTuple):
@@ -33,9 +34,15 @@ def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> Cu
     return CustomPlanners(name_of_planner(planner), find_custom_planners(planner), found, seconds)
 
 
-def question(costs: str | None, topologies: pl.DataFrame, seconds: float, part: bool = False) -> Question:
+def question(
+    costs: str | None,
+    topologies: pl.DataFrame,
+    seconds: float,
+    part: bool = False,
+    constants: Constants = CONSTANTS,
+) -> Question:
     """How to ask about these topologies, with the costs that --costs chooses.
 
     `part`: there are other topologies, too. Raises what chosen_costs raises.
     """
-    return Question(chosen_costs(costs, topologies, part), seconds)
+    return Question(chosen_costs(costs, topologies, part), seconds, constants)

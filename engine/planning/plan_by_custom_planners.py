@@ -18,6 +18,7 @@ from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, R
 from penstock.plans.custom_planners.find_violations import find_violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.operator_costs import operator_costs
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -34,10 +35,11 @@ Report = Callable[[str], None]
 
 class Question(NamedTuple):
     """How planners are asked: from stream nodes and edges to the operator_costs that they are shown, and
-    seconds for a batch."""
+    seconds for a batch. `constants`: of the cost model that measures their plans."""
 
     costs: Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame] = operator_costs
     seconds: float = DEFAULT_SECONDS
+    constants: Constants = CONSTANTS
 
 
 AS_ASSUMED = Question()

@@ -33,7 +33,8 @@ MOST_CELLS = 100_000
 
 
 class Cell(NamedTuple):
-    """One measurement: `source` says where topologies come from; `costs` and `planner` as bench takes them.
+    """One measurement: `source` says where topologies come from; `costs`, `planner` and `constants`
+    as bench takes them.
 
     `key` is a digest of all that the result follows from: the parameters, the contents of files, the code
     of a planner and what it imports, the processor, the versions of Python, packages and Penstock.
@@ -45,6 +46,7 @@ class Cell(NamedTuple):
     planner: str
     repetition: int
     key: str
+    constants: str | None = None
 
     @property
     def topologies(self) -> str:
@@ -77,8 +79,9 @@ def cells_of(spec: SweepSpec, path: str, depends: Sequence[str] = ()) -> list[Ce
     if missing := [one for one in depends if not os.path.exists(one)]:
         raise InputError(f"--depends {missing[0]}: no such file or folder")
     declared = digests_of_paths(depends)
+    constants = None if spec.constants is None else beside(path, spec.constants)
     return [
-        _cell(source, chosen, costs_beside(path, cost), planner, repetition, declared)
+        _cell(source, chosen, costs_beside(path, cost), planner, repetition, declared, constants)
         for source in sources
         for chosen in options
         for cost in costs
@@ -122,16 +125,17 @@ def _cell(
     planner: str,
     repetition: int,
     declared: Sequence[str],
+    constants: str | None,
 ) -> Cell:
     contents = [
         digest_of_path(path)
-        for path in (source.get("file"), source.get("spec"), costs)
+        for path in (source.get("file"), source.get("spec"), costs, constants)
         if path and os.path.exists(path)
     ]
     code = [*code_of_planner(planner), *(declared if names_custom_planner(planner) else ())]
     means = [VERSION, _version(), _processor(), source, options, costs, contents, planner, code]
     key = hashlib.sha256(json.dumps(means, sort_keys=True).encode()).hexdigest()[:32]
-    return Cell(source, options, costs, planner, repetition, key)
+    return Cell(source, options, costs, planner, repetition, key, constants)
 
 
 @cache

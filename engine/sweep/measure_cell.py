@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.engine.bench.measure_quality import plan_and_measure
@@ -17,6 +18,7 @@ from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.shapes import find_shape
 from penstock.plans.generate.topology_lines import fleet_tables
+from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
 from penstock.plans.metrics.plan_metrics import fleet_metrics
 from penstock.plans.topology.job_defaults import JobDefaults
 
@@ -34,6 +36,7 @@ class CellRequest(NamedTuple):
     config_dir: str | None
     defines: Mapping[str, str]
     time_limit: float
+    constants: str | None = None
 
 
 class CellMeter:
@@ -52,7 +55,8 @@ class CellMeter:
         configuration = find_configuration(request.config_dir, defines)
         choices = plan_options(cluster=configuration.cluster).choices
         read, seconds = self._topologies(request.source, configuration.job_defaults)
-        asked = question(request.costs, read.frames["topologies"], request.time_limit)
+        terms = CONSTANTS if request.constants is None else read_constants(Path(request.constants))
+        asked = question(request.costs, read.frames["topologies"], request.time_limit, constants=terms)
         found = plan_and_measure(read, request.planner, asked, choices)
         metrics = {
             row["metric"]: [row["mean"], row["p95"]]

@@ -22,7 +22,11 @@ def measure_here(request: CellRequest, timeout: float) -> Measure:
                 if child is None:
                     child = start_child(python_command("penstock.engine.sweep.answer_requests"))
                 asked = request._replace(
-                    source=cell.source, options=cell.options, costs=cell.costs, planner=cell.planner
+                    source=cell.source,
+                    options=cell.options,
+                    costs=cell.costs,
+                    planner=cell.planner,
+                    constants=cell.constants,
                 )
                 answer = ask_child(child, [json.dumps(asked._asdict())], timeout)
                 if answer["failure"]:

@@ -48,7 +48,10 @@ def measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
 
 def _measured(spark: "SparkSession", request: CellRequest, cells: Sequence[Cell]) -> list[Answer]:
     asked = [
-        request._replace(source=c.source, options=c.options, costs=c.costs, planner=c.planner) for c in cells
+        request._replace(
+            source=c.source, options=c.options, costs=c.costs, planner=c.planner, constants=c.constants
+        )
+        for c in cells
     ]
     given = spark.createDataFrame([(json.dumps([one._asdict() for one in asked]),)], "requests string")
     rows = given.coalesce(1).mapInArrow(_answers, "answer string").collect()

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -18,6 +19,7 @@ from penstock.engine.sweep.sweep_spec import WORKLOADS, Source, SweepSpec, besid
 from penstock.operators.common.flink_yaml import core_schema_loader
 from penstock.plans.errors import InputError, PenstockError
 from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
+from penstock.plans.metrics.exchange_costs import read_constants
 from penstock.plans.topology.rules import shorten
 
 _Check = tuple[tuple[Any, ...], Callable[[], object]]
@@ -192,7 +194,10 @@ def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], st
         for key, values in spec.options.items()
         for option in axes_of_options({key: values})
     )
-    checks: Iterable[_Check] = chain(of_files, of_planners, of_costs, of_each)
+    of_constants = (
+        (("constants",), partial(read_constants, Path(beside(path, one)))) for one in [spec.constants] if one
+    )
+    checks: Iterable[_Check] = chain(of_files, of_planners, of_costs, of_constants, of_each)
     together = ((("options",), partial(options, chosen)) for chosen in axes_of_options(spec.options))
     return _failed(checks) or _failed(together)
 

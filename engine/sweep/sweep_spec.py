@@ -96,12 +96,16 @@ class Source(_Part):
 
 
 class SweepSpec(_Part):
-    """A spec file: the axes of a grid. `options` are Flink's, with the values that each takes in turn."""
+    """A spec file: the axes of a grid. `options` are Flink's, with the values that each takes in turn.
+
+    `constants`: a file of the cost model's constants, which all cells have.
+    """
 
     topologies: Annotated[list[Source], Field(min_length=1)]
     planners: Annotated[list[str], _TEXTS] = ["flink"]
     options: dict[str, Annotated[list[str | int | float | bool], _OPTIONS]] = {}
     costs: Annotated[list[str] | None, _TEXTS] = None
+    constants: Annotated[str | None, Field(min_length=1, strict=True)] = None
     repeat: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
 
     @model_validator(mode="before")

@@ -2,6 +2,7 @@
 model."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -107,22 +108,30 @@ def read_constants(path: Path) -> Constants:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {str(error).splitlines()[0]}", "constants are JSON, as penstock metrics "
                          "--calibrate writes them") from None  # fmt: skip
-    terms = given.get("terms", given) if isinstance(given, dict) else None
-    if not isinstance(terms, dict):
-        raise InputError(f"{path}: found {type(given).__name__}, allowed an object of terms")
+    return constants_of(given, str(path))
+
+
+def constants_of(given: Any, where: str) -> Constants:
+    """Constants of what a file of them holds; `where` is named in errors.
+
+    Raises InputError as read_constants.
+    """
+    terms = given.get("terms", given) if isinstance(given, Mapping) else None
+    if not isinstance(terms, Mapping):
+        raise InputError(f"{where}: found {type(given).__name__}, allowed an object of terms")
     values = {}
     for name, entry in terms.items():
         if name not in TERMS:
-            raise InputError(f"{path}: found the term {name!r}, allowed {', '.join(TERMS)}")
-        value = entry.get("value") if isinstance(entry, dict) else entry
-        values[name] = _checked(path, name, value)
+            raise InputError(f"{where}: found the term {name!r}, allowed {', '.join(TERMS)}")
+        value = entry.get("value") if isinstance(entry, Mapping) else entry
+        values[name] = _checked(where, name, value)
     return CONSTANTS._replace(**values)
 
 
-def _checked(path: Path, name: str, value: Any) -> float:
+def _checked(where: str, name: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     capacity = name in (SLOT_CORES, CORES, "network_bytes_per_second")
     if not is_number or not value >= 0 or (capacity and value == 0) or (not capacity and value > 1e12):
         allowed = "a number above 0" if capacity else "0 to 1e12"
-        raise InputError(f"{path}: {name}: found {value!r}, allowed {allowed}")
+        raise InputError(f"{where}: {name}: found {value!r}, allowed {allowed}")
     return float(value)

@@ -14,6 +14,7 @@ from penstock.engine.machine.available_memory import Available
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.read_plan import read_plan
 from penstock.plans.columnar import plan_in_parts
+from penstock.plans.metrics.exchange_costs import CONSTANTS
 from tests.reference.random_topologies import random_topology
 
 EXAMPLES = Path(__file__).parents[2] / "engine" / "examples" / "examples.jsonl"
@@ -239,3 +240,36 @@ def test_metrics_of_a_topology_that_was_refused(tmp_path, capsys):
     assert penstock("plan", str(given), "--out", store) == 0
     assert penstock("metrics", store, "--topology", "x") == 4
     assert "x was refused, so that it has no plan" in capsys.readouterr().err
+
+
+def test_constants_of_a_file_count_everywhere(tmp_path, capsys):
+    file = tmp_path / "constants.json"
+    file.write_text('{"terms": {"serialise_ns": {"value": 50000}}}')
+
+    def of_bench(*more):
+        out = str(tmp_path / "out")
+        given = ("--quality", "--planner", "flink", "--suite", str(EXAMPLES), "--out", out, "--json", *more)
+        assert penstock("bench", *given) == 0
+        results = json.loads(capsys.readouterr().out)
+        return results["constants"]["serialise_ns"], _mean(results["cases"][0]["planners"][0]["fleet"])
+
+    planned = penstock_names.plan(EXAMPLES)
+    usual, dear = of_bench(), of_bench("--constants", str(file))
+    assert (usual[0], dear[0]) == (CONSTANTS.serialise_ns, 50_000)
+    assert dear[1] < usual[1]
+    for constants in (file, {"serialise_ns": 50_000}):
+        assert _mean(planned.metrics("drawn", constants).summary.to_pylist()) == pytest.approx(dear[1])
+    assert _mean(planned.metrics("drawn").summary.to_pylist()) == pytest.approx(usual[1])
+
+    spec = {"topologies": {"file": [str(EXAMPLES)]}, "costs": ["drawn"], "constants": str(file)}
+    swept = penstock_names.sweep(spec, str(tmp_path / "swept"))
+    (row,) = swept.table().to_pylist()
+    assert row["sustained_records_per_second"] == pytest.approx(dear[1])
+    wrong = {**spec, "constants": str(tmp_path / "none.json")}
+    with pytest.raises(penstock_names.InputError, match=r"none\.json"):
+        penstock_names.sweep(wrong, str(tmp_path / "swept"))
+
+
+def _mean(fleet: list[dict[str, Any]]) -> float:
+    (row,) = (row for row in fleet if row["metric"] == "sustained_records_per_second")
+    return float(row["mean"])
