@@ -178,6 +178,8 @@ def test_how_a_topology_was_captured_is_no_part_of_its_fingerprint():
         (changed(cached(), "edge", "persistent_data_set", None), "WrongType", "persistent_data_set"),
         (changed(cached(), "node", "keyed", "yes"), "WrongType", "keyed"),
         (changed(cached(), "node", "operator_class", ""), "OutOfRange", "operator_class"),
+        (changed(cached(), "node", "output_type", ""), "OutOfRange", "output_type"),
+        (changed(cached(), "node", "output_type", 7), "WrongType", "output_type"),
         (changed(cached(), "node", "consumes_data_set", DATA_SET), "KeyNotAllowed", "with input edges"),
         (
             changed(cached(), "setting", "slot_sharing_group_resources", {"a": {"cpu_cores": 1}}),

@@ -42,7 +42,7 @@ final class CapturedGraphJson {
         writeGroupResources(json, graph);
         json.writeArrayFieldStart("nodes");
         for (StreamNode node : graph.getStreamNodes()) {
-            writeNode(json, node, classLoader);
+            writeNode(json, graph, node, classLoader);
         }
         json.writeEndArray();
         json.writeArrayFieldStart("edges");
@@ -99,7 +99,8 @@ final class CapturedGraphJson {
         }
     }
 
-    private static void writeNode(JsonGenerator json, StreamNode node, ClassLoader classLoader) throws IOException {
+    private static void writeNode(JsonGenerator json, StreamGraph graph, StreamNode node, ClassLoader classLoader)
+            throws IOException {
         StreamOperatorFactory<?> factory = node.getOperatorFactory();
         json.writeStartObject();
         StreamGraphJson.writeNodeKeys(json, node);
@@ -142,6 +143,7 @@ final class CapturedGraphJson {
         json.writeBooleanField("keyed", node.getStateKeySerializer() != null);
         writeGiven(json, "operator_class", OperatorClasses.operatorClass(factory, classLoader));
         writeGiven(json, "function_class", OperatorClasses.functionClass(factory));
+        writeGiven(json, "output_type", OutputTypes.of(graph, node.getId()));
         if (node.getConsumeClusterDatasetId() != null) {
             json.writeStringField("consumes_data_set", node.getConsumeClusterDatasetId().toHexString());
         }
