@@ -13,6 +13,7 @@ from penstock.plans.topology.rules import (
     shorten,
     wrong_type,
 )
+from penstock.plans.topology.printed_partitioners import wrongly_printed
 from penstock.plans.topology.stream_graph_rules import (
     EDGE_REQUIRED,
     EDGE_RULES,
@@ -95,6 +96,7 @@ def _graph_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> 
     inputs: dict[int, list[int]] = {i: [] for i in ids}
     for edge in edges:
         inputs[edge["target"]].append(edge["source"])
+    errors += wrongly_printed(edges)
     errors += _edge_list_errors(nodes, edges)
     if not errors:
         errors += _partitioner_errors(graph, nodes, edges)

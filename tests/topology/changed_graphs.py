@@ -7,6 +7,12 @@ from tests.topology.builders import stream_edge, stream_graph, stream_node
 
 Topology = dict[str, Any]
 
+PRINTED = {
+    "BinaryHashPartitioner": "HASH[a]",
+    "KeyGroupStreamPartitioner": "HASH",
+    "RebalancePartitioner": "REBALANCE",
+}
+
 BATCH = {"execution.runtime-mode": "BATCH"}
 RESOURCES = {"cpu_cores": 1.0, "task_heap_memory_bytes": 1}
 MORE_RESOURCES = RESOURCES | {"cpu_cores": 2.0}
@@ -66,8 +72,9 @@ def with_other_ids() -> Topology:
 
 def forked_graph(partitioner_class: str, **settings: Any) -> Topology:
     """1 ~> 2 and 1 ~> 3 by this partitioner, as blocking data sets."""
+    printed = PRINTED[partitioner_class]
     edges = [
-        stream_edge(1, to, partitioner="HASH[a]", partitioner_class=partitioner_class, pointwise=False)
+        stream_edge(1, to, partitioner=printed, partitioner_class=partitioner_class, pointwise=False)
         | {"buffer_timeout": -1}
         for to in (2, 3)
     ]

@@ -175,7 +175,7 @@ final class CapturedGraphJson {
         StreamPartitioner<?> partitioner = edge.getPartitioner();
         json.writeStartObject();
         StreamGraphJson.writeEdgeKeys(json, edge, StreamingJobGraphGenerator.isChainable(edge, graph));
-        json.writeStringField("partitioner_class", simpleName(partitioner.getClass()));
+        json.writeStringField("partitioner_class", partitionerClass(partitioner));
         json.writeBooleanField("pointwise", partitioner.isPointwise());
         json.writeBooleanField("broadcast", partitioner.isBroadcast());
         json.writeNumberField("buffer_timeout", edge.getBufferTimeout());
@@ -190,6 +190,17 @@ final class CapturedGraphJson {
             json.writeStringField("equal_partitioner", FlinkVersions.edgeId(equal));
         }
         json.writeEndObject();
+    }
+
+    /** The class that planning goes by: of what extends one of Flink's partitioners, that one. */
+    private static String partitionerClass(StreamPartitioner<?> partitioner) {
+        String ofFlink = StreamPartitioner.class.getPackage().getName();
+        for (Class<?> type = partitioner.getClass(); type != StreamPartitioner.class; type = type.getSuperclass()) {
+            if (type.getPackage() != null && type.getPackage().getName().equals(ofFlink)) {
+                return simpleName(type);
+            }
+        }
+        return simpleName(partitioner.getClass());
     }
 
     private static void writeGiven(JsonGenerator json, String key, String value) throws IOException {
