@@ -185,7 +185,11 @@ UNSPECIFIED_FORWARD_CLASS = "ForwardForUnspecifiedPartitioner"
 CONSECUTIVE_HASH_CLASS = "ForwardForConsecutiveHashPartitioner"
 """Flink's class of a forward partitioner where keys are partitioned already, in dynamic graphs."""
 
-FORWARD_CLASSES = (PARTITIONER_CLASSES[Partitioner.FORWARD], UNSPECIFIED_FORWARD_CLASS, CONSECUTIVE_HASH_CLASS)
+FORWARD_CLASSES = (
+    PARTITIONER_CLASSES[Partitioner.FORWARD],
+    UNSPECIFIED_FORWARD_CLASS,
+    CONSECUTIVE_HASH_CLASS,
+)
 """ForwardPartitioner and what extends it: chains are formed along these only."""
 
 TABLE_HASH_CLASS = "BinaryHashPartitioner"

@@ -6,6 +6,7 @@ from typing import Any
 from penstock.plans.errors import TopologyError
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.find_cycle import find_cycle
+from penstock.plans.topology.printed_partitioners import wrongly_printed
 from penstock.plans.topology.rules import (
     Rules,
     explain_keys,
@@ -13,7 +14,6 @@ from penstock.plans.topology.rules import (
     shorten,
     wrong_type,
 )
-from penstock.plans.topology.printed_partitioners import wrongly_printed
 from penstock.plans.topology.stream_graph_rules import (
     EDGE_REQUIRED,
     EDGE_RULES,
