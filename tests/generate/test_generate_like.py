@@ -200,16 +200,15 @@ def shapes(topologies: list[Topology]) -> dict[str, list[Any]]:
     """Of each job's vertices what does not depend on ids: chain length, parallelism, kinds of data sets."""
     frames = planned(topologies)
     assert frames["rejected"].is_empty()
-    sets = frames["intermediate_data_sets"].group_by("topology_id", "producer").agg("result_partition_type")
-    chains = frames["chained_operators"].group_by("topology_id", "vertex").len("operators")
-    vertices = frames["job_vertices"].join(chains, on=("topology_id", "vertex"))
-    vertices = vertices.join(
-        sets, left_on=("topology_id", "vertex"), right_on=("topology_id", "producer"), how="left"
-    )
+    of_vertex = ("topology_id", "vertex")
+    sets = frames["intermediate_data_sets"].sort("output_index").group_by(of_vertex, maintain_order=True)
+    chains = frames["chained_operators"].group_by(of_vertex).len("operators")
+    vertices = frames["job_vertices"].join(chains, on=of_vertex)
+    vertices = vertices.join(sets.agg("result_partition_type"), on=of_vertex, how="left")
     of_vertices = pl.struct("parallelism", "max_parallelism", "operators", "result_partition_type")
     names = frames["topologies"].select("topology_id", "name")
-    found = vertices.select("topology_id", vertex=of_vertices.cast(pl.String)).join(names, on="topology_id")
-    return {name[0]: sorted(rows["vertex"]) for name, rows in found.group_by("name")}
+    found = vertices.select("topology_id", shape=of_vertices).join(names, on="topology_id")
+    return {name[0]: sorted(map(str, rows["shape"])) for name, rows in found.group_by("name")}
 
 
 def test_graphs_keep_their_shape_as_transformations():
