@@ -114,6 +114,10 @@ CHECKPOINTED = {
         "execution.checkpointing.unaligned.enabled": "true",
     },
 }
+UNALIGNED = changed(CHECKPOINTED, "setting", "checkpointing", True)
+OWN_PARTITIONER = changed(
+    changed(BASE, "edge", "partitioner_class", "OwnPartitioner"), "edge", "partitioner", "OWN"
+)
 LEGACY = changed(BASE, "node", "yielding", True)
 
 GRAPHS: dict[str, tuple[Topology, Topology]] = {
@@ -155,7 +159,7 @@ GRAPHS: dict[str, tuple[Topology, Topology]] = {
     ),
     "edge persistent_data_set": (BY_KEY, changed(BY_KEY, "edge", "persistent_data_set", "0f" * 16)),
     "edge equal_partitioner": (COMPARED, changed(COMPARED, "edge", "equal_partitioner", FIRST_EDGE)),
-    "setting checkpointing": (CHECKPOINTED, changed(CHECKPOINTED, "setting", "checkpointing", True)),
+    "setting checkpointing": (CHECKPOINTED, UNALIGNED),
     "node id": (BASE, with_other_ids()),
     "node source": (
         graph_with(nodes={"chaining": "HEAD_WITH_SOURCES"}),
@@ -186,9 +190,10 @@ GRAPHS: dict[str, tuple[Topology, Topology]] = {
     "edge edge_id": (BASE, with_other_ids()),
     "edge source": (BASE, changed(BASE, "edge", "source", 1)),
     "edge target": (BASE, changed(BASE, "edge", "target", 2)),
+    "edge partitioner": (OWN_PARTITIONER, changed(OWN_PARTITIONER, "edge", "partitioner", "OTHER")),
     "edge partitioner_class": (
-        changed(BASE, "edge", "partitioner_class", "RebalancePartitioner", 0),
-        BASE,
+        UNALIGNED,
+        changed(UNALIGNED, "edge", "partitioner_class", "RebalancePartitioner"),
     ),
     "edge output_tag": (
         graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}),
