@@ -20,8 +20,8 @@ from penstock.plans.vocabulary import (
 Json = dict[str, Any]
 
 _PARTITIONERS = {partitioner.upper(): partitioner for partitioner in Partitioner}
-_CHOSEN_BY_FLINK = (UNSPECIFIED_FORWARD_CLASS, CONSECUTIVE_HASH_CLASS)
 _KEPT_OF_NODES = ("uid", "uid_hash", "co_location_group", "min_resources", "preferred_resources")
+_FORWARD_CLASS = PARTITIONER_CLASSES[Partitioner.FORWARD]
 _DEFAULT_GROUP = "default"
 
 
@@ -176,9 +176,16 @@ class _Written:
         partitioner, mode = self._partitioner(edge), str(edge["exchange_mode"])
         ends = (self._nodes[edge[end]]["parallelism"] for end in ("source", "target"))
         usual = Partitioner.FORWARD if len(set(ends)) == 1 else Partitioner.REBALANCE
-        by_flink = edge["partitioner_class"] in _CHOSEN_BY_FLINK
-        explicit = edge["partitioner_class"] == PARTITIONER_CLASSES[Partitioner.FORWARD] and self._batch
-        if mode == StreamExchangeMode.UNDEFINED and (by_flink or (partitioner == usual and not explicit)):
+        undefined, of_class = mode == StreamExchangeMode.UNDEFINED, edge["partitioner_class"]
+        if of_class == CONSECUTIVE_HASH_CLASS and edge["chainable"]:
+            partitioner, mode = Partitioner.FORWARD, str(StreamExchangeMode.UNDEFINED)
+        elif of_class == CONSECUTIVE_HASH_CLASS:
+            partitioner = Partitioner.HASH
+        elif of_class == UNSPECIFIED_FORWARD_CLASS and undefined:
+            return None
+        elif of_class == UNSPECIFIED_FORWARD_CLASS:
+            partitioner = Partitioner.RESCALE  # as Flink has it where nothing is chained
+        elif undefined and partitioner == usual and not (self._batch and of_class == _FORWARD_CLASS):
             return None
         return str(partitioner), mode
 

@@ -25,4 +25,4 @@ def test_three_jobs_from_capture_to_the_verdict_on_their_state(tmp_path):
         run = f"{command.strip()}; [ $? -eq {ends} ]"
         found = words(in_a_shell(run, tmp_path))
         assert all(part in found for part in map(words, shown.split("…"))), (command, found)
-    assert (tmp_path / "revenue.svg").read_text().startswith("<svg")
+    assert "<svg" in (tmp_path / "revenue.svg").read_text()
