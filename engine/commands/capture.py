@@ -25,7 +25,7 @@ from penstock.engine.flink.capture.program_command import (
 )
 from penstock.engine.flink.capture.run_capture import Captured, run_capture
 from penstock.engine.machine.replace_file import require_place
-from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.say import complain, say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.verify_captured import verify_captured
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
@@ -143,7 +143,7 @@ def command(
     write_texts([*captured.before, *captured.lines], out)
     _tell(captured, differences if verify else None, own, out)
     if problem is not None:
-        say_beside_output(f"not complete: {problem.message}")
+        complain(f"not complete: {problem.message}")
     if any(differences.values()):
         raise CaptureError(
             f"Penstock plans {sum(map(bool, differences.values()))} of {len(captured.lines)} jobs otherwise "

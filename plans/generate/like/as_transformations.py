@@ -20,7 +20,8 @@ from penstock.plans.vocabulary import (
 Json = dict[str, Any]
 
 _PARTITIONERS = {partitioner.upper(): partitioner for partitioner in Partitioner}
-_KEPT_OF_NODES = ("uid", "uid_hash", "co_location_group", "min_resources", "preferred_resources")
+_KEPT_OF_NODES = ("uid", "uid_hash", "co_location_group")
+_RESOURCES = ("min_resources", "preferred_resources")
 _FORWARD_CLASS = PARTITIONER_CLASSES[Partitioner.FORWARD]
 _DEFAULT_GROUP = "default"
 
@@ -28,9 +29,9 @@ _DEFAULT_GROUP = "default"
 def as_transformations(topology: Mapping[str, Any]) -> Json | None:
     """A topology of transformations that comes close to one with a valid `stream_graph`; None if none does.
 
-    Kinds, inputs, partitioners, exchange modes, parallelism, groups, uids, memory and options are kept. Left
-    out are operators that reach no other (a source by itself), what is read from a cache, and descriptions;
-    partitioners of somebody's own become `custom`. Whether Flink takes the result, planning tells.
+    Kinds, inputs, partitioners, exchange modes, parallelism, groups, uids, memory and options are kept;
+    descriptions, classes, buffer timeouts and what is cached are not. Partitioners of somebody's own become
+    `custom`. A graph that is only sources gives None. Whether Flink takes the result, planning tells.
     """
     graph = topology["stream_graph"]
     written = _Written(topology)
@@ -95,6 +96,8 @@ class _Written:
         inputs = [self._read(of_input, keyed, kind) for of_input in by_input]
         row = {"kind": str(kind), "name": node["name"].removeprefix(OPERATOR_KINDS[kind].name_prefix)}
         row |= {key: node[key] for key in _KEPT_OF_NODES if node.get(key) is not None}
+        if all(key in node for key in _RESOURCES):
+            row |= {key: node[key] for key in _RESOURCES}
         other = node["parallelism"] != self._parallelism
         if node["parallelism"] > 0 and (other or node["parallelism_configured"]):
             row["parallelism"] = node["parallelism"]
