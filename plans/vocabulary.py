@@ -181,3 +181,16 @@ PARTITIONER_CLASSES = {
 
 UNSPECIFIED_FORWARD_CLASS = "ForwardForUnspecifiedPartitioner"
 """Flink's class of a forward partitioner that nobody has asked for, in dynamic graphs."""
+
+CONSECUTIVE_HASH_CLASS = "ForwardForConsecutiveHashPartitioner"
+"""Flink's class of a forward partitioner where keys are partitioned already, in dynamic graphs."""
+
+FORWARD_CLASSES = (
+    PARTITIONER_CLASSES[Partitioner.FORWARD],
+    UNSPECIFIED_FORWARD_CLASS,
+    CONSECUTIVE_HASH_CLASS,
+)
+"""ForwardPartitioner and what extends it: chains are formed along these only."""
+
+TABLE_HASH_CLASS = "BinaryHashPartitioner"
+"""The Table planner's class of a partitioner by fields, which its name lists: `HASH[a, b]`."""

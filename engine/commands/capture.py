@@ -24,7 +24,8 @@ from penstock.engine.flink.capture.program_command import (
     require_command,
 )
 from penstock.engine.flink.capture.run_capture import Captured, run_capture
-from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.machine.replace_file import require_place
+from penstock.engine.output.say import complain, say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.verify_captured import verify_captured
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
@@ -108,6 +109,8 @@ def command(
         return
     words, is_command = _words(context, program or [])
     _require_sensible(words, out, append=append, verify=verify, observe=observe)
+    if out is not None:
+        require_place(out)  # the program may do for real what cannot be done twice
     with short_lived_folder("capture") as folder:
         if is_command:
             _require_no_options_of_programs(flink, parallelism, define, main_class)
@@ -140,7 +143,7 @@ def command(
     write_texts([*captured.before, *captured.lines], out)
     _tell(captured, differences if verify else None, own, out)
     if problem is not None:
-        say_beside_output(f"not complete: {problem.message}")
+        complain(f"not complete: {problem.message}")
     if any(differences.values()):
         raise CaptureError(
             f"Penstock plans {sum(map(bool, differences.values()))} of {len(captured.lines)} jobs otherwise "

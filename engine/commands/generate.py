@@ -54,8 +54,9 @@ def command(
         str | None,
         typer.Option(
             "--like",
-            metavar="STORE|FILE",
-            help="In place of SHAPE: draw topologies after those of a plan store or a topology file.",
+            metavar="STORE|FILE|SUITE",
+            help="In place of SHAPE: draw topologies after those of a plan store, a topology file, or a "
+            "suite that comes with Penstock (captured, sql, workloads).",
         ),
     ] = None,
     topologies: Annotated[int, typer.Option("--topologies", "-n", help="How many topologies.")] = 1,

@@ -13,8 +13,8 @@ from penstock.engine.planning.verify_captured import verify_captured
 from penstock.engine.runtime.job import topology_of
 from penstock.plans.errors import PenstockError
 
-#: Of nodes; known of some operators only.
-_CLASSES = ("operator_class", "function_class")
+#: Of nodes; known of some operators only, or in Flink only.
+_TYPES = ("operator_class", "function_class", "output_type")
 _DATA_SETS = ("persistent_data_set", "consumes_data_set")
 
 
@@ -86,7 +86,7 @@ def _comparable(graph: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, A
     known = {node["id"]: node.keys() for node in own["nodes"]}
     nodes = {}
     for node in graph["nodes"]:
-        unknown = {key for key in _CLASSES if key not in known.get(node["id"], _CLASSES)}
+        unknown = {key for key in _TYPES if key not in known.get(node["id"], _TYPES)}
         row = {key: value for key, value in node.items() if key not in unknown}
         row["slot_scope"] = sorted(row["slot_scope"])
         if row.get("description") == row["name"]:

@@ -90,9 +90,10 @@ def generate(
 
     `shape`: one that `penstock generate --list` shows (chain, diamond, wide, layered, random, giant);
     "workloads", published benchmarks with costs; "alibaba-2018", jobs of the sizes and shapes of that trace;
-    or the path of a spec file (.yaml). `like`, in place of `shape`: what `plan` or `read_plan` gave, a store
-    or a topology file, to draw after. `operators` in one topology, `width` (what is side by side),
-    `share_of_uids` and `with_refusals` (some are refused by Flink, for tests) are for shapes.
+    or the path of a spec file (.yaml). `like`, in place of `shape`: what `plan` or `read_plan` gave, a store,
+    a topology file, or "captured", "sql" or "workloads", to draw after. `operators` in one topology, `width`
+    (what is side by side), `share_of_uids` and `with_refusals` (some are refused by Flink, for tests) are for
+    shapes.
 
     With `spark`, DataFrames, which Spark's workers make in parallel when they are read: nothing is written.
     Raises ConfigurationError, InputError and StoreError.

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from penstock.engine.machine.machine_error import machine_error, takes_no_files
 from penstock.engine.machine.make_durable import sync_folder
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError, MachineError
 
 _DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
 
@@ -34,16 +34,12 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
                 yield file
             return
         status = _status(target)
-        if status is not None and stat.S_ISDIR(status.st_mode):
-            raise ConfigurationError(f"cannot write {target}: it is a directory")
+        _require_place(target, status)
         if status is not None and not stat.S_ISREG(status.st_mode):
             with _open_special(target, status) as file:
                 yield file
             return
-        real = Path(os.path.realpath(target))
-        if not real.parent.is_dir():
-            raise ConfigurationError(f"cannot write {target}: there is no directory {real.parent}")
-        with _replace_regular(real, status) as file:
+        with _replace_regular(Path(os.path.realpath(target)), status) as file:
             yield file
     except OSError as error:
         if isinstance(error, BrokenPipeError):
@@ -52,6 +48,26 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
         if refused is not None:
             raise refused from error
         raise
+
+
+def require_place(target: Path) -> None:
+    """For work that takes long: what replace_file would refuse of `target` at once. Same errors."""
+    if _descriptor(target) is not None:
+        return
+    status = _status(target)
+    _require_place(target, status)
+    real = Path(os.path.realpath(target))
+    checked = real.parent if status is None or stat.S_ISREG(status.st_mode) else real
+    if not os.access(checked, os.W_OK) or (status is not None and not os.access(real, os.W_OK)):
+        raise MachineError(f"cannot write {target}: permission denied")
+
+
+def _require_place(target: Path, status: os.stat_result | None) -> None:
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        raise ConfigurationError(f"cannot write {target}: it is a directory")
+    parent = Path(os.path.realpath(target)).parent
+    if (status is None or stat.S_ISREG(status.st_mode)) and not parent.is_dir():
+        raise ConfigurationError(f"cannot write {target}: there is no directory {parent}")
 
 
 def _descriptor(target: Path) -> int | None:

@@ -10,9 +10,9 @@ from penstock.plans.columnar.groups import groups, number_in_turn
 from penstock.plans.counts import runs
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.not_chainable_reasons import NotChainableReason
-from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, FORWARD_CLASSES, POINTWISE
+from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import Partitioner
+from penstock.plans.vocabulary import FORWARD_CLASSES, Partitioner
 
 Step = Callable[..., pl.DataFrame]
 """A pass of the columnar planner (plans.columnar.passes.Derive)."""

@@ -6,6 +6,7 @@ from typing import Any
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
 from penstock.plans.vocabulary import (
+    TABLE_HASH_CLASS,
     ChainingStrategy,
     GlobalStreamExchangeMode,
     JobType,
@@ -47,7 +48,6 @@ _SETTINGS = {
     "checkpointing": False,
 }
 _PARTITIONERS = {partitioner.upper(): partitioner for partitioner in Partitioner}
-_HASH_OF_THE_TABLE_PLANNER = "BinaryHashPartitioner"
 
 
 def stream_node(node_id: int, name: str, parallelism: int, kind: str, **known: Any) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def stream_edge(source: int, target: int, partitioner: str, **known: Any) -> dic
         "target": target,
         "type_number": 0,
         "partitioner": partitioner,
-        "partitioner_class": _HASH_OF_THE_TABLE_PLANNER if of_table else CLASSES[found],
+        "partitioner_class": TABLE_HASH_CLASS if of_table else CLASSES[found],
         "pointwise": found in POINTWISE,
         "broadcast": found is Partitioner.BROADCAST,
         "exchange_mode": str(StreamExchangeMode.UNDEFINED),

@@ -1,9 +1,14 @@
 """Partitioners by class and attribute, for both planners."""
 
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import PARTITIONER_CLASSES, UNSPECIFIED_FORWARD_CLASS, Partitioner
+from penstock.plans.vocabulary import (
+    CONSECUTIVE_HASH_CLASS,
+    PARTITIONER_CLASSES,
+    UNSPECIFIED_FORWARD_CLASS,
+    Partitioner,
+)
 
-CLASSES, UNSPECIFIED_FORWARD = PARTITIONER_CLASSES, UNSPECIFIED_FORWARD_CLASS
+CLASSES = PARTITIONER_CLASSES
 
 POINTWISE = (Partitioner.FORWARD, Partitioner.RESCALE)
 KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
@@ -12,10 +17,8 @@ KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
 ALIGNED = (*POINTWISE, Partitioner.BROADCAST, Partitioner.CUSTOM)
 """Partitioners that do not support unaligned checkpoints."""
 
-CONSECUTIVE_HASH = "ForwardForConsecutiveHashPartitioner"
+UNSPECIFIED_FORWARD, CONSECUTIVE_HASH = UNSPECIFIED_FORWARD_CLASS, CONSECUTIVE_HASH_CLASS
 """Forward classes of dynamic graphs. Edges that are not chained get an ordinary partitioner instead."""
-
-FORWARD_CLASSES = (CLASSES[Partitioner.FORWARD], UNSPECIFIED_FORWARD, CONSECUTIVE_HASH)
 
 PLACES = (TOPOLOGY, "source", "target", "in_index", "out_index", "type_number", "unique_id")
 """The ends of an edge, and its places among the edges of both."""

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.transformation_columns import cells, list_array, resources_array, weights_array
-from penstock.plans.vocabulary import PARTITIONER_CLASSES, UNSPECIFIED_FORWARD_CLASS
+from penstock.plans.vocabulary import PARTITIONER_CLASSES, TABLE_HASH_CLASS, UNSPECIFIED_FORWARD_CLASS
 
 _STRING, _INT32, _INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 
@@ -66,7 +66,6 @@ _EDGE_COLUMNS: dict[str, pa.DataType] = {
 }
 _RENAMED = {"unaligned_checkpoints": "supports_unaligned_checkpoints"}
 _EQUAL_IF_SAME_OBJECT = ("KeyGroupStreamPartitioner", "CustomPartitionerWrapper")
-_EQUAL_IF_SAME_FIELDS = "BinaryHashPartitioner"
 _EQUAL_BY_CLASS = frozenset(
     {*PARTITIONER_CLASSES.values(), UNSPECIFIED_FORWARD_CLASS}.difference(_EQUAL_IF_SAME_OBJECT)
 )
@@ -85,7 +84,7 @@ def partitioner_key(edge: dict[str, Any], compared: bool = False) -> str:
         return f"#{edge.get('equal_partitioner', edge['edge_id'])}"
     if partitioner_class in _EQUAL_IF_SAME_OBJECT:
         return f"{partitioner_class}#{edge['edge_id']}"
-    if partitioner_class == _EQUAL_IF_SAME_FIELDS:
+    if partitioner_class == TABLE_HASH_CLASS:
         return f"{partitioner_class}#{edge['partitioner']}"
     return partitioner_class
 

@@ -6,6 +6,7 @@ from typing import Any
 from penstock.plans.errors import TopologyError
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.find_cycle import find_cycle
+from penstock.plans.topology.printed_partitioners import wrongly_printed
 from penstock.plans.topology.rules import (
     Rules,
     explain_keys,
@@ -95,6 +96,7 @@ def _graph_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any]) -> 
     inputs: dict[int, list[int]] = {i: [] for i in ids}
     for edge in edges:
         inputs[edge["target"]].append(edge["source"])
+    errors += wrongly_printed(edges)
     errors += _edge_list_errors(nodes, edges)
     if not errors:
         errors += _partitioner_errors(graph, nodes, edges)

@@ -7,6 +7,12 @@ from tests.topology.builders import stream_edge, stream_graph, stream_node
 
 Topology = dict[str, Any]
 
+PRINTED = {
+    "BinaryHashPartitioner": "HASH[a]",
+    "KeyGroupStreamPartitioner": "HASH",
+    "RebalancePartitioner": "REBALANCE",
+}
+
 BATCH = {"execution.runtime-mode": "BATCH"}
 RESOURCES = {"cpu_cores": 1.0, "task_heap_memory_bytes": 1}
 MORE_RESOURCES = RESOURCES | {"cpu_cores": 2.0}
@@ -66,8 +72,9 @@ def with_other_ids() -> Topology:
 
 def forked_graph(partitioner_class: str, **settings: Any) -> Topology:
     """1 ~> 2 and 1 ~> 3 by this partitioner, as blocking data sets."""
+    printed = PRINTED[partitioner_class]
     edges = [
-        stream_edge(1, to, partitioner="HASH[a]", partitioner_class=partitioner_class, pointwise=False)
+        stream_edge(1, to, partitioner=printed, partitioner_class=partitioner_class, pointwise=False)
         | {"buffer_timeout": -1}
         for to in (2, 3)
     ]
@@ -107,6 +114,10 @@ CHECKPOINTED = {
         "execution.checkpointing.unaligned.enabled": "true",
     },
 }
+UNALIGNED = changed(CHECKPOINTED, "setting", "checkpointing", True)
+OWN_PARTITIONER = changed(
+    changed(BASE, "edge", "partitioner_class", "OwnPartitioner"), "edge", "partitioner", "OWN"
+)
 LEGACY = changed(BASE, "node", "yielding", True)
 
 GRAPHS: dict[str, tuple[Topology, Topology]] = {
@@ -148,7 +159,7 @@ GRAPHS: dict[str, tuple[Topology, Topology]] = {
     ),
     "edge persistent_data_set": (BY_KEY, changed(BY_KEY, "edge", "persistent_data_set", "0f" * 16)),
     "edge equal_partitioner": (COMPARED, changed(COMPARED, "edge", "equal_partitioner", FIRST_EDGE)),
-    "setting checkpointing": (CHECKPOINTED, changed(CHECKPOINTED, "setting", "checkpointing", True)),
+    "setting checkpointing": (CHECKPOINTED, UNALIGNED),
     "node id": (BASE, with_other_ids()),
     "node source": (
         graph_with(nodes={"chaining": "HEAD_WITH_SOURCES"}),
@@ -179,9 +190,10 @@ GRAPHS: dict[str, tuple[Topology, Topology]] = {
     "edge edge_id": (BASE, with_other_ids()),
     "edge source": (BASE, changed(BASE, "edge", "source", 1)),
     "edge target": (BASE, changed(BASE, "edge", "target", 2)),
+    "edge partitioner": (OWN_PARTITIONER, changed(OWN_PARTITIONER, "edge", "partitioner", "OTHER")),
     "edge partitioner_class": (
-        changed(BASE, "edge", "partitioner_class", "RebalancePartitioner", 0),
-        BASE,
+        UNALIGNED,
+        changed(UNALIGNED, "edge", "partitioner_class", "RebalancePartitioner"),
     ),
     "edge output_tag": (
         graph_with({"global_exchange_mode": "ALL_EDGES_BLOCKING"}),

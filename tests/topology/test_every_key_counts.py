@@ -58,7 +58,6 @@ OTHER_VALUES: dict[str, Any] = {
     "node slot_scope": ["PYTHON"],
     "node input_requirements": {"0": "SORTED"},
     "edge type_number": 1,
-    "edge partitioner": "OTHER",
     "edge pointwise": True,
     "edge broadcast": True,
     "edge exchange_mode": "HYBRID_FULL",

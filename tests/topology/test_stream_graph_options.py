@@ -21,7 +21,7 @@ from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs
 from tests.reference.planner import plan
 from tests.topology.builders import stream_graph
-from tests.topology.changed_graphs import COMPARED, FIRST_EDGE, changed, forked_graph
+from tests.topology.changed_graphs import BASE, BY_FIELDS, COMPARED, FIRST_EDGE, changed, forked_graph
 
 HERE = Path(__file__).parent
 DATA_SET = "00112233445566778899aabbccddeeff"
@@ -178,7 +178,12 @@ def test_how_a_topology_was_captured_is_no_part_of_its_fingerprint():
         (changed(cached(), "edge", "persistent_data_set", None), "WrongType", "persistent_data_set"),
         (changed(cached(), "node", "keyed", "yes"), "WrongType", "keyed"),
         (changed(cached(), "node", "operator_class", ""), "OutOfRange", "operator_class"),
+        (changed(cached(), "node", "output_type", ""), "OutOfRange", "output_type"),
+        (changed(cached(), "node", "output_type", 7), "WrongType", "output_type"),
         (changed(cached(), "node", "consumes_data_set", DATA_SET), "KeyNotAllowed", "with input edges"),
+        (changed(BASE, "edge", "partitioner", "OTHER"), "UnknownValue", "partitioner 'OTHER'"),
+        (changed(BY_FIELDS, "edge", "partitioner", "OTHER"), "UnknownValue", "partitioner 'OTHER'"),
+        (changed(BASE, "edge", "partitioner_class", "Own", 0), "UnknownValue", "partitioner_class 'Own'"),
         (
             changed(cached(), "setting", "slot_sharing_group_resources", {"a": {"cpu_cores": 1}}),
             "MissingKey",

@@ -42,7 +42,7 @@ final class CapturedGraphJson {
         writeGroupResources(json, graph);
         json.writeArrayFieldStart("nodes");
         for (StreamNode node : graph.getStreamNodes()) {
-            writeNode(json, node, classLoader);
+            writeNode(json, graph, node, classLoader);
         }
         json.writeEndArray();
         json.writeArrayFieldStart("edges");
@@ -99,7 +99,8 @@ final class CapturedGraphJson {
         }
     }
 
-    private static void writeNode(JsonGenerator json, StreamNode node, ClassLoader classLoader) throws IOException {
+    private static void writeNode(JsonGenerator json, StreamGraph graph, StreamNode node, ClassLoader classLoader)
+            throws IOException {
         StreamOperatorFactory<?> factory = node.getOperatorFactory();
         json.writeStartObject();
         StreamGraphJson.writeNodeKeys(json, node);
@@ -142,6 +143,7 @@ final class CapturedGraphJson {
         json.writeBooleanField("keyed", node.getStateKeySerializer() != null);
         writeGiven(json, "operator_class", OperatorClasses.operatorClass(factory, classLoader));
         writeGiven(json, "function_class", OperatorClasses.functionClass(factory));
+        writeGiven(json, "output_type", OutputTypes.of(graph, node.getId()));
         if (node.getConsumeClusterDatasetId() != null) {
             json.writeStringField("consumes_data_set", node.getConsumeClusterDatasetId().toHexString());
         }
@@ -173,7 +175,7 @@ final class CapturedGraphJson {
         StreamPartitioner<?> partitioner = edge.getPartitioner();
         json.writeStartObject();
         StreamGraphJson.writeEdgeKeys(json, edge, StreamingJobGraphGenerator.isChainable(edge, graph));
-        json.writeStringField("partitioner_class", simpleName(partitioner.getClass()));
+        json.writeStringField("partitioner_class", partitionerClass(partitioner));
         json.writeBooleanField("pointwise", partitioner.isPointwise());
         json.writeBooleanField("broadcast", partitioner.isBroadcast());
         json.writeNumberField("buffer_timeout", edge.getBufferTimeout());
@@ -188,6 +190,17 @@ final class CapturedGraphJson {
             json.writeStringField("equal_partitioner", FlinkVersions.edgeId(equal));
         }
         json.writeEndObject();
+    }
+
+    /** The class that planning goes by: of what extends one of Flink's partitioners, that one. */
+    private static String partitionerClass(StreamPartitioner<?> partitioner) {
+        String ofFlink = StreamPartitioner.class.getPackage().getName();
+        for (Class<?> type = partitioner.getClass(); type != StreamPartitioner.class; type = type.getSuperclass()) {
+            if (type.getPackage() != null && type.getPackage().getName().equals(ofFlink)) {
+                return simpleName(type);
+            }
+        }
+        return simpleName(partitioner.getClass());
     }
 
     private static void writeGiven(JsonGenerator json, String key, String value) throws IOException {

@@ -5,6 +5,7 @@ import org.apache.flink.shaded.asm9.org.objectweb.asm.ClassVisitor;
 import org.apache.flink.shaded.asm9.org.objectweb.asm.ClassWriter;
 import org.apache.flink.shaded.asm9.org.objectweb.asm.MethodVisitor;
 import org.apache.flink.shaded.asm9.org.objectweb.asm.Opcodes;
+import org.apache.flink.shaded.asm9.org.objectweb.asm.Type;
 
 /** The class files that take the place of Flink's, written with the ASM that Flink brings. */
 final class ClassPatches {
@@ -12,6 +13,8 @@ final class ClassPatches {
     private static final String FACTORY = "org/apache/flink/core/execution/PipelineExecutorFactory";
     private static final String GET_FACTORY = "getExecutorFactory";
     private static final String GET_FACTORY_TYPE = "(Lorg/apache/flink/configuration/Configuration;)L" + FACTORY + ";";
+    private static final String STREAM_GRAPH = "org/apache/flink/streaming/api/graph/StreamGraph";
+    private static final String TYPE_INFORMATION = "org/apache/flink/api/common/typeinfo/TypeInformation";
     private static final String HOOKS = "penstock/flink/Hooks";
 
     private ClassPatches() {}
@@ -72,6 +75,54 @@ final class ClassPatches {
                     original.visitEnd();
                     return null;
                 });
+    }
+
+    /** A StreamGraph tells of each operator that is added what it puts out. */
+    static byte[] rememberOutputTypes(byte[] classFile) {
+        ClassReader reader = new ClassReader(classFile);
+        ClassWriter writer = new ClassWriter(ClassWriter.COMPUTE_MAXS);
+        reader.accept(
+                new ClassVisitor(ASM, writer) {
+                    @Override
+                    public MethodVisitor visitMethod(
+                            int access, String method, String type, String signature, String[] exceptions) {
+                        MethodVisitor original = super.visitMethod(access, method, type, signature, exceptions);
+                        int local = method.matches("add\\w*Operator") ? localOfOutputType(type) : -1;
+                        return local < 0 ? original : rememberingOutputType(original, local);
+                    }
+                },
+                0);
+        return writer.toByteArray();
+    }
+
+    private static MethodVisitor rememberingOutputType(MethodVisitor original, int local) {
+        return new MethodVisitor(ASM, original) {
+            @Override
+            public void visitCode() {
+                super.visitCode();
+                super.visitVarInsn(Opcodes.ALOAD, 0);
+                super.visitVarInsn(Opcodes.ALOAD, 1);
+                super.visitVarInsn(Opcodes.ALOAD, local);
+                super.visitMethodInsn(
+                        Opcodes.INVOKESTATIC,
+                        "penstock/flink/OutputTypes",
+                        "remember",
+                        "(L" + STREAM_GRAPH + ";Ljava/lang/Integer;L" + TYPE_INFORMATION + ";)V",
+                        false);
+            }
+        };
+    }
+
+    /** The last type information among the arguments, where the first one is the node's id; else -1. */
+    private static int localOfOutputType(String methodType) {
+        Type[] arguments = Type.getArgumentTypes(methodType);
+        int local = 1;
+        int found = -1;
+        for (Type argument : arguments) {
+            found = argument.getInternalName().equals(TYPE_INFORMATION) ? local : found;
+            local += argument.getSize();
+        }
+        return arguments.length > 0 && arguments[0].getInternalName().equals("java/lang/Integer") ? found : -1;
     }
 
     /** What visits a method in place of the writer; null drops what the method was. */

@@ -30,6 +30,8 @@ final class FlinkTransformer implements ClassFileTransformer {
                     EMBEDDED + "EmbeddedExecutorServiceLoader",
                     EMBEDDED + "WebSubmissionExecutorServiceLoader");
 
+    private static final String STREAM_GRAPH = "org/apache/flink/streaming/api/graph/StreamGraph";
+
     /** Ways around executors to a cluster, and what runs tasks in this JVM. */
     private static final Set<String> CLUSTERS =
             Set.of(
@@ -57,18 +59,15 @@ final class FlinkTransformer implements ClassFileTransformer {
     @Override
     public byte[] transform(
             ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] classFile) {
+        if (STREAM_GRAPH.equals(name)) {
+            return withOutputTypes(loader, classFile);
+        }
         boolean executes = EXECUTOR_LOADERS.contains(name);
         if (!executes && (settings.observes || !CLUSTERS.contains(name))) {
             return null;
         }
         try {
-            defineOwnClasses(loader);
-            String patch = executes ? (settings.observes ? "observe" : "capture") : "refuse";
-            Method method =
-                    Class.forName("penstock.flink.ClassPatches", true, loader)
-                            .getDeclaredMethod(patch, byte[].class);
-            method.setAccessible(true);
-            return (byte[]) method.invoke(null, (Object) classFile);
+            return patched(loader, executes ? (settings.observes ? "observe" : "capture") : "refuse", classFile);
         } catch (Throwable e) {
             // What a transformer throws, the JVM ignores, and would load the class as it is.
             Throwable cause = e instanceof InvocationTargetException ? e.getCause() : e;
@@ -76,6 +75,23 @@ final class FlinkTransformer implements ClassFileTransformer {
             CaptureAgent.haltOrWarn(settings.observes, reason, cause);
             return null;
         }
+    }
+
+    /** What operators put out is only read by people: where that class cannot be changed, it is not written. */
+    private byte[] withOutputTypes(ClassLoader loader, byte[] classFile) {
+        try {
+            return patched(loader, "rememberOutputTypes", classFile);
+        } catch (Throwable e) {
+            return null;
+        }
+    }
+
+    private byte[] patched(ClassLoader loader, String patch, byte[] classFile) throws Exception {
+        defineOwnClasses(loader);
+        Method method =
+                Class.forName("penstock.flink.ClassPatches", true, loader).getDeclaredMethod(patch, byte[].class);
+        method.setAccessible(true);
+        return (byte[]) method.invoke(null, (Object) classFile);
     }
 
     private synchronized void defineOwnClasses(ClassLoader loader) throws Exception {

@@ -114,7 +114,8 @@ def _sql(
         jars = [*opt_jars(home, _SQL_CLIENT, _SQL_GATEWAY), *python]
         initial = folder / "options.sql"
         initial.write_text("".join(_set_statement(*option) for option in options.items()), encoding="utf-8")
-        client = ["org.apache.flink.table.client.SqlClient", "-i", str(initial), "-f", str(program.file)]
+        files = ["-i", str(initial), "-f", str(program.file), "-hist", str(folder / "history")]
+        client = ["org.apache.flink.table.client.SqlClient", *files]
         return ProgramCommand([*_java(java, class_path(home, jars, environment)), *client], environment, True)
     runner = ["penstock.flink.SqlScript", str(program.file)]
     jars = [*python, agent_jar()]

@@ -13,10 +13,13 @@ from penstock.engine.flink.capture.agent_jar import FILE, MODE, NAME, OBSERVE, P
 from penstock.engine.machine.die_with_parent import with_parent
 
 _LOG_LINES = 12
-_STACK_TRACE = re.compile(r"\s+(at |\.\.\. \d+ )").match
+_STACK_TRACE = re.compile(r"\s+(at |\.\.\. \d+ |[\w.$/<>]+\([^()]*\)$)").match
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _PICKED_UP = "Picked up JAVA_TOOL_OPTIONS:"
 _ERROR = "[ERROR]"
+_PROMPT = "Flink SQL> "
+_TOLD_ERROR = re.compile(rf"(?:^|\x1b\[[0-9;]*m|^{_PROMPT}){re.escape(_ERROR)}", re.MULTILINE)
+"""As Flink's SQL client tells it: on a line of its own, or coloured after a prompt or a statement."""
 
 
 class Captured(NamedTuple):
@@ -48,8 +51,8 @@ def run_capture(
 ) -> Captured:
     """Run `command` until it ends; its jobs are captured, named apart from those of the lines `before`.
 
-    Files of the agent are written into `folder`. `tells_errors`: a line that begins with [ERROR] means that
-    the command has failed, whatever its exit code. With `verbose` its output goes to standard error.
+    Files of the agent are written into `folder`. `tells_errors`: an [ERROR] that it prints means that the
+    command has failed, whatever its exit code. With `verbose` its output goes to standard error.
     """
     file, plans, refusals, log = (folder / name for name in ("jobs", "plans", "refusals", "log"))
     file.write_text("".join(f"{line}\n" for line in before), encoding="utf-8")
@@ -68,16 +71,17 @@ def run_capture(
             stderr=output,
             check=False,
         ).returncode
-    said = _COLOUR.sub("", log.read_text(encoding="utf-8", errors="replace"))
+    said = log.read_text(encoding="utf-8", errors="replace")
     if verbose and tells_errors:
-        os.write(2, said.encode())
+        os.write(2, _COLOUR.sub("", said).encode())
+    told = _TOLD_ERROR.search(said) if tells_errors else None
     return Captured(
         list(before),
         _whole_lines(file)[len(before) :],
         [orjson.loads(line) for line in _whole_lines(plans)],
         [str(orjson.loads(line)["reason"]) for line in _whole_lines(refusals)],
-        _problem(exit_code, said if tells_errors else ""),
-        _tail(said),
+        _problem(exit_code, said[: told.end()] if told else None),
+        _tail(said[told.end() - len(_ERROR) :] if told else said),
     )
 
 
@@ -88,19 +92,19 @@ def _whole_lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").split("\n")[:-1]
 
 
-def _problem(exit_code: int, told: str) -> str | None:
-    if exit_code:
-        return f"it ended with exit code {exit_code}"
-    if any(line.startswith(_ERROR) for line in told.splitlines()):
-        return "Flink's SQL client stopped at an error"
-    return None
+def _problem(exit_code: int, until_error: str | None) -> str | None:
+    if until_error is not None:
+        statement = until_error.count(f"\n{_PROMPT}")
+        where = f", in statement {statement} of the script" if statement else ""
+        return f"Flink's SQL client stopped at an error{where}"
+    return f"it ended with exit code {exit_code}" if exit_code else None
 
 
 def _tail(log: str) -> str:
-    """The last error that a script's runner told, else the last lines."""
+    """The last error that was told, and what follows, else the last lines."""
     lines = [
         line
-        for line in log.splitlines()
+        for line in _COLOUR.sub("", log).splitlines()
         if line.strip() and not _STACK_TRACE(line) and not line.startswith(_PICKED_UP)
     ]
     told = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]

@@ -8,10 +8,9 @@ from penstock.plans.joins.arrow_walks import Part, walk_topologies
 from penstock.plans.joins.frames import join_local, rename
 from penstock.plans.not_chainable_reasons import NotChainableReason, local_conditions
 from penstock.plans.reason_records import EdgeExpressions
-from penstock.plans.stream_graph.choose_partitioners import FORWARD_CLASSES
 from penstock.plans.tables import STREAM_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import ChainingStrategy
+from penstock.plans.vocabulary import FORWARD_CLASSES, ChainingStrategy
 
 
 def mark_local_reasons(edges_with_ends: DataFrame, job_settings: DataFrame) -> DataFrame:

@@ -8,7 +8,6 @@ from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
     DEGREES,
-    FORWARD_CLASSES,
     KEYED,
     PLACES,
     POINTWISE,
@@ -17,7 +16,7 @@ from penstock.plans.stream_graph.choose_partitioners import (
     UNSPECIFIED_FORWARD,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import JobType, Partitioner, StreamExchangeMode
+from penstock.plans.vocabulary import FORWARD_CLASSES, JobType, Partitioner, StreamExchangeMode
 
 _VERDICTS = ("chainable", "chained_source", "not_chainable_reasons")
 _PARTITIONERS = list(Partitioner)

@@ -74,6 +74,8 @@ def test_options_of_java_that_are_set_stay():
         (["--verify", "--observe", "job.jar"], "planning changes the graph"),
         (["--append", "job.jar"], "found no file to add to"),
         (["--flink", ".", "job.jar"], "found 0 jars named flink-dist-*.jar"),
+        (["-o", "no/jobs.jsonl", "--", "touch", "ran"], "there is no directory"),
+        (["-o", ".", "--", "touch", "ran"], "it is a directory"),
     ],
 )
 def test_what_is_wrong_is_said_before_anything_runs(capture, tmp_path, arguments, said):
@@ -81,6 +83,7 @@ def test_what_is_wrong_is_said_before_anything_runs(capture, tmp_path, arguments
     run, jobs = capture(*arguments)
     assert (run.exit_code, jobs) == (2, [])
     assert said in run.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_command_without_jobs_is_no_capture(capture):
@@ -89,11 +92,29 @@ def test_a_command_without_jobs_is_no_capture(capture):
     assert "true: submitted no job" in run.stderr
 
 
-def test_the_sql_client_has_failed_where_it_says_so(tmp_path):
-    client = script(tmp_path / "client", "print('\\x1b[31;1m[ERROR] Could not execute SQL statement.')")
+@pytest.mark.parametrize(
+    ("said", "where"),
+    [
+        ("\x1b[31;1m[ERROR] Could not", ""),
+        (
+            "\nFlink SQL> SET 'a'\x1b[34;1m[INFO] Done.\x1b[0m\n\nFlink SQL> \x1b[31;1m[ERROR] Could not",
+            "2",
+        ),
+        ("\nFlink SQL> SELECT 1\x1b[31;1m[ERROR] Could not", "1"),
+        ("\nFlink SQL> [ERROR] Could not", "1"),
+    ],
+)
+def test_the_sql_client_has_failed_where_it_says_so(tmp_path, said, where):
+    client = script(tmp_path / "client", f"print({said + ' execute it.'!r}, 'Reason: why', sep=chr(10))")
     captured = run_capture([client], {}, tmp_path, name="x.sql", tells_errors=True)
-    assert captured.problem == "Flink's SQL client stopped at an error"
-    assert "Could not execute" in captured.log_tail
+    found = f", in statement {where} of the script" if where else ""
+    assert captured.problem == f"Flink's SQL client stopped at an error{found}"
+    assert captured.log_tail == "[ERROR] Could not execute it.\nReason: why"
+
+
+def test_a_statement_that_mentions_errors_is_none(tmp_path):
+    client = script(tmp_path / "client", "print(chr(10) + 'Flink SQL> INSERT INTO a SELECT \\'[ERROR] b\\'')")
+    assert run_capture([client], {}, tmp_path, name="x.sql", tells_errors=True).problem is None
 
 
 def test_a_file_that_is_no_json_is_not_added_to(capture, tmp_path):

@@ -48,7 +48,8 @@ def test_a_jar_with_several_jobs(capture, jobs_jar, tmp_path):
     )
     assert (first["parallelism"], first["stream_graph"]["checkpointing"]) == (3, True)
     assert [node["keyed"] for node in first["stream_graph"]["nodes"]] == [False, False, True, False]
-    assert first["stream_graph"]["nodes"][1]["function_class"] == "Jobs$Writes"
+    mapped = first["stream_graph"]["nodes"][1]
+    assert (mapped["function_class"], mapped["output_type"]) == ("Jobs$Writes", "Long")
     (kept,) = (
         edge["persistent_data_set"]
         for edge in fills["stream_graph"]["edges"]
