@@ -76,7 +76,8 @@ def measure_suites(
     )
     every = list(turns(cases, planners, settings["repeat"]))
     if seconds is not None:
-        every.sort(key=lambda turn: (turn.repetition, turn.case.size))
+        # what starts a session comes last of its size: others have figures, however slow the machine is
+        every.sort(key=lambda turn: (turn.repetition, turn.case.size, planner_named(turn.planner).kept))
     of_flink = [name for name in planners if name in PLANNERS]  # those of the user give other plans
     to_compare = of_flink if len(of_flink) > 1 else []
     records = measured_before(out, results) if resume else []

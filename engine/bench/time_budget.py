@@ -4,10 +4,14 @@ import time
 from collections.abc import Sequence
 from itertools import pairwise
 
+from penstock.engine.bench.planners import planner_named
 from penstock.engine.bench.run_benchmarks import Turn
 
 FIRST_GUESS_SECONDS = 3.0
 """What a turn may take of a planner that has not had one."""
+
+FIRST_GUESS_SECONDS_ON_SPARK = 10.0
+"""The same of one that starts a session first."""
 
 GROWS = 1.6
 """A turn takes at most about this many times as long where the size is the next one: start-up weighs most."""
@@ -57,7 +61,7 @@ class TimeBudget:
         while (turn.planner, suite, size) not in self._took:
             if (suite, size) not in self._smaller:
                 others = [took for (planner, *_), took in self._took.items() if planner == turn.planner]
-                return factor * (min(others) if others else FIRST_GUESS_SECONDS)
+                return factor * (min(others) if others else _first_guess(turn.planner))
             size, factor = self._smaller[suite, size], factor * GROWS
         return factor * self._took[turn.planner, suite, size]
 
@@ -68,6 +72,10 @@ class TimeBudget:
         for (_, suite, _), took in self._took.items():
             slowest[suite] = max(took, slowest.get(suite, 0.0))
         return sum(slowest.values()) / 2
+
+
+def _first_guess(planner: str) -> float:
+    return FIRST_GUESS_SECONDS_ON_SPARK if planner_named(planner).kept else FIRST_GUESS_SECONDS
 
 
 def seconds_left(seconds: float) -> str:
