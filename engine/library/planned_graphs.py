@@ -1,7 +1,7 @@
 """Nodes, edges and partitions of each layer of a plan, and graphs for GraphFrames, networkx and igraph."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -37,15 +37,18 @@ PARTITIONS = {
 }
 
 
-class Graph(NamedTuple):
+T = TypeVar("T")
+
+
+class Graph(NamedTuple, Generic[T]):
     """All topologies of one layer as a graph: `vertices` with a column `id`, `edges` with `src` and `dst`.
 
     Both are DataFrames of Spark, as `GraphFrame(*graph)` takes them, or Arrow tables. An id is the topology's
     id and the numbers of the node, with slashes between.
     """
 
-    vertices: Any
-    edges: Any
+    vertices: T
+    edges: T
 
     def to_networkx(self) -> Any:
         """A networkx.MultiDiGraph, with the other columns as attributes; this needs networkx."""
@@ -89,7 +92,7 @@ def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
     return _named(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
 
 
-def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph:
+def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph[Any]:
     """The graph of a layer."""
     found = _layer(layer, tables, NODES)
     _, keys = NODES[found]

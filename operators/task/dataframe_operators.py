@@ -82,11 +82,8 @@ class DataFrameOperator(TerminalOperator):
         if self.in_blocks:
             self._emit(Row(REPORTS_EDGE, 0, MIN_WATERMARK, self.context.subtask, 0, report))
         elif self.reports is not None:
-            schema = self.schema if self.schema.names else _NO_COLUMNS
-            columns = [_placeholder(field) for field in schema]
-            self._emit_batch(
-                _with_text(pa.RecordBatch.from_arrays(columns, schema=schema), self.reports, report.decode())
-            )
+            row = placeholder_row(self.schema if self.schema.names else _NO_COLUMNS)
+            self._emit_batch(_with_text(row, self.reports, report.decode()))
 
 
 class PickledDataFrameOperator(DataFrameOperator):
@@ -125,10 +122,15 @@ def _with_text(batch: pa.RecordBatch, name: str, text: str | None) -> pa.RecordB
     return batch.append_column(pa.field(name, pa.string()), column)
 
 
+def placeholder_row(schema: pa.Schema) -> pa.RecordBatch:
+    """A row that nobody reads, with a value in each column that must have one."""
+    return pa.RecordBatch.from_arrays([_placeholder(field) for field in schema], schema=schema)
+
+
 def _placeholder(field: pa.Field) -> pa.Array:
-    """One value that the column may hold, for a row that nobody reads: null if that is allowed."""
+    """One value that the column may hold: null if that is allowed."""
     kind = field.type
-    if field.nullable or kinds.is_null(kind):
+    if field.nullable:
         return pa.nulls(1, kind)
     if kinds.is_struct(kind):
         return pa.StructArray.from_arrays(list(map(_placeholder, kind)), fields=list(kind))

@@ -156,7 +156,9 @@ def test_wrong_arguments_are_said_with_what_is_allowed(argument, allowed):
 def test_plans_are_written_and_read_again(tmp_path):
     store = tmp_path / "store"
     made = penstock.plan([*GIVEN, WRONG])
-    assert [made.write(store), made.write(str(store))] == [1, 1]
+    first, again = made.write(store), made.write(str(store))
+    assert (first, first.unchanged, repr(first)) == (1, False, "1")
+    assert (again, again.unchanged, repr(again)) == (1, True, "1 (unchanged)")
     opened = penstock.open_store(store)
     assert [(v.number, v.topologies, v.rejected) for v in opened.versions] == [(1, 2, 1)]
     read = penstock.read_plan(opened)

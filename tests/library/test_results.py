@@ -14,6 +14,7 @@ from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.importing.given_graph import SeveralInputs
 from penstock.plans.resources.network_options import PROFILES
+from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer, Partitioner, SlotSharingStrategy
 from tests.topology.builders import simple
 
@@ -126,7 +127,7 @@ def test_names_of_literals_are_the_values_of_their_enums():
         "LayerName": Layer, "PartitionerName": Partitioner, "SlotSharingName": SlotSharingStrategy,
         "NetworkName": PROFILES, "DecisionName": Decision, "PlannerName": penstock.Planner,
         "DrawnLayerName": DrawnLayer, "SeveralInputsName": SeveralInputs,
-        "ShapeName": [shape.name for shape in SHAPES],
+        "ShapeName": [shape.name for shape in SHAPES], "TableName": TABLES,
     }  # fmt: skip
     for name, values in enums.items():
         assert get_args(getattr(literals, name)) == tuple(map(str, values)), name
