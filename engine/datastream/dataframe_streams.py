@@ -46,8 +46,14 @@ def dataframe_source(
     """The rows of `df`, with the fields of `type_info`, by position, or its own.
 
     `event_time`: the column with their time; `watermark`: how much later than another one a row may come.
-    TypeError names a column of a type that no function could get; ValueError says what else is wrong.
+    TypeError names a column of a type that no function could get, or says that `df` has no end; ValueError
+    says what else is wrong.
     """
+    if df.isStreaming:
+        raise TypeError(
+            "from_dataframe: found a streaming DataFrame, allowed one with an end; within "
+            "df.writeStream.foreachBatch each batch is one"
+        )
     schema = df.schema
     found = type_of_spark_schema(schema) if type_info is None else type_info
     declared = schema_of_type(found)

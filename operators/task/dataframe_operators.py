@@ -134,10 +134,14 @@ def _placeholder(field: pa.Field) -> pa.Array:
         return pa.nulls(1, kind)
     if kinds.is_struct(kind):
         return pa.StructArray.from_arrays(list(map(_placeholder, kind)), fields=list(kind))
-    for value in (0, False, "", b"", []):
+    for value in _EMPTY:
         with suppress(pa.ArrowException, TypeError):
             return pa.array([value], kind)
     raise TypeError(f"column {field.name!r}: no value of {kind}")
+
+
+_EMPTY: tuple[Any, ...] = (0, False, "", b"", [])
+"""One of these is a value of any type that is no struct."""
 
 
 def result_batches(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
