@@ -1,7 +1,7 @@
 """Stores of plans as a library reads them."""
 
 import os
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from penstock.engine.store.version_number import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.columnar.frames import to_arrow
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.literals import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,7 @@ def open_store(store: str | os.PathLike[str]) -> Store:
                 v.planner_version,
                 v.topologies,
                 v.rejected,
-                v.tables,
+                cast(tuple[TableName, ...], v.tables),
                 dict(v.options),
             )
             for v in known

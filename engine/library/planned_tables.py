@@ -68,6 +68,11 @@ class Tables(Mapping[TableName, T], Generic[T]):
         return list(self)
 
 
+def by_text(tables: Tables[Any]) -> Mapping[str, Any]:
+    """The tables for code in which their names are any strings."""
+    return cast(Mapping[str, Any], tables)
+
+
 class Plan(Generic[T]):
     """The plans of all topologies of an input, or of one version of a store.
 
@@ -98,7 +103,6 @@ class Plan(Generic[T]):
         self.source, self.ignored = source, aside
         self.options, self.planner_version = dict(options), planner_version
         self._write, self._release = write, release
-        self._named = cast(Mapping[str, Any], tables)
 
     def nodes(self, layer: Layer | LayerName | None = None) -> T:
         """The nodes of a layer (None: the last one that has any) of all topologies, with their names.
@@ -106,19 +110,19 @@ class Plan(Generic[T]):
         Layers are topology (transformations), stream_graph, job_graph (vertices), execution_graph
         (subtasks).
         """
-        return cast(T, planned_graphs.nodes(self._named, layer, self.ignored))
+        return cast(T, planned_graphs.nodes(by_text(self.tables), layer, self.ignored))
 
     def edges(self, layer: Layer | LayerName | None = None) -> T:
         """The edges of a layer, as `nodes`; those of the execution graph name a range of partitions."""
-        return cast(T, planned_graphs.edges(self._named, layer, self.ignored))
+        return cast(T, planned_graphs.edges(by_text(self.tables), layer, self.ignored))
 
     def partitions(self, layer: Layer | LayerName | None = None) -> T:
         """What vertices put out: data sets of the job_graph, partitions of the execution_graph."""
-        return cast(T, planned_graphs.partitions(self._named, layer, self.ignored))
+        return cast(T, planned_graphs.partitions(by_text(self.tables), layer, self.ignored))
 
     def graph(self, layer: Layer | LayerName | None = None) -> Graph[T]:
         """The graph of a layer: vertices with `id`, edges with `src` and `dst`."""
-        return planned_graphs.graph(self._named, layer, self.ignored)
+        return planned_graphs.graph(by_text(self.tables), layer, self.ignored)
 
     def explain(
         self,
@@ -133,7 +137,7 @@ class Plan(Generic[T]):
         are named by name, uid, operator id or node. `topology` may be left out if there is only one. Raises
         ConfigurationError (no such topology, operator or edge; tables of Spark).
         """
-        return explained.explain(self._named, self.source, edge, operator, topology)
+        return explained.explain(by_text(self.tables), self.source, edge, operator, topology)
 
     def size(
         self,
@@ -149,7 +153,7 @@ class Plan(Generic[T]):
         (see `plan`), else as the plan was made for. Raises ConfigurationError.
         """
         return sized.size(
-            self._named,
+            by_text(self.tables),
             self.options,
             self.source,
             slots_per_task_manager,
@@ -166,7 +170,7 @@ class Plan(Generic[T]):
         records_per_second; a store with runs of these jobs; "drawn" by a hash; or "alike". Default: as
         topologies say, else all alike. Raises ConfigurationError, InputError and StoreError.
         """
-        return measured.measure(self._named, self.options, costs)
+        return measured.measure(by_text(self.tables), self.options, costs)
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""

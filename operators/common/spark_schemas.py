@@ -139,7 +139,8 @@ def carried_type(data_type: DataType, column: str) -> DataType:
     """The type in which a column reaches Python: its own, or the one that PySpark can carry in its place.
 
     Intervals of months are whole numbers, calendar intervals are text, what has no elements has some type of
-    element, and fields of a struct that have one name get names of their own. TypeError names the column where there is nothing.
+    element, and fields of a struct that have one name get names of their own. TypeError names the column
+    where there is nothing.
     """
     if isinstance(data_type, YearMonthIntervalType):
         return IntegerType()

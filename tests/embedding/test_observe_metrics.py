@@ -37,8 +37,8 @@ def test_functions_of_a_fused_operator_have_their_metrics_together():
     for number, context in enumerate(contexts[:2]):
         group = RuntimeContext(context).get_metrics_group()
         group.counter("seen").inc(number + 1)
-        group.add_group("own").gauge("decimal", lambda: Decimal("2.5"))
-        group.gauge("broken", lambda: "no number")
+        group.add_group("own").gauge("decimal", lambda: Decimal("2.5"))  # type: ignore[arg-type, return-value]
+        group.gauge("broken", lambda: "no number")  # type: ignore[arg-type, return-value]
     assert metrics_of_subtask(contexts) == {"A, B": {"seen": 3, "own.decimal": 5.0, "broken": None}}
 
 

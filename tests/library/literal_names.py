@@ -29,4 +29,3 @@ def wrong(df: DataFrame) -> None:
     penstock.plan({}, until="job_grph")  # type: ignore[call-overload]
     penstock.plan(df).tables["job_edge"]  # type: ignore[index]
     penstock.plan(df).nodes("jobs")  # type: ignore[arg-type]
-    print(penstock.plan(df).tables["job_edges"].num_rows)  # type: ignore[attr-defined]
