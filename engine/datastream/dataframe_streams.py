@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     DateType,
     LongType,
@@ -21,9 +22,6 @@ from penstock.engine.datastream.arrow_schemas import schema_of_type
 from penstock.engine.runtime.carried_columns import as_carried
 from penstock.operators.common.spark_schemas import carried_type, given_schema, type_of_spark_schema
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 _MILLISECONDS = {
@@ -49,6 +47,11 @@ def dataframe_source(
     TypeError names a column of a type that no function could get, or says that `df` has no end; ValueError
     says what else is wrong.
     """
+    if not isinstance(df, DataFrame):
+        raise TypeError(
+            f"from_dataframe: found {type(df).__name__}, allowed a DataFrame of Spark; spark.createDataFrame "
+            "makes one of pandas, Arrow tables and lists"
+        )
     if df.isStreaming:
         raise TypeError(
             "from_dataframe: found a streaming DataFrame, allowed one with an end; within "

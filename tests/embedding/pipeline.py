@@ -252,7 +252,9 @@ def plans(spark: Any) -> dict[str, Any]:
         penstock.plan(df)
     except penstock.SchemaError as error:
         found["one column more"] = str(error).splitlines()[0]
-    planned = penstock.plan(df, ignore=["team"])
+    wide = df.selectExpr("*", "1 as `prio.x`", "2 as id")
+    planned = penstock.plan(wide, ignore=["team", "prio.x", "id"])
+    found["beside"] = planned.nodes("stream_graph").columns[:5]
     found["planned"] = [planned.planned, planned.rejected, planned.source]
     teams = planned.nodes("job_graph").groupBy("team").count().collect()
     found["teams"] = sorted([row.team, row["count"]] for row in teams)

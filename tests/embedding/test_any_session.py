@@ -24,6 +24,7 @@ TOKEN = "of this test"
 BOTH = [True, True]
 EXPECTED: dict[str, Any] = {
     "plans": {
+        "beside": ["topology_id", "topology", "team", "prio.x", "id"],
         "edges": [10, 0, 0],
         "graph": 1,
         "one column more": "topologies: found columns that no topology has: 'team'; allowed name, "
