@@ -20,6 +20,7 @@ from penstock.engine.common.time import Duration
 from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.datastream.arrow_schemas import schema_of_type
 from penstock.engine.runtime.carried_columns import as_carried
+from penstock.engine.runtime.spark_application import is_stopped
 from penstock.operators.common.spark_schemas import carried_type, given_schema, type_of_spark_schema
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 
@@ -52,6 +53,8 @@ def dataframe_source(
             f"from_dataframe: found {type(df).__name__}, allowed a DataFrame of Spark; spark.createDataFrame "
             "makes one of pandas, Arrow tables and lists"
         )
+    if is_stopped(df.sparkSession):
+        raise ValueError("from_dataframe: the Spark session of the DataFrame has been stopped")
     if df.isStreaming:
         raise TypeError(
             "from_dataframe: found a streaming DataFrame, allowed one with an end; within "
