@@ -152,8 +152,8 @@ def carried_type(data_type: DataType, column: str) -> DataType:
             if isinstance(data_type, ArrayType)
             else MapType(IntegerType(), IntegerType(), False)
         )
-    found = _carried_inside(data_type, column)
     try:
+        found = _carried_inside(data_type, column)
         to_arrow_type(found, timezone="UTC")
     except Exception:
         raise _refused(column, data_type) from None
