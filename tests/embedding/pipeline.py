@@ -231,7 +231,7 @@ def observed(df: Any) -> list[Any]:
     with made.to_dataframes(observe=together, odd=odd, every=numbers) as results:
         found += [results.odd.count(), together.get["sizes"]["max"], results.every.count()]
     unread = env(1).from_dataframe(df).map(Counted(), Types.INT()).to_dataframe(observe=early)
-    return [*found, len(unread.limit(1).collect()), early.get["seen"], unread.columns]
+    return [*found, len(unread.limit(1).collect()), early.get["seen"] > 0, unread.columns]
 
 
 def plans(spark: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ EXPECTED: dict[str, Any] = {
             39,
             40,
             1,
-            40,
+            True,
             ["value"],
         ],
         "order": BOTH,
