@@ -23,3 +23,28 @@ VerdictName = Literal["restores", "allow-non-restored", "refused"]
 PictureName = Literal["svg", "html", "dot", "mermaid", "graphml"]
 TableFormatName = Literal["markdown", "latex", "csv"]
 ShapeName = Literal["random", "layered", "chain", "diamond", "wide", "giant"]
+TableName = Literal[
+    "topologies",
+    "transformations",
+    "rejected",
+    "job_settings",
+    "stream_nodes",
+    "stream_edges",
+    "job_vertices",
+    "chained_operators",
+    "job_edges",
+    "intermediate_data_sets",
+    "slot_sharing_groups",
+    "co_location_groups",
+    "execution_job_vertices",
+    "execution_vertices",
+    "intermediate_results",
+    "intermediate_result_partitions",
+    "execution_edges",
+    "executions",
+    "runs",
+    "execution_slot_sharing_groups",
+    "required_slots",
+    "network_buffers",
+    "managed_memory",
+]

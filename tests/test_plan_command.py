@@ -178,6 +178,7 @@ def test_spark_writes_what_the_columnar_planner_reads(spark, inputs, tmp_path):
     assert exported[0] == exported[1] != ""
     again = run("plan", inputs[0], "--out", out, *upto)
     assert "version 1 holds" in again.stdout
+    assert again.stdout.endswith("; unchanged, nothing was written\n")
 
 
 def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):

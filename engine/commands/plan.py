@@ -250,6 +250,7 @@ def command(
     say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
+        + ("; unchanged, nothing was written" if stored.version.unchanged else "")
     )
     say_imports(out, stored.version, dict(zip(inputs, named, strict=True)))
     _require_planned(stored, out, strict)

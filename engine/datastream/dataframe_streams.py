@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     DateType,
     LongType,
@@ -19,11 +20,9 @@ from penstock.engine.common.time import Duration
 from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.datastream.arrow_schemas import schema_of_type
 from penstock.engine.runtime.carried_columns import as_carried
+from penstock.engine.runtime.spark_application import is_stopped
 from penstock.operators.common.spark_schemas import carried_type, given_schema, type_of_spark_schema
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 _MILLISECONDS = {
@@ -46,8 +45,21 @@ def dataframe_source(
     """The rows of `df`, with the fields of `type_info`, by position, or its own.
 
     `event_time`: the column with their time; `watermark`: how much later than another one a row may come.
-    TypeError names a column of a type that no function could get; ValueError says what else is wrong.
+    TypeError names a column of a type that no function could get, or says that `df` has no end; ValueError
+    says what else is wrong.
     """
+    if not isinstance(df, DataFrame):
+        raise TypeError(
+            f"from_dataframe: found {type(df).__name__}, allowed a DataFrame of Spark; spark.createDataFrame "
+            "makes one of pandas, Arrow tables and lists"
+        )
+    if is_stopped(df.sparkSession):
+        raise ValueError("from_dataframe: the Spark session of the DataFrame has been stopped")
+    if df.isStreaming:
+        raise TypeError(
+            "from_dataframe: found a streaming DataFrame, allowed one with an end; within "
+            "df.writeStream.foreachBatch each batch is one"
+        )
     schema = df.schema
     found = type_of_spark_schema(schema) if type_info is None else type_info
     declared = schema_of_type(found)

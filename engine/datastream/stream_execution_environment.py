@@ -36,7 +36,7 @@ from penstock.engine.runtime.no_effect import say_left_out, say_without_effect
 from penstock.engine.runtime.transformations import Call, Transformation, restart_ids, take_ids
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
     from penstock.engine.runtime.collect_records import CollectedRecords
     from penstock.engine.runtime.dataframe_of_job import DataFrames
@@ -150,11 +150,12 @@ class StreamExecutionEnvironment(EnvironmentSources):
         values = collect_job(job, sink)
         return collected_values(list(values), sink.output_type)
 
-    def to_dataframes(self, /, **streams: DataStream) -> DataFrames:
+    def to_dataframes(self, /, observe: Observation | None = None, **streams: DataStream) -> DataFrames:
         """Several streams as DataFrames of one run, by name: what leads to them runs once. Penstock's own.
 
         Nothing runs until one of the DataFrames does. What has run is kept in the session until the result is
-        released, explicitly or at the end of its `with` block. ValueError for no stream, or one of others.
+        released, explicitly or at the end of its `with` block. `observe`: as `to_dataframe`. ValueError for
+        no stream, or one of others.
         """
         if not streams or any(one._environment is not self for one in streams.values()):
             raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
@@ -165,9 +166,9 @@ class StreamExecutionEnvironment(EnvironmentSources):
         from penstock.engine.runtime.dataframe_of_job import dataframes_of_job
 
         self._forget(job)
-        return dataframes_of_job(job, sinks)
+        return dataframes_of_job(job, sinks, observe)
 
-    def dataframe_of(self, sink: Transformation) -> DataFrame:
+    def dataframe_of(self, sink: Transformation, observation: Observation | None = None) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
         job = self._job_to_run([sink], None)
         if is_captured(job):
@@ -175,7 +176,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         from penstock.engine.runtime.dataframe_of_job import dataframe_of_job
 
         self._forget(job)
-        return dataframe_of_job(job, sink)
+        return dataframe_of_job(job, sink, observation)
 
     def _forget(self, job: Job) -> None:
         done = {one.created for one in job.transformations}

@@ -18,7 +18,7 @@ from penstock.operators.common.arguments import require_text
 from penstock.operators.connectors.sink import CollectSink, PrintSink, Sink
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
     from penstock.engine.datastream.data_stream import DataStream
 
@@ -84,15 +84,19 @@ class StreamOutputs(StreamSettings):
             return CloseableIterator(self._environment.collect(name, sink))
         return self._environment.collect_first(name, sink)[:limit]
 
-    def to_dataframe(self) -> DataFrame:
+    def to_dataframe(self, observe: Observation | None = None) -> DataFrame:
         """This stream as a Spark DataFrame, lazily: it runs when the DataFrame does.
 
         Penstock's own. One column for each field, or one column `value`, pickled if no type is declared.
         Columns of `from_dataframe` that no function has touched are as they were there. The operators that
         lead to the stream leave the environment: execute does not run them too, unless others still read
         them. Several results of one run: `env.to_dataframes`.
+
+        `observe`, a new `pyspark.sql.Observation`, gets the metrics of the functions that run with the
+        DataFrame: once its first action has ended, `observe.get` has their values by name. TypeError for
+        anything else.
         """
-        return self._environment.dataframe_of(self._dataframe_sink())
+        return self._environment.dataframe_of(self._dataframe_sink(), observe)
 
     def get_side_output(self, output_tag: OutputTag) -> DataStream:
         """The records that the operator before put out with this tag, after a map that settings are for.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.jobs.job_records import JobRecord
-from penstock.engine.jobs.measured_values import add_up_metrics
+from penstock.operators.functions.add_up_metrics import add_up_metrics
 
 _DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
 """The first of these that a subtask is in is the state of its vertex."""

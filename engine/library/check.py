@@ -1,7 +1,7 @@
 """The invariants of a plan as a library call, for tests."""
 
 from penstock.engine.library.explained import require_arrow
-from penstock.engine.library.planned_tables import Plan
+from penstock.engine.library.planned_tables import Plan, by_text
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.custom_planners.find_omissions import STAGE
 from penstock.plans.custom_planners.find_violations import find_violations
@@ -24,8 +24,8 @@ def check(plan: Plan) -> Plan:
         raise ConfigurationError(
             f"plan: found {type(plan).__name__}, allowed what penstock.plan or read_plan gives"
         )
-    require_arrow(plan.tables, "check")
-    tables = {name: from_arrow(table) for name, table in plan.tables.items()}
+    require_arrow(by_text(plan.tables), "check")
+    tables = {name: from_arrow(table) for name, table in by_text(plan.tables).items()}
     rejected = tables["rejected"]
     rejected = rejected.filter(rejected["error_stage"] == STAGE).sort("name")
     names = dict(tables["topologies"].select(TOPOLOGY, "name").iter_rows())

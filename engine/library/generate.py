@@ -12,7 +12,7 @@ from penstock.engine.generate.drawn_topologies import (
 )
 from penstock.engine.library.check_arguments import text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.planned_tables import Plan
+from penstock.engine.library.planned_tables import Plan, by_text
 from penstock.engine.output.html_table import html_table
 from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.errors import ConfigurationError
@@ -155,7 +155,7 @@ def _like(like: Any, topologies: int, seed: int) -> Generated:
     from penstock.engine.library.store import path_of_store
 
     model = (
-        model_of_plan(like.tables, like.source)
+        model_of_plan(by_text(like.tables), like.source)
         if isinstance(like, Plan)
         else model_fleet(path_of_store(like))
     )

@@ -143,6 +143,15 @@ def _of_frames(frames: list[Any]) -> Given:
             raise InputError(
                 "topologies: found a DataFrame of Spark beside another frame", "give two of one kind"
             )
+        from penstock.engine.runtime.spark_application import is_stopped
+
+        if any(is_stopped(frame.sparkSession) for frame in frames):
+            raise InputError("topologies: found a DataFrame whose Spark session has been stopped")
+        if any(frame.isStreaming for frame in frames):
+            raise InputError(
+                "topologies: found a streaming DataFrame",
+                "plan in df.writeStream.foreachBatch, where each batch is a DataFrame with an end",
+            )
         return SparkFrames(frames)
     if len(frames) == 1:
         return Objects(topologies_of_rows(frames[0]))

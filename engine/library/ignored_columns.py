@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.engine.library.frames_as_arrow import frame_as_arrow
 from penstock.engine.library.given_topologies import is_frame, is_spark_frame
+from penstock.engine.library.planned_graphs import quoted
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
@@ -36,7 +37,7 @@ def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
             f"it has {first_and_count(columns)}"
         )
     if is_spark_frame(first):
-        kept, aside = first.drop(*ignore), first.select(NAME, *(f"`{one}`" for one in ignore))
+        kept, aside = first.drop(*ignore), first.select(NAME, *map(quoted, ignore))
     else:
         table = frame_as_arrow(first)
         kept, aside = table.drop_columns(list(ignore)), table.select([NAME, *ignore])

@@ -1,7 +1,9 @@
 """Stores of plans as a library reads them."""
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import pyarrow as pa
 
 from penstock.engine.library.check_arguments import path, text, whole_number
 from penstock.engine.library.planned_tables import Plan, Tables
@@ -10,12 +12,14 @@ from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import find_version, list_versions
 from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.version_number import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.columnar.frames import to_arrow
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.literals import TableName
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 def open_store(store: str | os.PathLike[str]) -> Store:
@@ -37,7 +41,7 @@ def open_store(store: str | os.PathLike[str]) -> Store:
                 v.planner_version,
                 v.topologies,
                 v.rejected,
-                v.tables,
+                cast(tuple[TableName, ...], v.tables),
                 dict(v.options),
             )
             for v in known
@@ -46,13 +50,33 @@ def open_store(store: str | os.PathLike[str]) -> Store:
     )
 
 
+@overload
+def read_plan(
+    store: str | os.PathLike[str] | Store,
+    version: int | None = None,
+    *,
+    topology: str | None = None,
+    spark: "SparkSession",
+) -> "Plan[DataFrame]": ...
+
+
+@overload
+def read_plan(
+    store: str | os.PathLike[str] | Store,
+    version: int | None = None,
+    *,
+    topology: str | None = None,
+    spark: None = None,
+) -> Plan[pa.Table]: ...
+
+
 def read_plan(
     store: str | os.PathLike[str] | Store,
     version: int | None = None,
     *,
     topology: str | None = None,
     spark: "SparkSession | None" = None,
-) -> Plan:
+) -> Plan[Any]:
     """A version of a store (default: the newest), or what it says of one topology.
 
     Its tables are read when they are asked for: as Arrow tables, or, with `spark`, as DataFrames (of all
@@ -134,7 +158,7 @@ def _plan(
     rejected: int,
     spark: "SparkSession | None" = None,
 ) -> Plan:
-    def write(target: str) -> int:
+    def write(target: str) -> VersionNumber:
         from penstock.engine.store.delta_rs_tables import DeltaRsTables
         from penstock.engine.store.write_plan import write_plan
 

@@ -3,7 +3,9 @@
 import os
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+
+import pyarrow as pa
 
 from penstock.engine.library.check_arguments import member, one_of, text, whole_number
 from penstock.engine.library.given_topologies import Given, Paths, SparkFrames, given_topologies
@@ -15,6 +17,7 @@ from penstock.engine.library.planned_tables import Plan, Tables
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
+from penstock.engine.store.version_number import VersionNumber
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.literals import LayerName, NetworkName, SlotSharingName
 from penstock.plans.resources.network_options import PROFILES
@@ -23,7 +26,63 @@ from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class PlanArguments(TypedDict, total=False):
+    """The arguments of `plan` that say nothing of what its tables are."""
+
+    until: Layer | LayerName
+    costs: Any
+    time_limit: float
+    slot_sharing: SlotSharingStrategy | SlotSharingName | None
+    network: NetworkName
+    slots_per_task_manager: int | None
+    task_manager_memory: str | None
+    parallelism: int | None
+    config: Config
+    max_line_bytes: int
+    ignore: Sequence[str]
+
+
+@overload
+def plan(
+    topologies: "DataFrame | Sequence[DataFrame]",
+    *,
+    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    spark: "SparkSession | None" = None,
+    **arguments: Unpack[PlanArguments],
+) -> "Plan[DataFrame]": ...
+
+
+@overload
+def plan(
+    topologies: Any,
+    *,
+    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    spark: "SparkSession",
+    **arguments: Unpack[PlanArguments],
+) -> "Plan[DataFrame]": ...
+
+
+@overload
+def plan(
+    topologies: Any,
+    *,
+    planner: Literal[Planner.JOINS, "joins"],
+    spark: None = None,
+    **arguments: Unpack[PlanArguments],
+) -> "Plan[DataFrame]": ...
+
+
+@overload
+def plan(
+    topologies: Any,
+    *,
+    planner: OwnPlanner | Planner | str = Planner.AUTO,
+    spark: None = None,
+    **arguments: Unpack[PlanArguments],
+) -> Plan[pa.Table]: ...
 
 
 def plan(
@@ -183,7 +242,7 @@ def _on_spark(
         job_defaults=options.job_defaults,
     )
 
-    def write(store: str) -> int:
+    def write(store: str) -> VersionNumber:
         from penstock.engine.spark.session import require_delta
         from penstock.engine.store.tables_of_spark import tables_of_spark
         from penstock.engine.store.write_plan import write_plan

@@ -8,6 +8,7 @@ from penstock.engine.library.given_topologies import Given, Objects, Paths
 from penstock.engine.library.planned_tables import Plan, Tables
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.store.version_number import VersionNumber
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,7 +33,7 @@ def plan_here(
     planned = _planned(what, options, longest, chosen, own)
     recorded = {**options.recorded, **({} if own is None else {"planner": own.name})}
 
-    def write(store: str) -> int:
+    def write(store: str) -> VersionNumber:
         from penstock.engine.store.delta_rs_tables import DeltaRsTables
         from penstock.engine.store.write_plan import write_plan
 

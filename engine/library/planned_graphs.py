@@ -1,7 +1,7 @@
 """Nodes, edges and partitions of each layer of a plan, and graphs for GraphFrames, networkx and igraph."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import polars as pl
 import pyarrow as pa
@@ -37,15 +37,18 @@ PARTITIONS = {
 }
 
 
-class Graph(NamedTuple):
+T = TypeVar("T")
+
+
+class Graph(NamedTuple, Generic[T]):
     """All topologies of one layer as a graph: `vertices` with a column `id`, `edges` with `src` and `dst`.
 
     Both are DataFrames of Spark, as `GraphFrame(*graph)` takes them, or Arrow tables. An id is the topology's
     id and the numbers of the node, with slashes between.
     """
 
-    vertices: Any
-    edges: Any
+    vertices: T
+    edges: T
 
     def to_networkx(self) -> Any:
         """A networkx.MultiDiGraph, with the other columns as attributes; this needs networkx."""
@@ -89,7 +92,7 @@ def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
     return _named(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
 
 
-def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph:
+def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph[Any]:
     """The graph of a layer."""
     found = _layer(layer, tables, NODES)
     _, keys = NODES[found]
@@ -115,21 +118,35 @@ def _named(tables: Mapping[str, Any], rows: Any, aside: Any) -> Any:
     names = tables["topologies"]
     if is_spark_frame(rows):
         named = names.select(TOPOLOGY, names["name"].alias(NAME))
+        beside: list[Any] = []
         if aside is not None:
-            of_name = aside.dropDuplicates(["name"]).withColumnRenamed("name", NAME)
-            named = named.join(of_name, NAME, "left").select(TOPOLOGY, *of_name.columns)
+            beside = [quoted(one) for one in _beside(aside.columns, rows.columns)]
+            of_name = aside.dropDuplicates(["name"]).withColumnRenamed("name", NAME).select(NAME, *beside)
+            named = named.join(of_name, NAME, "left")
         return rows.join(named, TOPOLOGY, "left").select(
-            *named.columns, *(c for c in rows.columns if c != TOPOLOGY)
+            TOPOLOGY, NAME, *beside, *(c for c in rows.columns if c != TOPOLOGY)
         )
     here = _polars(names).select(TOPOLOGY, pl.col("name").alias(NAME))
     if aside is not None:
-        of_name = _polars(aside).unique("name", keep="first").rename({"name": NAME})
+        of_name = _polars(aside).unique("name", keep="first")
+        of_name = of_name.select(pl.col("name").alias(NAME), *_beside(of_name.columns, rows.column_names))
         here = here.join(of_name, on=NAME, how="left")
     left = _polars(rows)
     joined = left.join(here, on=TOPOLOGY, how="left", maintain_order="left")
     return joined.select(*here.columns, *(c for c in left.columns if c != TOPOLOGY)).to_arrow(
         compat_level=pl.CompatLevel.oldest()
     )
+
+
+def _beside(given: Sequence[str], own: Sequence[str]) -> list[str]:
+    """The columns of the caller's that can stand beside a table's own, whatever the case of their names."""
+    taken = {one.lower() for one in (*own, NAME, "name")}
+    return [one for one in given if one.lower() not in taken]
+
+
+def quoted(name: str) -> str:
+    """A name of a column as Spark reads it, whatever characters it has."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _inputs(rows: Any) -> Any:

@@ -1,7 +1,7 @@
 """What library calls give: the plans of many topologies, as tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, cast
 
 from penstock.engine.library import explained, measured, planned_graphs, sized
 from penstock.engine.library.explained import Explained
@@ -13,31 +13,42 @@ from penstock.engine.library.sized import Sized
 from penstock.engine.library.store import path_of_store
 from penstock.engine.output.html_table import html_table
 from penstock.engine.output.say import say
+from penstock.engine.store.version_number import VersionNumber
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.literals import LayerName
+from penstock.plans.literals import LayerName, TableName
 from penstock.plans.printable import limited, printable
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
 
-class Tables(Mapping[str, Any]):
-    """Name to table; a table is made when it is first asked for."""
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+
+class Tables(Mapping[TableName, T], Generic[T]):
+    """Name to table; a table is made when it is first asked for. Type checkers know the names."""
 
     def __init__(
-        self, names: Iterable[str], table: Callable[[str], Any], made: Mapping[str, Any] | None = None
+        self, names: Iterable[str], table: Callable[[str], T], made: Mapping[str, T] | None = None
     ) -> None:
-        found = set(names)
-        self._names, self._table = tuple(name for name in TABLES if name in found), table
-        self._made = dict(made or {})
+        there = set(names)
+        self._names = tuple(cast(TableName, name) for name in TABLES if name in there)
+        self._table = table
+        self._made: dict[str, T] = dict(made or {})
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: TableName) -> T:
         if name not in self._names:
             raise ConfigurationError(f"tables: found {name!r}, allowed {', '.join(self._names)}")
         if name not in self._made:
             self._made[name] = self._table(name)
         return self._made[name]
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[TableName]:
         return iter(self._names)
 
     def __len__(self) -> int:
@@ -46,18 +57,23 @@ class Tables(Mapping[str, Any]):
     def __contains__(self, name: object) -> bool:
         return name in self._names
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: TableName, default: Any = None) -> Any:
         """The table, or `default` if there is none of that name."""
         return self[name] if name in self._names else default
 
     def __repr__(self) -> str:
         return f"<{len(self)} tables: {', '.join(self)}>"
 
-    def _ipython_key_completions_(self) -> list[str]:
+    def _ipython_key_completions_(self) -> list[TableName]:
         return list(self)
 
 
-class Plan:
+def by_text(tables: Tables[Any]) -> Mapping[str, Any]:
+    """The tables for code in which their names are any strings."""
+    return cast(Mapping[str, Any], tables)
+
+
+class Plan(Generic[T]):
     """The plans of all topologies of an input, or of one version of a store.
 
     `tables` maps names (see docs/tables.md) to Arrow tables, or to Spark's DataFrames where a session was
@@ -70,7 +86,7 @@ class Plan:
 
     def __init__(
         self,
-        tables: Tables,
+        tables: Tables[T],
         inputs: int,
         planned: int,
         rejected: int,
@@ -78,7 +94,7 @@ class Plan:
         *,
         options: Mapping[str, str],
         planner_version: str | None,
-        write: Callable[[str], int],
+        write: Callable[[str], VersionNumber],
         release: Callable[[], None] = lambda: None,
         aside: Any = None,
     ) -> None:
@@ -88,25 +104,25 @@ class Plan:
         self.options, self.planner_version = dict(options), planner_version
         self._write, self._release = write, release
 
-    def nodes(self, layer: Layer | LayerName | None = None) -> Any:
+    def nodes(self, layer: Layer | LayerName | None = None) -> T:
         """The nodes of a layer (None: the last one that has any) of all topologies, with their names.
 
         Layers are topology (transformations), stream_graph, job_graph (vertices), execution_graph
         (subtasks).
         """
-        return planned_graphs.nodes(self.tables, layer, self.ignored)
+        return cast(T, planned_graphs.nodes(by_text(self.tables), layer, self.ignored))
 
-    def edges(self, layer: Layer | LayerName | None = None) -> Any:
+    def edges(self, layer: Layer | LayerName | None = None) -> T:
         """The edges of a layer, as `nodes`; those of the execution graph name a range of partitions."""
-        return planned_graphs.edges(self.tables, layer, self.ignored)
+        return cast(T, planned_graphs.edges(by_text(self.tables), layer, self.ignored))
 
-    def partitions(self, layer: Layer | LayerName | None = None) -> Any:
+    def partitions(self, layer: Layer | LayerName | None = None) -> T:
         """What vertices put out: data sets of the job_graph, partitions of the execution_graph."""
-        return planned_graphs.partitions(self.tables, layer, self.ignored)
+        return cast(T, planned_graphs.partitions(by_text(self.tables), layer, self.ignored))
 
-    def graph(self, layer: Layer | LayerName | None = None) -> Graph:
+    def graph(self, layer: Layer | LayerName | None = None) -> Graph[T]:
         """The graph of a layer: vertices with `id`, edges with `src` and `dst`."""
-        return planned_graphs.graph(self.tables, layer, self.ignored)
+        return planned_graphs.graph(by_text(self.tables), layer, self.ignored)
 
     def explain(
         self,
@@ -121,7 +137,7 @@ class Plan:
         are named by name, uid, operator id or node. `topology` may be left out if there is only one. Raises
         ConfigurationError (no such topology, operator or edge; tables of Spark).
         """
-        return explained.explain(self.tables, self.source, edge, operator, topology)
+        return explained.explain(by_text(self.tables), self.source, edge, operator, topology)
 
     def size(
         self,
@@ -137,7 +153,7 @@ class Plan:
         (see `plan`), else as the plan was made for. Raises ConfigurationError.
         """
         return sized.size(
-            self.tables,
+            by_text(self.tables),
             self.options,
             self.source,
             slots_per_task_manager,
@@ -156,7 +172,7 @@ class Plan:
         or a file that `penstock metrics --calibrate` has written. Raises ConfigurationError, InputError and
         StoreError.
         """
-        return measured.measure(self.tables, self.options, costs, constants)
+        return measured.measure(by_text(self.tables), self.options, costs, constants)
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""
@@ -167,11 +183,12 @@ class Plan:
             for row in _first_rows(self.tables["rejected"], columns, rows):
                 say("  " + ": ".join(limited(printable(str(one))) for one in row))
 
-    def write(self, store: Any) -> int:
+    def write(self, store: Any) -> VersionNumber:
         """Write the plan as a new version of a store, a path or what open_store gave, and return its number.
 
-        If the newest version holds the same topologies, planned in the same way, it is that number. Raises
-        StoreError (not a place for a store) and MachineError (no space, no permission).
+        If the newest version holds the same topologies, planned in the same way, nothing is written: it is
+        that number, and its `unchanged` is true. Raises StoreError (not a place for a store) and MachineError
+        (no space, no permission).
         """
         from penstock.engine.store.delta_rs_table import shared_tables
 
@@ -196,7 +213,7 @@ class Plan:
         return f"{self.planned:,} planned, {self.rejected:,} rejected of {self.inputs:,} topologies"
 
 
-def _rows(tables: Tables, name: str) -> str:
+def _rows(tables: Tables[Any], name: str) -> str:
     """How many rows a table has, where it is known without work."""
     rows = getattr(tables._made.get(name), "num_rows", None)
     return "" if rows is None else f"{rows:,}"

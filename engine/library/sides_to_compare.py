@@ -15,7 +15,7 @@ from penstock.engine.diff.side import Side
 from penstock.engine.diff.side_of_store import side_of_store, side_of_tables
 from penstock.engine.diff.side_of_topologies import side_of_topologies
 from penstock.engine.library.given_topologies import Objects, Tables, is_spark_frame
-from penstock.engine.library.planned_tables import Plan
+from penstock.engine.library.planned_tables import Plan, by_text
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
@@ -73,7 +73,7 @@ class Opener:
             return side_of_tables(
                 label,
                 plan.tables.keys(),
-                lambda name: from_arrow(plan.tables[name]).lazy(),
+                lambda name: from_arrow(by_text(plan.tables)[name]).lazy(),
                 planned_as,
                 self._folder,
             )

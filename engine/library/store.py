@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from penstock.engine.library.check_arguments import path
 from penstock.engine.output.html_table import html_table
+from penstock.plans.literals import TableName
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 
@@ -17,7 +18,7 @@ class Version(NamedTuple):
     planner_version: str | None
     topologies: int
     rejected: int
-    tables: tuple[str, ...]
+    tables: tuple[TableName, ...]
     options: Mapping[str, str]
 
 

@@ -10,7 +10,7 @@ from penstock.engine.library.check_arguments import one_of, whole_number
 from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
     from penstock.engine.common.time import Duration
     from penstock.engine.datastream.data_stream import DataStream
@@ -25,13 +25,14 @@ def transform(
     key: str | Sequence[str] | None = None,
     parallelism: int | None = None,
     mode: str = "STREAMING",
+    observe: Observation | None = None,
 ) -> DataFrame:
     """The DataFrame of the stream that `build` makes of the stream of the rows of `df`; nothing runs yet.
 
     `df.transform(penstock.transform, build, key="user")` is the same. `event_time`, `watermark` and `key` are
-    those of `env.from_dataframe`; `parallelism` is the number of subtasks (None: the environment's default),
-    `mode` STREAMING or BATCH. Raises ConfigurationError for another argument, TypeError for a column whose
-    type no function can get, and what `build` raises.
+    those of `env.from_dataframe`, `observe` is that of `stream.to_dataframe`; `parallelism` is the number of
+    subtasks (None: the environment's default), `mode` STREAMING or BATCH. Raises ConfigurationError for
+    another argument, TypeError for a column whose type no function can get, and what `build` raises.
     """
     from penstock.engine.common import Configuration
     from penstock.engine.datastream import DataStream, StreamExecutionEnvironment
@@ -52,4 +53,4 @@ def transform(
         raise ConfigurationError(
             f"build: its result is {type(stream).__name__}, allowed a stream", "return what ends the pipeline"
         )
-    return stream.to_dataframe()
+    return stream.to_dataframe(observe)

@@ -10,6 +10,7 @@ from penstock.engine.output.progress import Report
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_options import PlanOptions
+from penstock.engine.store.version_number import VersionNumber
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Stored(NamedTuple):
     """What became of an input: the version of the store, topologies counted, and who planned, and why."""
 
-    version: int
+    version: VersionNumber
     inputs: int
     planned: int
     rejected: int
@@ -112,7 +113,7 @@ def _by_custom_planners(
 
 def _write(
     out: str, planned: "PlannedTables", options: PlanOptions, report: Report, recorded: Mapping[str, str]
-) -> int:
+) -> VersionNumber:
     from penstock.engine.store.delta_rs_tables import DeltaRsTables
     from penstock.engine.store.write_plan import write_plan
 

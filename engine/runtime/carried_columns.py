@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, YearMonthIntervalType
 
-from penstock.operators.common.spark_schemas import GivenSchema
+from penstock.operators.common.spark_schemas import GivenSchema, is_always_empty
 
 
 def as_carried(df: DataFrame, schema: StructType, carried: StructType) -> DataFrame:
@@ -38,12 +38,17 @@ def as_given(df: DataFrame, schema: GivenSchema) -> DataFrame:
     pairs = enumerate(zip(schema.given, schema.carried, strict=True))
     return named.select(
         *(
-            _in_steps(F.col(f"c{at}"), [_as_months(one.dataType), one.dataType], other.dataType).alias(
-                one.name, metadata=one.metadata
-            )
+            _given(F.col(f"c{at}"), one, other.dataType).alias(one.name, metadata=one.metadata)
             for at, (one, other) in pairs
         )
     )
+
+
+def _given(column: Column, field: StructField, carried: DataType) -> Column:
+    if is_always_empty(field.dataType):
+        empty = F.array() if isinstance(field.dataType, ArrayType) else F.create_map()
+        return F.when(column.isNotNull(), empty) if field.nullable else empty
+    return _in_steps(column, [_as_months(field.dataType), field.dataType], carried)
 
 
 def _in_steps(column: Column, steps: Sequence[DataType], before: DataType) -> Column:

@@ -9,14 +9,21 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.engine.runtime.carried_columns import as_given
 from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.exchange_on_spark import JobFrames, worker_function
 from penstock.engine.runtime.job import Job
+from penstock.engine.runtime.observe_metrics import (
+    observe_blocks,
+    observe_rows,
+    reports_column,
+    require_observation,
+)
 from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.engine.runtime.run_environment import cached_files_on_spark, run_session
 from penstock.engine.runtime.run_job import required_slots
@@ -35,23 +42,40 @@ from penstock.operators.task.dataframe_operators import (
 )
 
 
-def dataframe_of_job(job: Job, sink: Transformation) -> DataFrame:
+def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
     """The records that reach `sink`, the only sink of `job`: nothing runs until the DataFrame does.
 
     One column for each field of a row or tuple, else one column `value`; pickled if it has no declared type.
-    Raises JobCompileError. A vertex with several readers stays cached in the session once it has run.
+    `observation` gets the metrics of the job's functions. Raises JobCompileError, and TypeError for what is
+    no observation. A vertex with several readers stays cached in the session once it has run.
     """
     schema = _schema(job, sink)
-    frames, _ = _frames(job, {sink.created: schema}, rows_schema(schema.carried))
-    return as_given(frames.result(), schema)
+    rows = rows_schema(schema.carried)
+    if observation is None:
+        frames, _ = _frames(job, {sink.created: schema}, rows)
+        return as_given(frames.result(), schema)
+    require_observation(observation)
+    reports = reports_column(rows.names)
+    frames, _ = _frames(job, {sink.created: schema}, rows, reports)
+    return as_given(observe_rows(frames.result(), reports, observation), schema)
 
 
-def dataframes_of_job(job: Job, sinks: Mapping[str, Transformation]) -> DataFrames:
-    """What reaches each of the sinks of `job`, as DataFrames of one run, which is kept once it has run."""
+def dataframes_of_job(
+    job: Job, sinks: Mapping[str, Transformation], observation: Observation | None = None
+) -> DataFrames:
+    """What reaches each of the sinks of `job`, as DataFrames of one run, which is kept once it has run.
+
+    `observation` and errors as `dataframe_of_job`.
+    """
     schemas = {one.created: _schema(job, one) for one in sinks.values()}
-    frames, compiled = _frames(job, schemas, None)
+    if observation is not None:
+        require_observation(observation)
+    frames, compiled = _frames(job, schemas, None, None if observation is None else "")
     edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
-    together = frames.terminal().persist()
+    together = frames.terminal()
+    if observation is not None:
+        together = observe_blocks(together, observation)
+    together = together.persist()
     results = {}
     for name, sink in sinks.items():
         schema = schemas[sink.created]
@@ -115,9 +139,12 @@ def _schema(job: Job, sink: Transformation) -> GivenSchema:
 
 
 def _frames(
-    job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any
+    job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any, reports: str | None = None
 ) -> tuple[JobFrames, CompiledJob]:
-    """The job whose sinks, by `created`, give batches of those schemas; rows of `result_schema` if given."""
+    """The job whose sinks, by `created`, give batches of those schemas; rows of `result_schema` if given.
+
+    `reports`: subtasks report what functions measure, in a last column of that name where there are rows.
+    """
     tables = plan_to_run(job)
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     for terminal in compiled.terminals:
@@ -125,12 +152,16 @@ def _frames(
         pickled = is_pickled(terminal.transformation.inputs[0].output_type)
         kind = PickledDataFrameOperator if pickled else DataFrameOperator
         edge = terminal.edge if result_schema is None else None
-        last = kind(terminal.transformation.inputs[0].output_type, _arrow(schema), edge)
+        last = kind(terminal.transformation.inputs[0].output_type, _arrow(schema), edge, reports)
         compiled = _ending_in(compiled, terminal.node, last)
     spark = _session(job, compiled, required_slots(tables))
     dependencies = ship_python(spark, job)
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, uuid.uuid4().hex, None, files)
+    if reports is not None:
+        settings = replace(settings, observed=True)
+        if result_schema is not None:
+            result_schema = StructType([*result_schema, StructField(reports, StringType())])
     with spark_settings_for_runs(spark), workers_python(spark, job):
         return JobFrames(spark, compiled, settings, dependencies, result_schema), compiled
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.jobs.measured_values import add_up_metrics, add_up_values
 from penstock.engine.output.html_table import html_table
 from penstock.engine.runtime.compile_job import CompiledJob
 from penstock.engine.runtime.job_monitor import COUNTS, Attempt
+from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 
@@ -40,11 +40,7 @@ class JobResult:
 
     def accumulators(self) -> dict[str, Any]:
         """The metrics by their own names, over all operators, as Flink has accumulators."""
-        found: dict[str, Any] = {}
-        for values in self.metrics.values():
-            for name, value in values.items():
-                found[name] = add_up_values(found.get(name), value)
-        return found
+        return metrics_by_name(self.metrics)
 
     def __repr__(self) -> str:
         return f"<penstock job {self._ended()}>"

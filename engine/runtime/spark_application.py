@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
@@ -21,6 +22,11 @@ _SECONDS_BETWEEN_INTERRUPTS = 0.2
 def is_remote(spark: SparkSession) -> bool:
     """Whether this is a client of a session, over Spark Connect."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def is_stopped(spark: Any) -> bool:
+    """Whether a session has been stopped, so that nothing of its DataFrames can be read."""
+    return bool(spark.is_stopped if is_remote(spark) else spark.sparkContext._jsc is None)
 
 
 def driver_host(spark: SparkSession) -> str:

@@ -8,6 +8,7 @@ from penstock.engine.store.plan_versions import complete, read_listed, version_o
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import ManifestRead, Rows, StoreTables
 from penstock.engine.store.version_notes import has_lost_newest, noted_numbers, require_whole
+from penstock.engine.store.version_number import VersionNumber
 
 _REFUSAL = ("name", "error_stage", "error", "message")
 """Columns of `rejected` by which a refusal is the same."""
@@ -32,7 +33,7 @@ def unchanged_topologies(
 
 def nothing_changed(
     delta: StoreTables[Rows], tables: Mapping[str, Rows], *, planner_version: str, options: Mapping[str, str]
-) -> int | None:
+) -> VersionNumber | None:
     """The number of the newest version if `tables` came from the same topologies and refusals, else None.
 
     None as well if that version is damaged, or the manifest has lost it. Raises StoreError where the manifest
@@ -54,7 +55,7 @@ def nothing_changed(
         refused = delta.read("rejected", newest.write_id, _REFUSAL)
         if not delta.same(tables["rejected"], refused, _REFUSAL):
             return None
-    return newest.version
+    return None if newest.version is None else VersionNumber(newest.version, unchanged=True)
 
 
 def _comparable(

@@ -14,6 +14,7 @@ from penstock.engine.store.plan_versions import is_store, start_manifest
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.unchanged_topologies import nothing_changed
+from penstock.engine.store.version_number import VersionNumber
 from penstock.engine.store.write_plan import new_write_id, publish_write, require_plan
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -52,7 +53,7 @@ class WriteInParts:
         return len(ids), len(np.unique(ids)), self._rejected
 
     @shared_tables()
-    def publish(self, *, planner_version: str, options: Mapping[str, str]) -> int:
+    def publish(self, *, planner_version: str, options: Mapping[str, str]) -> VersionNumber:
         """The number of the version, as engine.store.write_plan: the newest one's if it has the same plan."""
         with store_errors(self._store, "writing"):
             rows = self._append.commit(PARALLEL_WRITES)

@@ -14,6 +14,7 @@ from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of_spark import tables_of_spark
 from penstock.engine.store.unchanged_topologies import unchanged_topologies
+from penstock.engine.store.version_number import VersionNumber
 from penstock.engine.store.write_plan import Begun, new_write_id, write_plan
 from penstock.plans.joins.packed_blocks import PackedTables
 from penstock.plans.joins.run_passes import Planned
@@ -64,7 +65,7 @@ class WriteLayers:
         self.discard()
         self._begun, self._written, self._waits = set(), {}, True
 
-    def publish(self, planned: Planned) -> int:
+    def publish(self, planned: Planned) -> VersionNumber:
         """The number of the version that holds what `planned` holds, as engine.store.write_plan."""
         files = [file for of_table in self._written.values() for file in of_table]
         begun = Begun(self._write_id, [*self._written], files) if self._written else None

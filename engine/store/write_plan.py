@@ -17,6 +17,7 @@ from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import Rows, StoreTables
 from penstock.engine.store.unchanged_topologies import nothing_changed
+from penstock.engine.store.version_number import VersionNumber
 from penstock.plans.errors import StoreError
 from penstock.plans.tables import TABLES
 
@@ -38,16 +39,16 @@ def write_plan(
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
     begun: Begun | None = None,
-) -> int:
+) -> VersionNumber:
     """The number of the version that holds `tables` (names of plans.tables.TABLES to their rows).
 
     `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). If the newest version
     was written by the same planner with the same options from the same topologies (by fingerprint) and has
-    the same refusals, nothing is written and its number is returned. Else each table gets its rows in one
-    transaction, and a row of the manifest makes all of them visible at once. `options`: what the plan depends
-    on besides its input. `rows`: about how many rows a table has, if the caller knows; Spark divides large
-    tables into files by that, unless they are packed. `begun`: the write that this one goes on with; it is
-    published or, unless an error comes before that, deleted.
+    the same refusals, nothing is written and its number is returned, as `unchanged`. Else each table gets its
+    rows in one transaction, and a row of the manifest makes all of them visible at once. `options`: what the
+    plan depends on besides its input. `rows`: about how many rows a table has, if the caller knows; Spark
+    divides large tables into files by that, unless they are packed. `begun`: the write that this one goes on
+    with; it is published or, unless an error comes before that, deleted.
 
     What was written to a local store is on disk before its version can be seen. A write that fails deletes
     its rows and files; one that is killed leaves rows that nobody reads and that `remove_unfinished` deletes.
@@ -76,7 +77,7 @@ def write_version(
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
     begun: Begun | None = None,
-) -> int:
+) -> VersionNumber:
     """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
     require_plan(tables)
     require_target(delta.store)
@@ -118,7 +119,7 @@ def publish_write(
     *,
     planner_version: str,
     options: Mapping[str, str],
-) -> int:
+) -> VersionNumber:
     """The number of the version that a write becomes, whose `tables` all have their rows."""
     mend_manifest(delta.store)
     written = PlanVersion(
@@ -134,7 +135,7 @@ def publish_write(
         files=recorded_files(delta, tables, write_id),
     )
     topologies, rejected = (_rows_of(delta, written, name) for name in ("topologies", "rejected"))
-    return publish(delta, replace(written, topologies=topologies, rejected=rejected))
+    return VersionNumber(publish(delta, replace(written, topologies=topologies, rejected=rejected)))
 
 
 def new_write_id() -> str:

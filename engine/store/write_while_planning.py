@@ -10,6 +10,7 @@ from penstock.engine.store.plan_versions import is_store, start_manifest
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.unchanged_topologies import nothing_changed
+from penstock.engine.store.version_number import VersionNumber
 from penstock.engine.store.write_plan import new_write_id, publish_write, require_plan
 from penstock.plans.tables import TABLES
 
@@ -57,7 +58,7 @@ class WriteWhilePlanning:
         """The rows of `topologies` and of `rejected`."""
         return self._kept["topologies"], self._kept["rejected"]
 
-    def publish(self, *, planner_version: str, options: Mapping[str, str]) -> int:
+    def publish(self, *, planner_version: str, options: Mapping[str, str]) -> VersionNumber:
         """The number of the version, as engine.store.write_plan: the newest one's if it has the same plan."""
         require_plan(self._rows)
         same = self._unchanged(planner_version, options)
@@ -73,7 +74,7 @@ class WriteWhilePlanning:
         """Delete what was written, unless it was published."""
         discard(self._delta, self._rows, self._write_id)
 
-    def _unchanged(self, planner_version: str, options: Mapping[str, str]) -> int | None:
+    def _unchanged(self, planner_version: str, options: Mapping[str, str]) -> VersionNumber | None:
         if not is_store(self._delta):
             return None
         tables = {table: self._kept.get(table, TABLES[table].empty_table()) for table in self._rows}

@@ -138,19 +138,33 @@ def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation |
 def carried_type(data_type: DataType, column: str) -> DataType:
     """The type in which a column reaches Python: its own, or the one that PySpark can carry in its place.
 
-    Intervals of months are whole numbers, calendar intervals are text, and fields of a struct that have one
-    name get names of their own. TypeError names the column where there is nothing.
+    Intervals of months are whole numbers, calendar intervals are text, what has no elements has some type of
+    element, and fields of a struct that have one name get names of their own. TypeError names the column
+    where there is nothing.
     """
     if isinstance(data_type, YearMonthIntervalType):
         return IntegerType()
     if isinstance(data_type, CalendarIntervalType):
         return StringType()
-    found = _carried_inside(data_type, column)
+    if is_always_empty(data_type):
+        return (
+            ArrayType(IntegerType(), False)
+            if isinstance(data_type, ArrayType)
+            else MapType(IntegerType(), IntegerType(), False)
+        )
     try:
+        found = _carried_inside(data_type, column)
         to_arrow_type(found, timezone="UTC")
     except Exception:
         raise _refused(column, data_type) from None
     return found
+
+
+def is_always_empty(data_type: DataType) -> bool:
+    """Whether this is the type of `array()` or `map()`: the type void has no value that is not null."""
+    if isinstance(data_type, ArrayType):
+        return isinstance(data_type.elementType, NullType) and not data_type.containsNull
+    return isinstance(data_type, MapType) and isinstance(data_type.keyType, NullType)
 
 
 def _carried_inside(data_type: DataType, column: str) -> DataType:

@@ -5,6 +5,7 @@ Values live in the subtask; `metric_values` reads all of an operator's.
 Source: pyflink.metrics; org.apache.flink.metrics.
 """
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -162,7 +163,7 @@ def metrics_of(context: OperatorContext) -> dict[str, Any]:
 
 
 def metric_values(context: OperatorContext) -> dict[str, MetricValue]:
-    """What an operator's metrics show now; None for a gauge that fails."""
+    """What an operator's metrics show now; None for a gauge that fails, or gives no number."""
     return {name: _value_of(metric) for name, metric in metrics_of(context).items()}
 
 
@@ -172,7 +173,11 @@ def _value_of(metric: Any) -> MetricValue:
     if isinstance(metric, SubtaskDistribution):
         return dict(vars(metric))
     try:
-        value: MetricValue = metric()
+        return _number(metric())
     except Exception:
         return None
-    return value
+
+
+def _number(value: Any) -> float | None:
+    """What a gauge gives, as Python's own number. TypeError or ValueError for anything else."""
+    return operator.index(value) if hasattr(value, "__index__") else float(value)

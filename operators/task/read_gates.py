@@ -21,6 +21,7 @@ from penstock.operators.exchange.rows_and_batches import values_of_batch
 from penstock.operators.exchange.sort_by_key import KeySorter, Portion
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.task.build_chain import Chain
+from penstock.operators.task.send_metrics import MetricsSender, is_report
 from penstock.operators.task.task_spec import TaskSpec
 
 #: Decoded Python records take about this many times the bytes of their block.
@@ -39,8 +40,8 @@ class GateReader:
         self.bytes_in = 0
         self.cut_off = False  #: some producer was: further records may be missing
 
-    def read(self, chain: Chain) -> Iterator[None]:
-        """Hand everything to the chain; gives control back after every block."""
+    def read(self, chain: Chain, metrics: MetricsSender | None = None) -> Iterator[None]:
+        """Hand everything to the chain, reports to `metrics`; gives control back after every block."""
         if not self._gates:
             return
         heads = [chain.operators[node] for node in self.head_nodes]
@@ -55,6 +56,9 @@ class GateReader:
                 continue  # it greets the subtask
             if payload.size == len(CUT_OFF):
                 self.cut_off = True
+                continue
+            if metrics is not None and is_report(payload):
+                metrics.forward(payload.to_pybytes())
                 continue
             gate = self._gates[edge]
             if batch_mode and gate.grouped:

@@ -22,7 +22,7 @@ from penstock.operators.chain.operator import MAX_WATERMARK, OperatorContext
 from penstock.operators.chain.user_errors import user_frames
 from penstock.operators.exchange.channel_writer import ChannelWriter
 from penstock.operators.exchange.output_spec import OutputSpec
-from penstock.operators.functions.metrics import metric_values
+from penstock.operators.functions.add_up_metrics import metrics_of_subtask
 from penstock.operators.task.build_chain import Chain
 from penstock.operators.task.chain_spec import OperatorSpec
 from penstock.operators.task.outgoing_rows import OutgoingRows
@@ -35,6 +35,7 @@ from penstock.operators.task.python_dependencies import (
 from penstock.operators.task.read_gates import GateReader
 from penstock.operators.task.read_sources import read_sources
 from penstock.operators.task.report import Reporter
+from penstock.operators.task.send_metrics import MetricsSender
 from penstock.operators.task.send_results import ResultSender
 from penstock.operators.task.task_spec import TaskSpec
 
@@ -197,12 +198,17 @@ def _run(
             operator.attach(outgoing.append)
         if hasattr(operator, "attach_results"):
             operator.attach_results(outgoing.append_batch)
+    metrics = (
+        MetricsSender(spec, subtask, attempt_number, chain, outgoing.append)
+        if spec.settings.observed
+        else None
+    )
     reporter.state("INITIALIZING")
     try:
         chain.open()
         reporter.state("RUNNING")
         with suppress(EnoughResults):  # of a limit; if Spark has enough, the next row tells
-            for step in (read_sources(spec, chain, context, batches), gates.read(chain)):
+            for step in (read_sources(spec, chain, context, batches), gates.read(chain, metrics)):
                 for _ in step:
                     outgoing.flush()
                     reporter.progress(gates.records_in, sum(writer.records for writer in chain.writers))
@@ -221,13 +227,16 @@ def _run(
         raise
     gates.close()
     chain.close()
+    if metrics is not None:
+        metrics.send()
+        outgoing.flush()
     reporter.state(
         "FINISHED",
         records_in=gates.records_in,
         bytes_in=gates.bytes_in,
         records_out=sum(writer.records for writer in chain.writers),
         bytes_out=sum(writer.bytes for writer in chain.writers),
-        metrics={one.operator_name: metric_values(one) for one in chain.contexts.values() if one.metrics},
+        metrics=metrics_of_subtask(chain.contexts.values()),
     )
 
 

@@ -43,6 +43,7 @@ class TaskSettings:
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: name to its name among Spark's files
     reports: ReportAddress | None = None
     results: ResultsAddress | None = None
+    observed: bool = False  #: what functions measure goes the way of the records, to an Observation of Spark
     #: By vertex, of a job that was started again: what the numbers of each subtask's attempts begin with.
     first_attempts: Mapping[int, Sequence[int]] = field(default_factory=dict)
 

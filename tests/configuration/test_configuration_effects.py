@@ -142,7 +142,7 @@ def test_library_takes_a_directory_or_options(conf, lines):
     with pytest.raises(penstock.ConfigurationError, match="is an unknown key"):
         penstock.plan(str(lines), config={"paralelism.default": "2"})
     with pytest.raises(penstock.ConfigurationError, match="allowed strings only"):
-        penstock.plan(str(lines), config={"parallelism.default": 2})  # type: ignore[dict-item]
+        penstock.plan(str(lines), config={"parallelism.default": 2})  # type: ignore[arg-type, dict-item]
 
 
 def test_info_takes_the_configuration(tmp_path, conf):

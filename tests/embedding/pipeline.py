@@ -10,7 +10,7 @@ import tempfile
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 import penstock
@@ -201,6 +201,7 @@ def streams(spark: Any) -> dict[str, Any]:
     counted = env()
     counted.from_dataframe(df).map(Counted(), Types.INT()).filter(lambda n: n < 0).print()
     found["metrics"] = counted.execute().get_all_accumulator_results()
+    found["observed"] = observed(df)
     try:
         env().from_dataframe(df).map(lambda row: 1 // row.n, Types.INT()).to_dataframe().collect()
     except PySparkException as error:
@@ -216,6 +217,21 @@ def streams(spark: Any) -> dict[str, Any]:
             )
         ]
     return found
+
+
+def observed(df: Any) -> list[Any]:
+    """Metrics as observations: of a query with a shuffle, of several results, of one that stops early."""
+    once, together, early = Observation("once"), Observation(), Observation()
+    numbers = env().from_dataframe(df).map(Counted(), Types.INT())
+    summed = numbers.key_by(lambda n: n % 2).map(lambda n: n, Types.INT()).to_dataframe(observe=once)
+    found: list[Any] = [summed.count(), once.get, summed.count(), once.get["seen"]]
+    made = env()
+    numbers = made.from_dataframe(df).map(Counted(), Types.INT())
+    odd = numbers.filter(lambda n: n % 2 == 1)
+    with made.to_dataframes(observe=together, odd=odd, every=numbers) as results:
+        found += [results.odd.count(), together.get["sizes"]["max"], results.every.count()]
+    unread = env(1).from_dataframe(df).map(Counted(), Types.INT()).to_dataframe(observe=early)
+    return [*found, len(unread.limit(1).collect()), early.get["seen"] > 0, unread.columns]
 
 
 def plans(spark: Any) -> dict[str, Any]:
@@ -236,7 +252,9 @@ def plans(spark: Any) -> dict[str, Any]:
         penstock.plan(df)
     except penstock.SchemaError as error:
         found["one column more"] = str(error).splitlines()[0]
-    planned = penstock.plan(df, ignore=["team"])
+    wide = df.selectExpr("*", "1 as `prio.x`", "2 as id")
+    planned = penstock.plan(wide, ignore=["team", "prio.x", "id"])
+    found["beside"] = planned.nodes("stream_graph").columns[:5]
     found["planned"] = [planned.planned, planned.rejected, planned.source]
     teams = planned.nodes("job_graph").groupBy("team").count().collect()
     found["teams"] = sorted([row.team, row["count"]] for row in teams)

@@ -93,6 +93,8 @@ PASSED_ONLY = {
     "ambiguous too": "timestamp_micros(1636270200000000)",
     "last timestamp": "timestamp'9999-12-31 23:59:59.999999'",
     "no fields": "named_struct()",
+    "no elements": "array()",
+    "no entries": "map()",
     "not a number": "cast('nan' as float)",
     "bytes": "X'0102'",
     "byte": "1Y",

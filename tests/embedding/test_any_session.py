@@ -24,6 +24,7 @@ TOKEN = "of this test"
 BOTH = [True, True]
 EXPECTED: dict[str, Any] = {
     "plans": {
+        "beside": ["topology_id", "topology", "team", "prio.x", "id"],
         "edges": [10, 0, 0],
         "graph": 1,
         "one column more": "topologies: found columns that no topology has: 'team'; allowed name, "
@@ -39,6 +40,18 @@ EXPECTED: dict[str, Any] = {
         "executed": 780,
         "late and main": [20, 20, 20],
         "metrics": {"seen": 40, "sizes": {"count": 40, "max": 39, "min": 0, "sum": 780}},
+        "observed": [
+            40,
+            {"seen": 40, "sizes": {"count": 40, "max": 39, "min": 0, "sum": 780}},
+            40,
+            40,
+            20,
+            39,
+            40,
+            1,
+            True,
+            ["value"],
+        ],
         "order": BOTH,
         "schemas": BOTH,
         "transform": [["a", 273], ["b", 507]],

@@ -156,7 +156,7 @@ def test_values_of_another_type_are_named(data_type: Any, value: Any) -> None:
     ("data_type", "said"),
     [
         (ArrayType(CalendarIntervalType()), "array<interval>"),
-        (MapType(NullType(), NullType()), "map<void,void>"),
+        (ArrayType(MapType(NullType(), NullType())), "array<map<void,void>>"),
     ],
 )
 def test_types_that_no_function_can_get_are_refused_with_the_column(data_type: Any, said: str) -> None:

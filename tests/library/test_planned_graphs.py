@@ -15,13 +15,16 @@ GIVEN = pl.DataFrame(
 def test_columns_that_are_ignored_are_beside_the_names_of_topologies() -> None:
     with pytest.raises(penstock.SchemaError, match=r"(?s)no topology has: 'team'.*ignore="):
         penstock.plan(GIVEN)
-    planned = penstock.plan(GIVEN, ignore=["team"])
-    assert planned.ignored.to_pylist() == [{"name": "a", "team": "x"}, {"name": "b", "team": "y"}]
+    planned = penstock.plan(GIVEN.with_columns(ID=pl.lit(7)), ignore=["team", "ID"])
+    assert planned.ignored.to_pylist() == [
+        {"name": name, "team": team, "ID": 7} for name, team in (("a", "x"), ("b", "y"))
+    ]
     nodes = planned.nodes("stream_graph").to_pylist()
     assert {(row["topology"], row["team"]) for row in nodes} == {("a", "x"), ("b", "y")}
     assert len(nodes) == planned.tables["stream_nodes"].num_rows
     assert planned.nodes().num_rows == planned.tables["execution_vertices"].num_rows
-    assert planned.partitions().column_names[:3] == ["topology_id", "topology", "team"]
+    assert planned.partitions().column_names[:4] == ["topology_id", "topology", "team", "ID"]
+    assert planned.nodes("stream_graph").column_names[:4] == ["topology_id", "topology", "team", "id"]
 
 
 @pytest.mark.parametrize("layer", ["topology", "stream_graph", "job_graph", "execution_graph"])

@@ -19,6 +19,7 @@ from penstock.engine.planning.estimate_size import estimate_size
 from penstock.engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark
+from penstock.engine.store.version_number import VersionNumber
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar import job_graph_arrays as counting
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
@@ -186,7 +187,7 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(
 
     def on_spark(work: WorkOnSpark, *_: object) -> Stored:
         planned.append(work.choice)
-        return Stored(1, 1, 1, 0, "joins", work.choice.why)
+        return Stored(VersionNumber(1), 1, 1, 0, "joins", work.choice.why)
 
     monkeypatch.setattr(
         "penstock.engine.commands.plan_on_cluster_or_session.plan_into_store_on_spark", on_spark
