@@ -7,6 +7,7 @@ import polars as pl
 
 from penstock.engine.commands.show_resources import buffers_of_vertices
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.planning.foresee_memory import require_memory_to_plan_again
 from penstock.engine.planning.plan_in_process import plan_frames
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.columnar.frames import from_arrow
@@ -45,7 +46,8 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
     """Change what makes `reason` true where it alone keeps an edge from being chained, and plan again.
 
     `plan`: tables of NEEDED. Topologies that came as StreamGraphs are left alone. They are planned in parts;
-    `report` is told the part that begins, from 1, and how many there are.
+    `report` is told the part that begins, from 1, and how many there are. Raises NotEnoughMemoryError where
+    one topology is too large to be planned again in this process.
     """
     having = plan.table("stream_edges").filter(pl.col("not_chainable_reasons").list.contains(reason.value))
     edges = having.select(pl.len()).collect(engine="streaming").item()
@@ -59,6 +61,7 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         .sort(TOPOLOGY)
         .collect(engine="streaming")
     )
+    require_memory_to_plan_again(max(sizes["nodes"].max() or 0, min(sizes["nodes"].sum(), _ROWS_OF_A_PART)))
     parts = list(_parts(sizes))
     changed = planned_again = refused = 0
     now, then = dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 0)

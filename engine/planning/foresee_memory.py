@@ -50,6 +50,9 @@ BYTES_OF_AN_EDGE = 80
 BYTES_OF_AN_EXPORTED_ROW = 1_900
 """Mapped for each row of nodes, edges and slots: 500,000 of them take 0.9 GiB, 0.55 GiB resident."""
 
+BYTES_OF_A_NODE_PLANNED_AGAIN = 3_600
+"""Of `explain --what-if`: 1 million nodes of one layered topology take 3.5 GiB, whatever the reason."""
+
 LEAST_TO_READ_ON = 64 * 2**20
 """Reading ends with an error before less than this is left."""
 
@@ -137,6 +140,12 @@ def require_memory_to_export(rows: int) -> None:
     """Raise NotEnoughMemoryError if this process cannot hold so much of a plan's largest tables."""
     hint = "give it more memory, or export topologies one by one with --topology"
     _require(rows * BYTES_OF_AN_EXPORTED_ROW, f"exporting {rows:,} rows at a time", hint=hint)
+
+
+def require_memory_to_plan_again(nodes: int) -> None:
+    """Raise NotEnoughMemoryError if this process cannot plan so many operators of a stored plan once more."""
+    hint = "give it more memory; a topology that large can be planned with other options instead (plan -D)"
+    _require(nodes * BYTES_OF_A_NODE_PLANNED_AGAIN, f"planning {nodes:,} operators again", hint=hint)
 
 
 def require_memory_for_tasks() -> Callable[[TaskRows], None]:

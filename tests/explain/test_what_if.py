@@ -9,6 +9,8 @@ import pytest
 import penstock
 from penstock.engine.commands import what_if as subject
 from penstock.engine.commands.main import app
+from penstock.engine.planning import foresee_memory
+from penstock.plans.errors import NotEnoughMemoryError
 
 
 def chain(name: str, *changes: dict[str, Any], **job: Any) -> dict[str, Any]:
@@ -99,6 +101,9 @@ def test_a_fleet_in_parts_has_the_same_figures_and_leaves_other_topologies_out(t
     monkeypatch.setattr(subject, "_ROWS_OF_A_PART", 8)
     assert asked(store, "DIFFERENT_PARALLELISM", capfd) == whole
     assert (whole["topologies"], whole["edges"], whole["alone"]) == (10, 10, 10)
+    monkeypatch.setattr(foresee_memory, "BYTES_OF_A_NODE_PLANNED_AGAIN", 2**50)
+    assert explain(store, "--what-if", "DIFFERENT_PARALLELISM") == NotEnoughMemoryError.exit_code
+    assert "planning 8 operators again takes about" in capfd.readouterr().err
 
 
 def test_an_explicit_partitioner_is_not_fused(tmp_path, capfd):
