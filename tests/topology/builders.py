@@ -72,13 +72,17 @@ def stream_node(id_: int, **keys: Any) -> dict[str, Any]:
     }
 
 
+PRINTED = {"RescalePartitioner": "RESCALE", "BroadcastPartitioner": "BROADCAST"}
+
+
 def stream_edge(source: int, target: int, **keys: Any) -> dict[str, Any]:
+    """An edge, by default forward; a `partitioner_class` that is given alone has the name that it prints."""
     return {
         "edge_id": f"n{source}-{source}_n{target}-{target}_0_FORWARD_0",
         "source": source,
         "target": target,
         "type_number": 0,
-        "partitioner": "FORWARD",
+        "partitioner": PRINTED.get(keys.get("partitioner_class", ""), "FORWARD"),
         "partitioner_class": "ForwardPartitioner",
         "pointwise": True,
         "broadcast": False,
