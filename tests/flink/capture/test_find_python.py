@@ -1,13 +1,21 @@
 """Which Python runs a PyFlink script."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from penstock.engine.flink.capture.find_python import CLIENT_EXECUTABLE, find_python
 from penstock.engine.flink.capture.flink_home import FlinkHome
 from penstock.plans.errors import ConfigurationError
-from tests.flink.programs import script
+
+
+def python_with(version: str, path: Path) -> str:
+    """A program that answers as a Python with this PyFlink does."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho {version}\n")
+    path.chmod(0o755)
+    return str(path)
 
 
 @pytest.fixture
@@ -21,8 +29,8 @@ def pythons(tmp_path, monkeypatch):
     """Pythons with these versions of PyFlink: that of Penstock and that of PATH; and the environment."""
 
     def make(of_penstock, of_path):
-        monkeypatch.setattr(sys, "executable", script(tmp_path / "penstock", f"print({of_penstock!r})"))
-        on_path = script(tmp_path / "bin" / "python3", f"print({of_path!r})")
+        monkeypatch.setattr(sys, "executable", python_with(of_penstock, tmp_path / "penstock"))
+        on_path = python_with(of_path, tmp_path / "bin" / "python3")
         environment = {"PATH": str(tmp_path / "bin"), "FLINK_CONF_DIR": str(tmp_path / "conf")}
         return sys.executable, on_path, environment
 
@@ -55,5 +63,5 @@ def test_flink_finds_one_where_it_is_told_or_brings_pyflink(home, pythons, tmp_p
     configuration.unlink()
     (home.folder / "opt" / "python").mkdir(parents=True)
     (home.folder / "opt" / "python" / "pyflink.zip").touch()
-    brings = script(tmp_path / "bin" / "python", "")
+    brings = python_with("", tmp_path / "bin" / "python")
     assert find_python(home, environment, {}) == brings
