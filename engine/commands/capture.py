@@ -14,6 +14,7 @@ from penstock.engine.commands.given_options import ARGUMENTS
 from penstock.engine.commands.key_values import key_values
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.flink.capture.agent_jar import agent_exports
+from penstock.engine.flink.capture.build_agent import MINIMUM_JAVA
 from penstock.engine.flink.capture.flink_home import find_flink_home
 from penstock.engine.flink.capture.program_command import (
     Program,
@@ -188,10 +189,10 @@ def _require_no_options_of_programs(*options: object) -> None:
 
 
 def _command_of(program: Program, flink: Path | None, folder: Path) -> ProgramCommand:
-    from penstock.engine.spark.find_java import find_java
+    from penstock.engine.spark.find_java import require_java
 
     home = find_flink_home(flink, os.environ)
-    return program_command(program, home, find_java().path, os.environ, folder)
+    return program_command(program, home, require_java(MINIMUM_JAVA).path, os.environ, folder)
 
 
 def _lines_before(out: Path) -> list[str]:

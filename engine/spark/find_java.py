@@ -20,14 +20,15 @@ class Java:
     release: int
 
 
-def find_java() -> Java:
+def find_java(minimum: int = MINIMUM_JAVA) -> Java:
     """The Java that Spark's launcher takes: JAVA_HOME's, else the first `java` on PATH.
 
-    Raises ConfigurationError if there is none or it does not tell its version.
+    Raises ConfigurationError if there is none or it does not tell its version; `minimum` is the oldest
+    release that the error names.
     """
     home = os.environ.get("JAVA_HOME")
     path = os.path.join(home, "bin", "java") if home else shutil.which("java")
-    hint = f"install Java {MINIMUM_JAVA} or newer, and put it on PATH or name it by JAVA_HOME"
+    hint = f"install Java {minimum} or newer, and put it on PATH or name it by JAVA_HOME"
     if path is None:
         raise ConfigurationError("Java: found none (JAVA_HOME is not set, no java on PATH)", hint)
     try:
@@ -41,12 +42,12 @@ def find_java() -> Java:
     return Java(path, match.group(1), int(match.group(2)))
 
 
-def require_java() -> Java:
-    """`find_java()`, or ConfigurationError if it is older than MINIMUM_JAVA."""
-    java = find_java()
-    if java.release < MINIMUM_JAVA:
+def require_java(minimum: int = MINIMUM_JAVA) -> Java:
+    """`find_java()`, or ConfigurationError if it is older than `minimum`."""
+    java = find_java(minimum)
+    if java.release < minimum:
         raise ConfigurationError(
-            f"Java: found {java.version} ({java.path}), allowed {MINIMUM_JAVA} or newer",
+            f"Java: found {java.version} ({java.path}), allowed {minimum} or newer",
             "name a newer one by JAVA_HOME",
         )
     return java

@@ -14,7 +14,7 @@ from pathlib import Path
 JAR_NAME = "penstock-capture.jar"
 SOURCES_DIGEST = "META-INF/penstock/sources.sha256"
 
-_RELEASE = "11"
+MINIMUM_JAVA = 11
 """The oldest Java that Flink 1.20 to 2.3 run on."""
 
 _SHARED = (
@@ -85,7 +85,15 @@ def _compile(flink_jars: Path, classes: Path) -> None:
     if javac is None:
         raise RuntimeError("building Penstock needs a JDK: javac is neither in JAVA_HOME nor on PATH")
     sources = [str(path) for path in agent_sources() if path.suffix == ".java"]
-    options = ["--release", _RELEASE, "-nowarn", "-proc:none", "-encoding", "UTF-8", "-g:source,lines"]
+    options = [
+        "--release",
+        str(MINIMUM_JAVA),
+        "-nowarn",
+        "-proc:none",
+        "-encoding",
+        "UTF-8",
+        "-g:source,lines",
+    ]
     command = [javac, *options, "-cp", str(flink_jars / "*"), "-d", str(classes), *sources]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

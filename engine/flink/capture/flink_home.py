@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -108,18 +107,6 @@ def opt_jars(home: FlinkHome, *prefixes: str) -> list[Path]:
 def has_jar(home: FlinkHome, prefix: str) -> bool:
     """Whether lib or opt has this jar in any version."""
     return any(re.fullmatch(rf"{re.escape(prefix)}-[0-9].*", jar.name) for jar in [*home.lib, *home.opt])
-
-
-def python_of(home: FlinkHome, environment: Mapping[str, str]) -> str | None:
-    """The Python of PyFlink scripts: PYFLINK_CLIENT_EXECUTABLE, that of a PyFlink home, that of PATH."""
-    if named := environment.get("PYFLINK_CLIENT_EXECUTABLE"):
-        return named
-    if (home.folder / "java_gateway.py").is_file():
-        beside = home.folder.parents[3] / "bin" / "python"
-        if beside.is_file():
-            return str(beside)
-    path = environment.get("PATH")
-    return shutil.which("python3", path=path) or shutil.which("python", path=path)
 
 
 def _jars(folder: Path) -> list[Path]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.engine.flink.capture.agent_jar import agent_jar
+from penstock.engine.flink.capture.find_python import CLIENT_EXECUTABLE, find_python
 from penstock.engine.flink.capture.flink_home import (
     JAVA_OPTIONS,
     FlinkHome,
@@ -14,7 +15,6 @@ from penstock.engine.flink.capture.flink_home import (
     environment_of,
     has_jar,
     opt_jars,
-    python_of,
     write_empty_configuration,
 )
 from penstock.plans.errors import ConfigurationError
@@ -83,22 +83,19 @@ def program_command(
         *(f"-D{key}={value}" for key, value in program.options.items()),
     ]
     if program.kind == ProgramKind.PYTHON:
-        return ProgramCommand([*line, *_python(program, home, around)], around, False)
+        if not has_jar(home, _PYTHON):
+            raise ConfigurationError(
+                f"{home.folder}: has no {_PYTHON}-*.jar in opt, which PyFlink scripts need"
+            )
+        if python := find_python(home, around, program.options):
+            around[CLIENT_EXECUTABLE] = python
+        return ProgramCommand([*line, "-py", str(program.file), *program.arguments], around, False)
     main_class = ["-c", program.main_class] if program.main_class else []
     return ProgramCommand([*line, *main_class, str(program.file), *program.arguments], around, False)
 
 
 def _java(java: str, jars: str) -> list[str]:
     return [java, *JAVA_OPTIONS, "-Dlog4j2.level=ERROR", "-cp", jars]
-
-
-def _python(program: Program, home: FlinkHome, environment: Mapping[str, str]) -> list[str]:
-    if not has_jar(home, _PYTHON):
-        raise ConfigurationError(f"{home.folder}: has no {_PYTHON}-*.jar in opt, which PyFlink scripts need")
-    python = python_of(home, environment)
-    named = "python.client.executable" in program.options
-    client = ["-pyclientexec", python] if python and not named else []
-    return [*client, "-py", str(program.file), *program.arguments]
 
 
 def _sql(
