@@ -22,6 +22,7 @@ EXAMPLES = {
     "chain_equal_costs.py": ("planner", "Chains operators of similar cost."),
     "pack_managed_memory.py": ("planner", "Packs slots by managed memory."),
     "parallelism_by_selectivity.py": ("planner", "Scales operators by the records that reach them."),
+    "NeverChain.java": ("program", "A planner in Java: chains nothing."),
 }
 """Name of a bundled file: what it is, and what it does."""
 
@@ -29,6 +30,7 @@ _NEXT = {
     "topologies": "penstock plan {file} --out store",
     "script": "penstock run {file}",
     "planner": "penstock plan examples.jsonl --out store --planner {module}:NAME",
+    "program": "compile it as docs/planners-of-your-own.md says, and name it: --planner program:COMMAND",
 }
 
 

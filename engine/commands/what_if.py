@@ -61,7 +61,8 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         .sort(TOPOLOGY)
         .collect(engine="streaming")
     )
-    require_memory_to_plan_again(max(sizes["nodes"].max() or 0, min(sizes["nodes"].sum(), _ROWS_OF_A_PART)))
+    nodes = sizes["nodes"].to_list()
+    require_memory_to_plan_again(max([min(sum(nodes), _ROWS_OF_A_PART), *nodes]))
     parts = list(_parts(sizes))
     changed = planned_again = refused = 0
     now, then = dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 0)

@@ -17,5 +17,8 @@ class VersionNumber(int):
         made.unchanged = unchanged
         return made
 
+    def __str__(self) -> str:
+        return str(int(self))
+
     def __repr__(self) -> str:
         return f"{int(self)} (unchanged)" if self.unchanged else str(int(self))

@@ -34,8 +34,9 @@ class Runs:
         (sink,) = (one for one in job.transformations if isinstance(one.operator, CollectSink))
         return Records(self.collect_job(job, sink))
 
-    def dataframe_of_job(self, job: Job, sink: Transformation) -> Any:
+    def dataframe_of_job(self, job: Job, sink: Transformation, observation: object) -> Any:
         assert sink in job.transformations
+        assert observation is None
         self._note(job)
         return "dataframe"
 

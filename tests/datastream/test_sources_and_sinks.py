@@ -1,6 +1,9 @@
 """What calls build that make a stream or end it."""
 
+from types import SimpleNamespace
+
 import pytest
+from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from penstock.engine.common.typeinfo import Types
@@ -51,8 +54,13 @@ def test_sources() -> None:
             call()
 
 
-class FakeDataFrame:
+class FakeDataFrame(DataFrame):
+    sparkSession = SimpleNamespace(sparkContext=SimpleNamespace(_jsc="running"))  # type: ignore[assignment]
+    isStreaming = False
     schema = StructType([StructField("n", LongType()), StructField("at", TimestampType())])
+
+    def __new__(cls) -> "FakeDataFrame":
+        return object.__new__(cls)
 
     def toDF(self, *names: str) -> "FakeDataFrame":
         """Under other names."""

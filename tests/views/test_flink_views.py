@@ -107,7 +107,7 @@ def test_export_writes_the_views_of_a_store_slice_by_slice(golden, tables, tmp_p
 
 def test_a_plan_that_is_exported_alone_and_in_pieces_is_its_line_among_all(golden, tmp_path, monkeypatch):
     planned = [line["topology"] for line in golden if "flink_plan" in line["expected"]]
-    topologies = [*planned[:6], {**forked_graph("org.apache.flink.P"), "name": "graph"}]
+    topologies = [*planned[:6], {**forked_graph("KeyGroupStreamPartitioner"), "name": "graph"}]
     given, store = tmp_path / "in.jsonl", tmp_path / "store"
     given.write_text("".join(json.dumps(topology) + "\n" for topology in topologies))
     assert run("plan", given, "--out", store)[0] == 0
