@@ -69,10 +69,10 @@ class FakeDataFrame(DataFrame):
 
 def test_dataframes() -> None:
     env = environment()
-    stream = env.from_dataframe(FakeDataFrame())  # type: ignore[call-overload]
+    stream = env.from_dataframe(FakeDataFrame())
     assert stream.get_type() == Types.ROW_NAMED(["n", "at"], [Types.LONG(), SparkTypeInfo(TimestampType())])
     declared = Types.TUPLE([Types.LONG(), Types.INSTANT()])
-    assert env.from_dataframe(FakeDataFrame(), declared).get_type() == declared  # type: ignore[call-overload]
+    assert env.from_dataframe(FakeDataFrame(), declared).get_type() == declared
     stream.map(str)
     row = transformations(env)[0]
     assert (row["kind"], row["name"]) == ("source", "DataFrame")
