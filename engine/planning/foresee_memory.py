@@ -143,7 +143,7 @@ def require_memory_to_export(rows: int) -> None:
 
 
 def require_memory_to_plan_again(nodes: int) -> None:
-    """Raise NotEnoughMemoryError if this process cannot plan this many operators of a stored plan once more."""
+    """Raise NotEnoughMemoryError if this process cannot plan this many operators of a plan once more."""
     hint = "give it more memory; a topology that large can be planned with other options instead (plan -D)"
     _require(nodes * BYTES_OF_A_NODE_PLANNED_AGAIN, f"planning {nodes:,} operators again", hint=hint)
 
