@@ -9,9 +9,3 @@ def slot_sharing(plan: DrawnPlan) -> tuple[Group, ...]:
     rows = plan.rows("slot_sharing_groups", "slot_sharing_group", "name")
     groups = [Group(row["slot_sharing_group"], row["name"]) for row in rows]
     return tuple(sorted(groups, key=lambda group: group.number))
-
-
-def required_slots(plan: DrawnPlan) -> dict[int, int]:
-    """Group to the slots that it needs; empty where the plan has no slots."""
-    rows = plan.rows("required_slots", "slot_sharing_group", "slots")
-    return {row["slot_sharing_group"]: row["slots"] for row in rows}

@@ -72,7 +72,14 @@ def stream_node(id_: int, **keys: Any) -> dict[str, Any]:
     }
 
 
-PRINTED = {"RescalePartitioner": "RESCALE", "BroadcastPartitioner": "BROADCAST"}
+PRINTED = {
+    "RescalePartitioner": "RESCALE",
+    "BroadcastPartitioner": "BROADCAST",
+    "BinaryHashPartitioner": "HASH[a]",
+    "KeyGroupStreamPartitioner": "HASH",
+    "RebalancePartitioner": "REBALANCE",
+}
+"""What partitioners print, by class."""
 
 
 def stream_edge(source: int, target: int, **keys: Any) -> dict[str, Any]:

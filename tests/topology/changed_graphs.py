@@ -3,15 +3,9 @@
 from copy import deepcopy
 from typing import Any
 
-from tests.topology.builders import stream_edge, stream_graph, stream_node
+from tests.topology.builders import PRINTED, stream_edge, stream_graph, stream_node
 
 Topology = dict[str, Any]
-
-PRINTED = {
-    "BinaryHashPartitioner": "HASH[a]",
-    "KeyGroupStreamPartitioner": "HASH",
-    "RebalancePartitioner": "REBALANCE",
-}
 
 BATCH = {"execution.runtime-mode": "BATCH"}
 RESOURCES = {"cpu_cores": 1.0, "task_heap_memory_bytes": 1}
