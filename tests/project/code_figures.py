@@ -36,10 +36,16 @@ def modules(root: Path = ROOT) -> dict[str, Module]:
     """All modules of the product by name."""
     found = {}
     for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
-        name = ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join(("penstock", *parts)).removesuffix(".__init__").replace("penstock.penstock", "penstock")
         text = path.read_text(encoding="utf-8")
         found[name] = Module(name, len(text.splitlines()), ast.parse(text))
     return found
+
+
+def package_of(name: str) -> str:
+    """The folder at the top of the repository that holds a module."""
+    return next((part for part in name.split(".")[1:2] if part in PACKAGES), "penstock")
 
 
 def imported(module: Module, known: dict[str, Module]) -> Iterator[tuple[str, str | None]]:
@@ -164,14 +170,14 @@ def main() -> None:
     by, forwarding = importers(known), forwarding_twins(known)
     print("package    files   lines  imports  one importer (small)  re-export  forwarding twins  over 300")
     for package in PACKAGES:
-        own = [module for module in known.values() if module.name.split(".")[0] == package]
+        own = [module for module in known.values() if package_of(module.name) == package]
         single = [module for module in own if len(by[module.name]) == 1]
         print(
             f"{package:9} {len(own):6,} {sum(module.lines for module in own):7,} "
             f"{sum(map(import_lines, own)):8,} {len(single):8,} "
             f"({sum(module.lines <= SMALL for module in single):,})"
             f"{sum(map(only_hands_on, own)):16,} "
-            f"{sum(name.split('.')[0] == package for name in forwarding):17,} "
+            f"{sum(package_of(name) == package for name in forwarding):17,} "
             f"{sum(module.lines > 300 for module in own):9,}"
         )
     constants = repeated_constants(known)
