@@ -37,7 +37,9 @@ def modules(root: Path = ROOT) -> dict[str, Module]:
     found = {}
     for path in sorted(path for package in PACKAGES for path in (root / package).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts
-        name = ".".join(("penstock", *parts)).removesuffix(".__init__").replace("penstock.penstock", "penstock")
+        name = (
+            ".".join(("penstock", *parts)).removesuffix(".__init__").replace("penstock.penstock", "penstock")
+        )
         text = path.read_text(encoding="utf-8")
         found[name] = Module(name, len(text.splitlines()), ast.parse(text))
     return found
