@@ -16,9 +16,10 @@ demo: .venv/installed
 	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
 
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=build/pytest
-## Lint, formatting, types, and the tests that start no JVM. Two processes share these test by test.
+## Lint, formatting, types, and the tests that start no JVM and are not slow, in some four minutes. Two processes
+## share the tests one by one.
 check: lint | build
-	$(PYTEST) -m 'not spark and not flink and not browser' --numprocesses=2 --dist=worksteal tests
+	$(PYTEST) -m 'not spark and not flink and not browser and not slow' --numprocesses=2 --dist=worksteal tests
 
 ## Lint, formatting, types and all tests. Two processes share these file by file; each has a Spark of its own.
 test: lint | build

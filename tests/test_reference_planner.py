@@ -54,6 +54,7 @@ def test_golden_data_is_a_good_share() -> None:
     assert len(Counter(e["message"][:40] for e in expected if "error" in e)) > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

@@ -95,6 +95,7 @@ def test_long_topologies():
     assert found(data) == expected(data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "line",
     [

@@ -44,6 +44,7 @@ def planned_lines(topologies):
     return {row["name"]: json.loads(row["line"]) for row in lines.to_dicts()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.removesuffix(".jsonl.gz"))
 def test_plans_are_flinks(path):
     lines = golden_lines(path)

@@ -44,6 +44,7 @@ def given(topologies):
     return {name: tables[name] for name in tables if name != "inputs"}
 
 
+@pytest.mark.slow
 def test_what_size_decides_changes_no_row(small, as_if_large):
     large = plan_in_process([*TOPOLOGIES, {"name": "wrong"}])
     assert large[1:4] == small[1:4]

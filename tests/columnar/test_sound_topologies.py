@@ -69,6 +69,7 @@ def row_by_row(monkeypatch: pytest.MonkeyPatch, given: pa.Table, rows: pa.Table)
         return reading.read_topology_tables(given, rows)
 
 
+@pytest.mark.slow
 def test_random_tables_with_broken_rows(monkeypatch: pytest.MonkeyPatch):
     topologies, rows = given_tables()
     behind_sources = rows.with_row_index("at").filter(pl.col("id") > 1).unique(TOPOLOGY, maintain_order=True)
@@ -93,6 +94,7 @@ def test_random_tables_with_broken_rows(monkeypatch: pytest.MonkeyPatch):
     assert len(found.topologies) > len(found.rejected) > 15
 
 
+@pytest.mark.slow
 def test_sound_tables_are_not_validated_line_by_line(monkeypatch: pytest.MonkeyPatch):
     """But for topologies with sinks that become several operators, which are nested."""
     topologies, rows = given_tables()

@@ -76,6 +76,7 @@ def together(found: list[TopologyTables]) -> TopologyTables:
     return TopologyTables(**frames, inputs=sum(part.inputs for part in found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("size", [20, 200, 100_000])
 def test_parts_hold_what_the_whole_holds(tmp_path, monkeypatch, order, size):
@@ -91,6 +92,7 @@ def test_parts_hold_what_the_whole_holds(tmp_path, monkeypatch, order, size):
     assert (len(found) == 1) == (size == 100_000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["as given", "shuffled"])
 def test_the_stored_plan_is_that_of_a_plan_in_memory(tmp_path, monkeypatch, order):
     monkeypatch.setattr(in_process, "ROWS_AT_A_TIME", 100)

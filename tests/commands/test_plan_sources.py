@@ -126,6 +126,7 @@ def some_of_each(commands, sources, every_source):
     return pytest.mark.parametrize(("command", "source"), sorted(chosen))
 
 
+@pytest.mark.slow
 @some_of_each(["show", "plan", "diff"], ["jobs.jsonl", "tables", "store@1"], HOLD_PLANS)
 def test_whatever_holds_plans_is_taken(call, command, source):
     code, _, beside = call(command, source)

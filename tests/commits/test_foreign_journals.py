@@ -87,6 +87,7 @@ def test_what_is_no_record_is_named_and_passed_over(tmp_path, capsys, content):
     assert visible(tmp_path) == BOTH
 
 
+@pytest.mark.slow
 def test_a_record_that_says_something_else_is_named_and_passed_over(tmp_path, capsys, failing):
     part = unfinished(tmp_path / "run", failing)
     for name, values in CHANGES.items():

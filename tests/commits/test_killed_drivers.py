@@ -44,6 +44,7 @@ def steps_of_a_run(folder):
     return taken[0]
 
 
+@pytest.mark.slow
 def test_the_next_run_brings_every_row_once(tmp_path):
     steps = steps_of_a_run(tmp_path / "whole")
     assert steps > 40
@@ -75,6 +76,7 @@ def test_a_recovery_that_is_killed_too(tmp_path):
             assert visible(folder) == BOTH, (first, second)
 
 
+@pytest.mark.slow
 def test_recover_leaves_all_or_nothing(tmp_path, capsys):
     steps = steps_of_a_run(tmp_path / "whole")
     seen = []

@@ -22,6 +22,7 @@ def _no_links(monkeypatch, request):
     monkeypatch.setattr(os, "link", refuse)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_links")
 def test_one_of_several_decides(tmp_path):
     system = fs.LocalFileSystem()
@@ -46,6 +47,7 @@ def test_one_of_several_decides(tmp_path):
     assert read_once_written(system, str(tmp_path / "0")) is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_no_links")
 def test_kills_are_survived_without_links(tmp_path):
     steps = steps_of_a_run(tmp_path / "whole")

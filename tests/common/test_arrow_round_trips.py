@@ -110,6 +110,7 @@ def columns(draw):
     return type_info, draw(st.lists(or_none(values), max_size=5))
 
 
+@pytest.mark.slow
 @STEADY
 @given(columns(), st.integers(0, 5), st.integers(0, 5))
 def test_what_fits_comes_back(column, start, count):

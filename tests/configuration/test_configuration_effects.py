@@ -302,6 +302,7 @@ print(env.get_parallelism(), env.from_collection([1]).print() and len(env.get_jo
 """
 
 
+@pytest.mark.slow
 def test_a_plain_script_takes_the_configuration_directory(tmp_path, conf, monkeypatch):
     def ran():
         done = subprocess.run(

@@ -247,6 +247,7 @@ def raised_step_by_step(nodes: list[Node], edges: list[Edge], groups: list[int],
     return float((level * offered).sum())
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(plans(), st.sampled_from([MOST, 2.0]))
 def test_sources_are_raised_as_by_progressive_filling(plan, cores):

@@ -129,6 +129,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "rule", "said"), BROKEN, ids=lambda value: getattr(value, "__name__", "")
 )

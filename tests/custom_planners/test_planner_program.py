@@ -55,6 +55,7 @@ def test_it_decides_batch_after_batch_in_one_process(program):
     assert program.device_seconds == before + 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "rule", "said"),
     [

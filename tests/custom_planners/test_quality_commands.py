@@ -145,6 +145,7 @@ def test_what_does_not_fit_in_workers_is_refused_before(spark, tmp_path, capsys,
     assert "transformations at a time in workers of a local Spark" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
     """Of planned topologies, and of those that are rejected while they are read or planned."""
     topologies = [random_topology(seed, 2 + seed * 7 % 40) for seed in range(30)]

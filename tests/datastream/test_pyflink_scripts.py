@@ -25,6 +25,7 @@ def scripts() -> Iterator[tuple[str, str, str, str]]:
             yield name, *run.split(), PROLOGUE + body.rstrip() + "\n" + EPILOGUE
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("hook")
 @pytest.mark.parametrize(
     ("name", "mode", "parallelism", "script"),

@@ -92,6 +92,7 @@ def test_the_transcript_in_the_docs(tmp_path, monkeypatch):
     assert (code, [*out.splitlines(), *said.splitlines()]) == (6, lines)
 
 
+@pytest.mark.slow
 def test_files_versions_and_stores_of_the_same_fleets_differ_alike(fleets):
     store = fleets / "store"
     found = differences(fleets / "old.jsonl", fleets / "new.jsonl")

@@ -45,6 +45,7 @@ FLEETS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FLEETS)
 def test_as_if_all_lines_were_read(case, tmp_path, monkeypatch):
     files = [tmp_path / "old.jsonl", tmp_path / "new.jsonl"]

@@ -89,6 +89,7 @@ class Stamps(TimestampAssigner):
         return int(value.n) * 1000
 
 
+@pytest.mark.slow
 @NAMES
 @pytest.mark.parametrize("mode", [RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH])
 def test_keys_state_and_windows(name: str, mode: RuntimeExecutionMode) -> None:

@@ -67,6 +67,7 @@ def explained_plans(path: Path) -> list[ExplainedPlan]:
     return [ExplainedPlan(plan(name, key)) for name, key in topologies.iter_rows()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.split(".")[0])
 def test_an_edge_is_chained_if_and_only_if_all_conditions_are_met(path):
     edges = 0

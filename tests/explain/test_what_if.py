@@ -74,6 +74,7 @@ def explain(*arguments: str) -> int:
     return int(end.value.code or 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", list(subject.CHANGES))
 def test_figures_are_those_of_the_topology_written_without_the_reason(reason, tmp_path, capfd):
     now, then = CASES[reason]

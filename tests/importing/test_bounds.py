@@ -50,6 +50,7 @@ def test_a_product_that_is_small_is_made(tmp_path):
     assert (len(graph.nodes), len(graph.edges)) == (70, 1_200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
 @pytest.mark.parametrize("name", ["a.dot", "a.graphml", "a.csv", "a.edges"])
 def test_packed_files_are_not_unpacked_beyond_the_bound(name, pack, tmp_path, monkeypatch):

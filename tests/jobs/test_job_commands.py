@@ -129,6 +129,7 @@ def test_a_detached_job_runs_on_by_itself(folder, here):
     assert here("list", "-r")[1] == "no jobs are running\n"
 
 
+@pytest.mark.slow
 def test_a_detached_job_is_cancelled_and_others_end_with_their_driver(folder, here):
     started = command("run", "-d", "script.py", folder, "a")
     clients = [subprocess.Popen(started, stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -148,6 +149,7 @@ def test_a_detached_job_is_cancelled_and_others_end_with_their_driver(folder, he
     assert "FAILED" in here("status", jobs[2])[1]
 
 
+@pytest.mark.slow
 def test_what_ends_before_its_first_job_is_told_at_once(folder):
     (folder / "script.py").write_text("print('before')\nraise ValueError('no \\x1b[31m way')\n")
     done = penstock("run", "-d", "script.py")

@@ -62,6 +62,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_topologies_are_taken_in_every_form(form):
     found = penstock.plan(FORMS[form]())

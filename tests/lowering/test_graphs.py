@@ -103,6 +103,7 @@ def without_unknown_keys(graph, wanted):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", sorted({tuple(run["run"][1:]) for run in API_RUNS}))
 def test_every_call_is_submitted_as_pyflink_submits_it(options, tmp_path):
     script = (HERE / "api_calls.txt").read_text(encoding="utf-8")

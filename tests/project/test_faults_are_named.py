@@ -67,6 +67,7 @@ def test_a_folder_is_let_go(tmp_path):
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["plan x.jsonl --out y", "show y", "import x.dot"])
 def test_a_working_directory_that_is_gone_is_told(arguments, tmp_path):
     gone = tmp_path / "gone"

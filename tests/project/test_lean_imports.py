@@ -180,6 +180,7 @@ TAKE_SPARK = {
 errors mean."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("package", ["plans", "operators", "engine"])
 def test_only_what_needs_spark_imports_it(package):
     known = TAKE_SPARK.get(package, set())
@@ -217,6 +218,7 @@ def store(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_one_thread_imports_no_pandas_either(store: Path):
     assert modules_of(store, "plan a.jsonl --out by_one_thread", POLARS_MAX_THREADS="1") == "[]"
 
@@ -238,6 +240,7 @@ def modules_of(folder: Path, command: str, **environment: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

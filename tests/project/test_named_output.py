@@ -23,6 +23,7 @@ def penstock(*arguments: str, stdout: int, stderr: int = subprocess.PIPE) -> tup
     return done.returncode, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.usefixtures("script")
 def test_a_full_disk_is_named_and_a_reader_that_has_gone_is_no_error(command):

@@ -67,6 +67,7 @@ def test_json_means_the_same():
 ROOT = Path(engine.__file__).resolve().parents[1]
 
 
+@pytest.mark.slow
 def test_nothing_else_prints():
     """Whatever speaks to people goes through engine.output.people or say, which escape it."""
     allowed = {

@@ -134,6 +134,7 @@ def _run_of(tables: dict[str, pa.Table]) -> dict[str, pa.Table]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "most"),
     [

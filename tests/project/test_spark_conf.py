@@ -30,10 +30,11 @@ def test_delta_jar_fits_the_installed_packages():
 
 def test_delta_jar_is_named_in_one_file_only():
     files = [
-        p
-        for s in ("py", "conf", "toml", "properties")
-        for p in ROOT.rglob(f"*.{s}")
-        if {".venv", "build"}.isdisjoint(p.parts)
+        path
+        for folder in ROOT.iterdir()
+        if folder.name not in (".venv", ".git", "build")
+        for path in (folder.rglob("*") if folder.is_dir() else [folder])
+        if path.suffix in (".py", ".conf", ".toml", ".properties")
     ]
     naming = [
         p for p in [*files, ROOT / "Makefile"] if delta_coordinates().text in p.read_text(encoding="utf-8")

@@ -46,6 +46,7 @@ def outcomes():
     return found
 
 
+@pytest.mark.slow
 def test_what_pyflink_refuses_is_refused(outcomes):
     refused = [line.partition(" ")[2] for line in LINES if line.startswith("refused ")]
     assert len(refused) > 200

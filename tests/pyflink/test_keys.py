@@ -34,6 +34,7 @@ IN_ORDER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run['case']}-{run['mode']}-{run['parallelism']}")
 def test_prints_what_pyflink_prints(tmp_path, monkeypatch, run):
     if f"{run['case']}-{run['mode']}-{run['parallelism']}" in DIFFERENT:

@@ -91,6 +91,7 @@ def test_a_limit_that_the_beginning_does_not_reach_takes_more_of_it(env, closed,
     assert len(closed.closed) > 1
 
 
+@pytest.mark.slow
 def test_what_is_cut_off_is_not_the_end_of_the_input(env, monkeypatch):
     """Windows and timers at the end of the input are of the whole of it."""
     monkeypatch.setattr("penstock.engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
@@ -208,6 +209,7 @@ def test_memory_stays_bounded(env):
     assert after - before < 100_000  # KiB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1000, 5000])
 def test_thousands_of_chained_maps_run(env, number):
     stream = env.from_collection([1, 2], Types.LONG())

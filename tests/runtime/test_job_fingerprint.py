@@ -46,6 +46,7 @@ def in_process(folder, *arguments, seed=0):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_a_script_is_the_same_in_every_process(tmp_path):
     (tmp_path / "lines").write_text("a\nb\n")
     first = in_process(tmp_path, "5", seed=1)

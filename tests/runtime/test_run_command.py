@@ -114,6 +114,7 @@ def test_a_script_runs_with_what_it_imports_and_is_recorded(folder, here):
     assert "Map -> Sink: Print to Std. Out" in here("show", "store", "--topology", "named", cwd=folder)[1]
 
 
+@pytest.mark.slow
 def test_info_plans_and_runs_nothing(folder):
     (folder / "zipped.py").write_text("ONE = 1\n")
     done = penstock("info", "-p", 3, "--json", "script.py", "planned", cwd=folder)

@@ -76,6 +76,7 @@ def sound(planned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", ["stream_nodes", MANIFEST])
 @pytest.mark.parametrize("how", DAMAGE)
 def test_what_is_damaged_is_not_answered_from_and_planning_again_mends_it(

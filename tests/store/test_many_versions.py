@@ -54,6 +54,7 @@ def manifest_files(store: str) -> list[str]:
     return deltalake.DeltaTable(f"{store}/{MANIFEST}").file_uris()
 
 
+@pytest.mark.slow
 def test_the_manifest_has_few_files_and_all_rows(store):
     files = manifest_files(store)
     assert len(files) < FILES_OF_A_LEVEL + 2
@@ -70,6 +71,7 @@ def test_a_version_is_found_without_the_rows_and_notes_of_others(store, done):
         assert done == {"manifest": 1, "whole rows": 1, "notes": 1}
 
 
+@pytest.mark.slow
 def test_a_write_reads_the_manifest_to_look_to_insert_and_to_see_it_there(tmp_path, done):
     store = str(tmp_path / "store")
     costs = []
@@ -98,6 +100,7 @@ def test_a_writer_killed_before_its_note_costs_the_next_one_no_look_at_all_versi
     assert done["notes"] <= 4
 
 
+@pytest.mark.slow
 def test_dropped_versions_stay_so_when_files_are_merged(tmp_path):
     store = str(tmp_path / "store")
     for number in range(1, FILES_OF_A_LEVEL):

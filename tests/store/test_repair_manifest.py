@@ -68,6 +68,7 @@ WAYS: dict[str, Callable[[Path, random.Random], object]] = {
 }
 
 
+@pytest.mark.slow
 def test_whichever_file_is_damaged_answers_are_right_or_name_the_damage_and_planning_again_mends_it(
     sound: Path, planned: Path
 ):
@@ -88,6 +89,7 @@ def test_whichever_file_is_damaged_answers_are_right_or_name_the_damage_and_plan
         assert (run("verify", "store")[0], run("export", "store")) == (0, right["export"]), (path, way)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", sorted(DAMAGE.keys() - _WITH_ITS_NOTES))
 def test_a_manifest_is_made_again_with_all_versions_by_verify_repair(sound: Path, how: str):
     before = list_versions(DeltaRsTables("store"))

@@ -77,6 +77,7 @@ def plan_into(store: Path, lines: list[bytes], until: Layer = Layer.SLOTS) -> St
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [lines_of(TWICE), [*hostile_lines(12, 60), *RAW]], ids=["fleet", "hostile"])
 def test_the_rows_are_those_of_a_plan_in_memory(tmp_path, lines):
     stored = plan_into(tmp_path / "store", lines)
@@ -104,6 +105,7 @@ def test_parts_are_small(tmp_path, size_of_parts):
     assert (len(parts) > 20) == (size_of_parts == 1)
 
 
+@pytest.mark.slow
 def test_the_same_fleet_is_no_new_version_and_leaves_no_files(tmp_path):
     few = FLEET[:6]
     store, changed = tmp_path / "store", [*few[:-1], {**few[-1], "parallelism": 7}]
@@ -114,6 +116,7 @@ def test_the_same_fleet_is_no_new_version_and_leaves_no_files(tmp_path):
     assert {f.name for f in store.glob("*/write_id=*")} == {f"write_id={v.write_id}" for v in versions}
 
 
+@pytest.mark.slow
 def test_layers_that_are_not_asked_for_are_not_written(tmp_path):
     plan_into(tmp_path / "store", lines_of(FLEET), Layer.TOPOLOGY)
     (version,) = list_versions(DeltaRsTables(str(tmp_path / "store")))
@@ -121,6 +124,7 @@ def test_layers_that_are_not_asked_for_are_not_written(tmp_path):
     assert "stream_nodes" not in version.tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [MachineError("no space"), KeyboardInterrupt()])
 def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch, error, size_of_parts):
     store = tmp_path / "store"
@@ -211,6 +215,7 @@ def test_what_planning_raises_ends_all():
         plan_as_read(frames(8), Layer.EXECUTION_GRAPH, Choices(), lambda tables: None, no_memory)
 
 
+@pytest.mark.slow
 def test_no_more_is_read_than_is_taken():
     read = taken = 0
 

@@ -50,6 +50,7 @@ def plan_into(store, topology, folder, until=Layer.SLOTS):
     )
 
 
+@pytest.mark.slow
 def test_the_rows_are_those_of_a_plan_in_memory(tmp_path):
     ends = set()
     for number, topology in enumerate([*TOPOLOGIES, REFUSED, {"name": "wrong"}]):
@@ -71,6 +72,7 @@ def test_layers_that_are_not_asked_for_are_not_written(tmp_path):
     assert "execution_vertices" not in version.tables
 
 
+@pytest.mark.slow
 def test_the_same_plan_is_no_new_version_and_leaves_no_files(tmp_path):
     store = tmp_path / "store"
     for topology, number in ((TOPOLOGIES[0], 1), (TOPOLOGIES[0], 1), (REFUSED, 2), (REFUSED, 2)):

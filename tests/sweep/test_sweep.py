@@ -39,6 +39,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return pl.read_delta(str(folder / "results")).to_dicts()
 
 
+@pytest.mark.slow
 def test_every_combination_is_measured_once_and_equals_bench(folder):
     code, said, _ = run("grid.yaml", "--out", "swept")
     assert (code, said) == (0, "swept: 20 cells, 20 measured now, 0 before, 0 failed\n")
@@ -103,6 +104,7 @@ def test_options_reach_topologies_and_clusters(folder):
     assert slots({"parallelism.default": "4", "taskmanager.numberOfTaskSlots": "2"}) == (3, 1.5)
 
 
+@pytest.mark.slow
 def test_cells_that_fail_are_rows_and_the_others_go_on(folder):
     (folder / "bad.yaml").write_text(
         "topologies: {file: [given.jsonl, bad.jsonl]}\nplanners: [flink, of_tests:raises, of_tests:ends]\n"
@@ -159,6 +161,7 @@ def test_a_sweep_that_is_killed_goes_on_where_it_was(folder, monkeypatch):
     assert found == Counter({(cell.key, cell.repetition): 1 for cell in cells})
 
 
+@pytest.mark.slow
 def test_kill_of_the_command(folder):
     (folder / "many.yaml").write_text(GRID.replace("seed: 3", "seed: [1, 2, 3, 4, 5, 6]"))
     command = [sys.executable, "-m", "penstock.engine.commands.main", "sweep", "many.yaml", "--out", "swept"]

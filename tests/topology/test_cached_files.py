@@ -98,6 +98,7 @@ def test_cached_files_as_flink_reads_them(value: str):
     assert caught.value.flink_message == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", ["[" * 5000, "[1" + "0" * 5000 + "]", "&a [" * 40 + "*a", "'\x00'"])
 def test_strange_yaml_ends_nothing(value: str):
     with pytest.raises(ValueError, match=r"\w"):

@@ -87,6 +87,7 @@ def deep_in_a_known_key(depth: int) -> bytes:
     return b'{"name":' + b"[" * depth + b"]" * depth + b',"transformations":[]}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "depth", [50, 126, 127, 128, 250, 253, 254, 255, 500, 980, 1_000, 1_023, 1_030, 50_000]
 )
@@ -101,6 +102,7 @@ def test_deep_values_are_rejected_wherever_they_stand(depth, opening, closing):
         assert first["error"] in ("WrongType", "UnknownKey", "NotJson"), first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raw", RAW, ids=range(len(RAW)))
 def test_odd_values_stop_nothing(raw):
     topology = json.dumps(simple("n", config={"execution.checkpointing.interval": "10 s"})).encode()

@@ -158,6 +158,7 @@ def test_lines_of_elements_are_where_they_begin(tmp_path):
         assert line.strip() == b"{" or row["name"].encode() in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize("indent", [None, 2])
 def test_standard_input_is_read(tmp_path, pack, indent):

@@ -5,6 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
@@ -62,6 +63,7 @@ def read(rows, name="job", large=sys.maxsize):
         return columnar.read_topology_tables(pa.table({"name": [name]}), given_columns(rows))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(transformations(), st.sampled_from(["job", ""]))
 def test_the_errors_are_those_of_whole_lines(rows, name):

@@ -90,6 +90,7 @@ def test_a_tree_that_would_fill_the_memory_is_refused_before_it_does(monkeypatch
     assert description == "Source: s" + " -&gt; m" * 100
 
 
+@pytest.mark.slow
 def test_export_writes_the_views_of_a_store_slice_by_slice(golden, tables, tmp_path, monkeypatch):
     some = golden[:40]
     given, store = tmp_path / "in.jsonl", tmp_path / "store"
@@ -105,6 +106,7 @@ def test_export_writes_the_views_of_a_store_slice_by_slice(golden, tables, tmp_p
         monkeypatch.undo()
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_exported_alone_and_in_pieces_is_its_line_among_all(golden, tmp_path, monkeypatch):
     planned = [line["topology"] for line in golden if "flink_plan" in line["expected"]]
     topologies = [*planned[:6], {**forked_graph("KeyGroupStreamPartitioner"), "name": "graph"}]
