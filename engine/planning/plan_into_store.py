@@ -131,9 +131,9 @@ def _write_fleet(
 ) -> Stored:
     """Many topologies, planned and written in parts while they are read."""
     from penstock.engine.planning.plan_in_process import plan_parts
-    from penstock.engine.store.write_in_parts import WriteInParts
+    from penstock.engine.store.write_while_planning import WriteWhilePlanning
 
-    write = WriteInParts(out)
+    write = WriteWhilePlanning(out)
     report("plan and write topologies")
     report.count(0, choice.topologies, "topologies")
     try:
@@ -141,7 +141,7 @@ def _write_fleet(
             parts,
             options.until,
             options.choices,
-            write.add,
+            write.add_part,
             lambda done: report.count(done, choice.topologies, "topologies"),
         )
         planned, ids, rejected = write.planned()
@@ -169,14 +169,14 @@ def _write_giant(
     write = WriteWhilePlanning(out)
     try:
         plan_giant(write, frames, options.until, options.choices, report)
-        topologies, rejected = write.planned()
-        require_nothing_lost(inputs, len(topologies), len(rejected), len(topologies))
+        planned, ids, rejected = write.planned()
+        require_nothing_lost(inputs, planned, rejected, ids)
         report("write the version")
         number = write.publish(planner_version=version("penstock"), options=options.recorded)
     except BaseException:
         write.discard()
         raise
-    return Stored(number, inputs, len(topologies), len(rejected), choice.planner.value, choice.why)
+    return Stored(number, inputs, planned, rejected, choice.planner.value, choice.why)
 
 
 class WorkOnSpark(NamedTuple):

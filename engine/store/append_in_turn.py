@@ -47,13 +47,16 @@ class AppendInTurn:
                 pool.shutdown(cancel_futures=True)
                 raise
 
+    def begin(self, table: str) -> _Growing:
+        """The table, which is one of the write's from now on, whether rows come or not."""
+        if table not in self._tables:
+            self._tables[table] = _Growing(self.delta.before_write(table, self.write_id)[0])
+        return self._tables[table]
+
     def add(self, table: str, rows: pa.Table) -> None:
         """Write `rows` to the end of the table's file. Raises SchemaError and OSError."""
         require_rows(rows, table)
-        grown = self._tables.get(table)
-        if grown is None:
-            grown = _Growing(self.delta.before_write(table, self.write_id)[0])
-            self._tables[table] = grown
+        grown = self.begin(table)
         for some in as_stored(rows, table):
             if grown.file is None:
                 folder, inside = local_folder(self.delta.store, table), f"{WRITE_ID}={self.write_id}"
@@ -69,11 +72,12 @@ class AppendInTurn:
                 done.result()
         return {table: self._tables[table].rows for table in TABLES if table in self._tables}
 
-    def abandon(self) -> None:
+    def clear(self) -> None:
         """Remove what was not committed; `discard` removes the rest, if that was not published."""
         for grown in self._tables.values():
             if (file := grown.file) is not None:
                 file.abandon()
+                grown.file, grown.rows = None, 0
 
     def _commit(self, table: str) -> None:
         grown = self._tables[table]

@@ -24,7 +24,7 @@ from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.read_plan import read_plan
 from penstock.engine.store.remove_unfinished import remove_unfinished
 from penstock.engine.store.verify_version import verify_version
-from penstock.engine.store.write_in_parts import WriteInParts
+from penstock.engine.store.write_while_planning import WriteWhilePlanning
 from penstock.plans.columnar.plan_as_read import plan_as_read
 from penstock.plans.errors import InputError, MachineError, StoreError
 from penstock.plans.layers import Choices
@@ -37,17 +37,17 @@ from tests.reference.random_topologies import MODES, random_topology
 from tests.topology.builders import simple
 from tests.topology.hostile_lines import RAW, hostile_lines
 
-FLEET = [random_topology(number, 12, mode=MODES[number % len(MODES)]) for number in range(60)]
+FLEET = [random_topology(number, 12, mode=MODES[number % len(MODES)]) for number in range(24)]
 """Some of which Flink refuses."""
 TWICE = [
-    *FLEET[:20],
+    *FLEET[:8],
     simple("both right"),
-    *FLEET[20:40],
+    *FLEET[8:16],
     simple("both right"),
     *(simple(name) for name in COLLIDING),
     FLEET[3],
     {"name": "wrong"},
-    *FLEET[40:],
+    *FLEET[16:],
     simple("wrong"),
 ]
 
@@ -78,7 +78,7 @@ def plan_into(store: Path, lines: list[bytes], until: Layer = Layer.SLOTS) -> St
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lines", [lines_of(TWICE), [*hostile_lines(12, 60), *RAW]], ids=["fleet", "hostile"])
+@pytest.mark.parametrize("lines", [lines_of(TWICE), [*hostile_lines(12, 24), *RAW]], ids=["fleet", "hostile"])
 def test_the_rows_are_those_of_a_plan_in_memory(tmp_path, lines):
     stored = plan_into(tmp_path / "store", lines)
     planned = plan_in_process(str(tmp_path / "lines.jsonl"), max_line_bytes=1 << 20)
@@ -132,7 +132,7 @@ def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch, error, size_of
     before = {file for file in store.rglob("*.parquet") if os.path.isfile(file)}
     monkeypatch.setattr(in_process, "ROWS_AT_A_TIME", min(size_of_parts, 40))
     added: list[int] = []
-    add = WriteInParts.add
+    add = WriteWhilePlanning.add_part
 
     def full(self, tables):
         if added:
@@ -140,7 +140,7 @@ def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch, error, size_of
         added.append(1)
         add(self, tables)
 
-    monkeypatch.setattr(WriteInParts, "add", full)
+    monkeypatch.setattr(WriteWhilePlanning, "add_part", full)
     with pytest.raises(type(error)):
         plan_into(store, lines_of(FLEET))
     assert {file for file in store.rglob("*.parquet") if os.path.isfile(file)} == before
@@ -164,8 +164,8 @@ def test_files_that_no_log_lists_are_removed_with_what_a_killed_write_left(tmp_p
     plan_into(store, lines_of(FLEET[:5]))
     delta = DeltaRsTables(str(store))
     before = set(store.glob("*/write_id=*/*.parquet"))
-    killed = WriteInParts(str(store))
-    killed.add(plan_in_process(lines_of(FLEET[5:9])).tables)
+    killed = WriteWhilePlanning(str(store))
+    killed.add_part(plan_in_process(lines_of(FLEET[5:9])).tables)
     assert set(store.glob("*/write_id=*/*.parquet")) > before
     assert remove_unfinished(delta) == []
     assert remove_unfinished(delta, timedelta(seconds=-60)) == [killed._write_id]
