@@ -17,11 +17,11 @@ class TopologyForm(StrEnum):
 class Layer(StrEnum):
     """How far to plan, in order; the runner stops after the layer asked for."""
 
-    TOPOLOGY = "topology"
-    STREAM_GRAPH = "stream_graph"
-    JOB_GRAPH = "job_graph"
-    EXECUTION_GRAPH = "execution_graph"
-    SLOTS = "slots"
+    TOPOLOGY = "topology"  #: what came in: topologies and their transformations, or stream graphs
+    STREAM_GRAPH = "stream_graph"  #: operators, the edges between them, and which edges chain
+    JOB_GRAPH = "job_graph"  #: chains as vertices, with their data sets, edges, ids and memory
+    EXECUTION_GRAPH = "execution_graph"  #: subtasks, partitions, pipelined regions
+    SLOTS = "slots"  #: where subtasks run, with their buffers and managed memory
 
 
 class Kind(StrEnum):
@@ -63,7 +63,10 @@ class ChainingStrategy(StrEnum):
 
 
 class Partitioner(StrEnum):
-    """A partition transformation's partitioner as topology files spell it; edges hold it in upper case."""
+    """To which subtasks an edge sends, as topology files spell it; edges hold it in upper case.
+
+    Read by `choose_partitioners`, and by all that reads an edge's distribution afterwards.
+    """
 
     FORWARD = "forward"  #: to the subtask of the same number
     REBALANCE = "rebalance"  #: to all subtasks in turn
@@ -76,7 +79,7 @@ class Partitioner(StrEnum):
 
 
 class StreamExchangeMode(StrEnum):
-    """What the author asked of one edge; read where an edge's result partition type is chosen."""
+    """What the author asked of one edge; read by `choose_result_partition_types`."""
 
     UNDEFINED = "UNDEFINED"  #: the job's global exchange mode decides
     PIPELINED = "PIPELINED"  #: read while it is written
@@ -86,7 +89,7 @@ class StreamExchangeMode(StrEnum):
 
 
 class GlobalStreamExchangeMode(StrEnum):
-    """Decides every edge whose own exchange mode is UNDEFINED."""
+    """Decides every edge whose own exchange mode is UNDEFINED; read by `choose_result_partition_types`."""
 
     ALL_EDGES_BLOCKING = "ALL_EDGES_BLOCKING"  #: all edges BLOCKING
     FORWARD_EDGES_PIPELINED = "FORWARD_EDGES_PIPELINED"  #: FORWARD edges PIPELINED_BOUNDED, others BLOCKING
@@ -118,25 +121,32 @@ MUST_BE_PIPELINED_TYPES = (ResultPartitionType.PIPELINED, ResultPartitionType.PI
 
 
 class DistributionPattern(StrEnum):
-    """Which producer subtasks a consumer subtask reads."""
+    """Which subtasks of its producer a consumer subtask reads.
+
+    Read where partitions get their consumers (`create_intermediate_results`), by `find_pipelined_regions` and
+    by the slot sharing strategy that prefers local inputs.
+    """
 
     POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as they can be (see pointwise_edges.py)
     ALL_TO_ALL = "ALL_TO_ALL"  #: all of them
 
 
 class JobType(StrEnum):
-    """How a job runs; AUTOMATIC is resolved by then."""
+    """How a job runs, AUTOMATIC being resolved; read by `translate_nodes` and `choose_partitioners`."""
 
     STREAMING = "STREAMING"  #: all tasks run at once
     BATCH = "BATCH"  #: regions of tasks run one after the other
 
 
 class ManagedMemoryUseCase(StrEnum):
-    """Who shares a slot's managed memory; OPERATOR is weighed, the others are claimed by slot."""
+    """Who shares a slot's managed memory.
 
-    OPERATOR = "OPERATOR"  #: operators that declare a weight, or sort their input
-    STATE_BACKEND = "STATE_BACKEND"  #: keyed operators
-    PYTHON = "PYTHON"  #: Python processes
+    Read by `set_managed_memory_fractions` and `size_managed_memory`.
+    """
+
+    OPERATOR = "OPERATOR"  #: operators that declare a weight, or sort their input; shared by weight
+    STATE_BACKEND = "STATE_BACKEND"  #: keyed operators; claimed once for a slot
+    PYTHON = "PYTHON"  #: Python processes; claimed once for a slot
 
 
 class SlotSharingStrategy(StrEnum):
@@ -161,7 +171,7 @@ class ExecutionState(StrEnum):
 
 
 class BufferSide(StrEnum):
-    """Where a task holds network buffers."""
+    """Where a task holds network buffers; set by `network_buffers`, read by `penstock size`."""
 
     GATE = "GATE"  #: input gate: one per job edge
     RESULT_PARTITION = "RESULT_PARTITION"  #: result partition: one per intermediate data set

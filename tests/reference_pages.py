@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 from penstock.plans import vocabulary as vocabulary_module
@@ -20,7 +21,12 @@ WRITTEN = "Written by `make docs`; a test compares it with the code."
 
 def reference_pages() -> dict[str, str]:
     """File name to the text of each generated page."""
-    return {"tables.md": tables_page(), "passes.md": passes_page(), "inside-spark.ipynb": notebook()}
+    return {
+        "tables.md": tables_page(),
+        "vocabulary.md": vocabulary_page(),
+        "passes.md": passes_page(),
+        "inside-spark.ipynb": notebook(),
+    }
 
 
 def tables_page() -> str:
@@ -35,7 +41,7 @@ def tables_page() -> str:
         "are named as Spark names them. In a store, each table also has the column `write_id`: the rows of",
         "one version share it. In [SQL](sql.md) each table is a view of the same name without `write_id`;",
         "columns with another name in SQL show it under *in SQL*. If the meaning of a column names an enum,",
-        "such as ResultPartitionType, [Values](#values) lists what it may hold.",
+        "such as ResultPartitionType, [Vocabulary](vocabulary.md) lists what it may hold.",
     ]
     for table, columns in TABLES.items():
         layer = f"Layer: {layer_of[table]}." if table in layer_of else ""
@@ -48,36 +54,48 @@ def tables_page() -> str:
             f"| {cell(column.metadata[COMMENT].decode())} |"
             for column in columns
         ]
-    return "\n".join([*lines, *_values()]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
-def _values() -> list[str]:
-    """The values of each vocabulary that the comment of a column names, with what they mean."""
-    comments = " ".join(
-        column.metadata[COMMENT].decode() for columns in TABLES.values() for column in columns
-    )
+def vocabulary_page() -> str:
+    """The closed vocabularies of a plan, with who reads each and the columns that hold its values."""
     lines = [
+        "# Vocabulary",
         "",
-        "## Values",
+        WRITTEN,
         "",
-        "What columns hold that name one of these enums. Those that Flink has, too, have Flink's values.",
+        "The enums of a plan under Flink's names, in the order of [the layers](how-planning-works.md).",
+        "Each says which [pass](passes.md) reads it and which columns of [the tables](tables.md) hold it;",
+        "each value says what follows from it. Values that Flink has, too, are Flink's.",
     ]
-    for name, vocabulary in inspect.getmembers(vocabulary_module, inspect.isclass):
-        if vocabulary.__module__ == vocabulary_module.__name__ and re.search(rf"\b{name}\b", comments):
-            about = re.sub(r"; (read|decides) [^.]*", "", (inspect.getdoc(vocabulary) or "").split("\n")[0])
-            lines += ["", f"### {name}", "", about, "", "| value | meaning |", "|---|---|"]
+    for name, vocabulary in vars(vocabulary_module).items():
+        if inspect.isclass(vocabulary) and vocabulary.__module__ == vocabulary_module.__name__:
+            lines += ["", f"## {name}", "", *(inspect.getdoc(vocabulary) or "").split("\n"), *_held_by(name)]
+            lines += ["", "| value | meaning |", "|---|---|"]
             lines += [f"| `{value}` | {cell(meaning)} |" for value, meaning in _meanings(vocabulary)]
-    return [*lines, *_reasons_against_chaining()]
+    return "\n".join([*lines, *_reasons_against_chaining()]) + "\n"
+
+
+def _held_by(vocabulary: str) -> list[str]:
+    """The columns whose comments name a vocabulary, as a paragraph."""
+    columns = [
+        f"`{table}.{column.name}`"
+        for table, columns in TABLES.items()
+        for column in columns
+        if re.search(rf"\b{vocabulary}\b", column.metadata[COMMENT].decode())
+    ]
+    return ["", *textwrap.wrap(f"Columns: {', '.join(columns)}.", 110)] if columns else []
 
 
 def _reasons_against_chaining() -> list[str]:
     lines = [
         "",
-        "### NotChainableReason",
+        "## NotChainableReason",
         "",
         (inspect.getdoc(NotChainableReason) or "").split("\n")[0],
         "Reasons without an entry in the last column follow from what a job computes, and",
         "[`penstock explain --what-if`](commands.md#penstock-explain) refuses them.",
+        *_held_by("NotChainableReason"),
         "",
         "| value | meaning | what `--what-if` changes |",
         "|---|---|---|",

@@ -141,7 +141,7 @@ def test_only_stores_with_slots_are_asked(tmp_path, capsys):
 
 
 def test_every_change_is_documented():
-    page = (Path(__file__).parents[2] / "docs" / "tables.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "vocabulary.md").read_text(encoding="utf-8")
     for reason, change in subject.CHANGES.items():
         (row,) = [line for line in page.splitlines() if line.startswith(f"| `{reason.value}` |")]
         assert row.endswith(f"| {change.meaning} |")
