@@ -38,7 +38,7 @@ def rows_of(table: pa.Table, without: tuple[str, ...] = ()) -> list[str]:
 
 
 def frame_contents(tables: TopologyTables, without: tuple[str, ...] = ()) -> dict[str, list[str]]:
-    """As tests.topology.test_read_topology_files.contents; the frames have exactly the declared columns."""
+    """As `contents` of test_read_topology_files.py; the frames have exactly the declared columns."""
     found = {}
     for name, frame in tables._asdict().items():
         if name != "inputs":

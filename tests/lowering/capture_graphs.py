@@ -1,7 +1,7 @@
 """Writes what the real PyFlink submits for scripts of many cases, in one JVM.
 
-    python tests/lowering/capture_graphs.py tests/lowering/api_calls.txt tests/lowering/graphs.jsonl.gz \
-        --python /path/to/environment-with-apache-flink-2.3.0/bin/python
+    cd tests/lowering
+    python capture_graphs.py api_calls.txt graphs.jsonl.gz --python /path/to/environment-with-flink/bin/python
 
 A script takes the arguments CASE MODE PARALLELISM process|thread on|off and defines its cases by functions
 below a line `@case`. OUT gets a line for each case and `--run`, or all of RUNS: `run` (the arguments),
