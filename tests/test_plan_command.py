@@ -241,6 +241,7 @@ def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines,
     assert len(run("export", out).stdout.splitlines()) == len(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
 def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""

@@ -62,6 +62,7 @@ def expected(topologies: dict[str, dict[str, Any]]) -> dict[str, PlanJson]:
     return {name: plan(topology) for name, topology in topologies.items()}
 
 
+@pytest.mark.slow
 def test_plans_are_the_references(topologies, plans, expected):
     wrong = sorted(
         (topology for name, topology in topologies.items() if differs(plans[name], expected[name])),

@@ -102,6 +102,7 @@ def test_hashes_are_javas_and_guavas() -> None:
     assert data_set_id(vertex, "polygenelubricants").hex() == "ffffffff800000ffffffffff80000001"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_random_topologies_are_deterministic_and_various(mode: str) -> None:
     made = [random_topology(seed, 30, mode=mode) for seed in range(150)]

@@ -28,6 +28,7 @@ def same_but_for_figures(line: str) -> list[str]:
     return re.sub(r"\d+(\.\d+)?", "0", line).split()
 
 
+@pytest.mark.slow
 def test_the_transcript_in_the_docs_is_written_and_compared(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     command, *lines = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)[0].splitlines()
@@ -105,6 +106,7 @@ def test_what_to_compare_with_is_read_first(tmp_path, capsys):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
     out = tmp_path / "out"
     options = ("--suite", "sql", "--planner", "columnar", "--sizes", "40", "--repeat-in-process", "0")

@@ -142,6 +142,7 @@ def test_a_crash_a_kill_and_a_time_out_are_told_apart():
     assert all(found["cold"] is None and found["warm"] == [] for found in (crashed, killed, late))
 
 
+@pytest.mark.slow
 def test_what_a_process_has_started_ends_with_it(tmp_path):
     """A child that left the session, as a daemon does, too."""
     file = tmp_path / "pid"

@@ -191,6 +191,7 @@ def test_a_submission_in_client_mode(monkeypatch, master):
     assert not any("archives" in name for name in start_settings("spark://host:7077", {}, "penstock"))
 
 
+@pytest.mark.slow
 def test_the_driver_runs_what_was_shipped(tmp_path):
     """Where Spark unpacks the archives, `penstock` runs out of them, with its settings and its version."""
     write_wheel(tmp_path / "penstock.zip")

@@ -77,6 +77,7 @@ def test_the_types_are_those_of_single_lines():
     assert batches[0].schema == next(parse_lines([lines_batch([data], FILE, [0])])).schema
 
 
+@pytest.mark.slow
 def test_long_topologies():
     rows = [
         transformation(1, "source"),

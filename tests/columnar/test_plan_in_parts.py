@@ -70,6 +70,7 @@ def test_parts_hold_whole_topologies_and_every_row_once(as_if_large):
     assert sum(len(part["transformations"]) for part in parts) == len(tables["transformations"])
 
 
+@pytest.mark.slow
 def test_as_many_stages_are_told_as_one_part_has_and_each_takes_a_share_of_the_time(as_if_large):
     told: list[str] = []
     planned = plan_in_parts.plan_in_parts(given(TOPOLOGIES), Layer.JOB_GRAPH, Choices(), told.append)

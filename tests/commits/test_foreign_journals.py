@@ -74,6 +74,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("content", MALFORMED.values(), ids=MALFORMED)
 def test_what_is_no_record_is_named_and_passed_over(tmp_path, capsys, content):
     part = tmp_path / "files" / journal.RUNS / ID
@@ -102,6 +103,7 @@ def test_a_record_that_says_something_else_is_named_and_passed_over(tmp_path, ca
         assert visible(folder) == BOTH, name
 
 
+@pytest.mark.slow
 def test_a_decision_that_says_something_else_stops_only_its_run(tmp_path, capsys, failing):
     part = unfinished(tmp_path / "run", failing)
     secret = tmp_path / "secret"

@@ -66,6 +66,7 @@ def test_the_next_run_brings_every_row_once(tmp_path):
     assert all(step > steps * 0.8 for step in acknowledged)
 
 
+@pytest.mark.slow
 def test_a_recovery_that_is_killed_too(tmp_path):
     for first in (30, 36, 43, 52):
         for second in range(1, 14, 4):
@@ -101,6 +102,7 @@ def test_recover_leaves_all_or_nothing(tmp_path, capsys):
     assert {True, False} == set(seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0.6, 0.8])
 def test_a_process_that_is_killed(tmp_path, part):
     step = int(part * steps_of_a_run(tmp_path / "whole"))

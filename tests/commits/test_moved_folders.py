@@ -9,6 +9,7 @@ from tests.commits.test_killed_drivers import killed_run, recover, steps_of_a_ru
 from tests.commits.two_sinks import BOTH, NOTHING, hidden, run, sinks_of, visible
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", ["recover", "run"])
 def test_a_folder_that_was_moved_is_settled_where_it_is(tmp_path, capsys, again):
     steps = steps_of_a_run(tmp_path / "whole")

@@ -260,6 +260,7 @@ def test_where_nothing_is_configured_no_model_is_imported(monkeypatch):
     assert find_configuration().settings == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "memory", "network", "managed"),
     [

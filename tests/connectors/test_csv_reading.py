@@ -132,6 +132,7 @@ def test_what_flink_refuses_is_refused(tmp_path, schema, text, message):
     assert "in.csv" in raised.value.__notes__[0]
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(

@@ -256,6 +256,7 @@ def test_sources_are_raised_as_by_progressive_filling(plan, cores):
     assert found == pytest.approx(raised_step_by_step(nodes, edges, groups, cores), rel=1e-6)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(plans(), st.data())
 def test_more_cost_lowers_and_scale_keeps(plan, data):
@@ -293,6 +294,7 @@ def layered_lines(operators: int) -> list[Any]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("costs", [None, DRAWN])
 def test_depth_neither_overflows_nor_vanishes(costs):
     """Layers with joins, each of which reads two operators of the layer before: 1.12 times as much in

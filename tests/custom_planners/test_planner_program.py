@@ -77,6 +77,7 @@ def test_what_it_does_wrong_is_a_refusal(program, name, rule, said):
     assert penstock.plan([chain("sink")], planner=program).tables["job_vertices"].num_rows == 2
 
 
+@pytest.mark.slow
 def test_one_that_hangs_is_ended(program):
     penstock.plan([chain("sink")], planner=program)
     hanging = program._process.pid

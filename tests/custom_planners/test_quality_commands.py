@@ -27,6 +27,7 @@ def penstock(*args: str) -> int:
     return int(stopped.value.code or 0)
 
 
+@pytest.mark.slow
 def test_examples_are_planned_and_compared(tmp_path, capsys):
     names = [f"penstock.engine.examples.{name}" for name in PLANNERS]
     store = str(tmp_path / "store")
@@ -243,6 +244,7 @@ def test_metrics_of_a_topology_that_was_refused(tmp_path, capsys):
     assert "x was refused, so that it has no plan" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_constants_of_a_file_count_everywhere(tmp_path, capsys):
     file = tmp_path / "constants.json"
     file.write_text('{"terms": {"serialise_ns": {"value": 50000}}}')

@@ -25,6 +25,7 @@ def expected(kind: Kind, records: list[tuple[Any, ...]], field: int) -> tuple[An
     return (*records[0][:field], value, *records[0][field + 1 :])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sum", "min", "max", "min_by", "max_by"])
 @given(records=RECORDS)
 def test_tuples_lists_and_rows(kind: Kind, records: list[tuple[Any, ...]]) -> None:

@@ -371,6 +371,7 @@ def test_a_store_without_an_execution_graph_is_told(fleets, tmp_path):
     assert (code, "plan again without --until" in said) == (4, True)
 
 
+@pytest.mark.slow
 def test_keyed_operators_sources_and_sinks_have_state_unless_told_otherwise(tmp_path):
     keyed = ({"name": "Filter"}, {"kind": "partition", "partitioner": "hash"}, {"name": "Count"})
     old, new = job("j", *keyed), job("j", {"name": "Other"})

@@ -67,6 +67,7 @@ def test_every_topology_is_valid_input(shape: Shape):
     assert [error for topology in fleet for error in validate_topology(topology)] == []
 
 
+@pytest.mark.slow
 @every_shape
 def test_parts_of_any_size_make_the_same_lines(shape: Shape, monkeypatch: pytest.MonkeyPatch):
     whole = lines(shape.fleet(SPEC))

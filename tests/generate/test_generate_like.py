@@ -173,6 +173,7 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["generate", *arguments])
 
 
+@pytest.mark.slow
 def test_store_and_file_draw_the_same_fleet_and_say_how_close_it_is(tmp_path: Path):
     file, store = tmp_path / "given.jsonl", str(tmp_path / "store")
     file.write_text("".join(topology_lines(random(Spec(operators=6, topologies=60, seed=2)))))

@@ -195,6 +195,7 @@ def test_an_execution_plan_without_a_name_has_that_of_its_file(tables, tmp_path)
     assert names == ["car speed.plan", "car speed.plan-2"]
 
 
+@pytest.mark.slow
 def test_a_store_is_planned_again_as_it_was(golden, tmp_path):
     given, store, other = tmp_path / "in.jsonl", tmp_path / "store", tmp_path / "other"
     broken = {"name": "broken", "transformations": []}

@@ -158,6 +158,7 @@ def test_nothing_is_not_imported_in_silence(name, text, tmp_path):
     assert (code, "nothing to import in" in said, out.exists()) == (3, True, False)
 
 
+@pytest.mark.slow
 def test_a_version_of_a_store_is_an_input_of_plan_and_none_of_import(tmp_path):
     store, other = tmp_path / "store", tmp_path / "other"
     for name in ("first", "second"):

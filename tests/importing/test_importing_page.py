@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
@@ -22,6 +23,7 @@ def run(command, standard_input=None):
     return result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_commands_print_what_is_shown(tmp_path, monkeypatch):
     shutil.copytree(ROOT / "engine" / "examples", tmp_path / "engine" / "examples")
     monkeypatch.chdir(tmp_path)

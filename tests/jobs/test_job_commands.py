@@ -102,6 +102,7 @@ def driver_of(job_id):
     return int(find_job(job_id).submitted.owner["pid"])
 
 
+@pytest.mark.slow
 def test_a_detached_job_runs_on_by_itself(folder, here):
     job_id = submitted(folder, "a", "password=hunter2")
     record = find_job(job_id)
@@ -161,6 +162,7 @@ def test_what_ends_before_its_first_job_is_told_at_once(folder):
     assert os.listdir(folder / "state" / "jobs") == []
 
 
+@pytest.mark.slow
 def test_an_attached_job_is_listed_and_fails_as_it_does(folder, here):
     (folder / "go").touch()
     (folder / "fail").touch()
@@ -173,6 +175,7 @@ def test_an_attached_job_is_listed_and_fails_as_it_does(folder, here):
     assert (code, "no such value" in complaint) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_list_that_cannot_be_written_stops_no_job(folder, monkeypatch, here):
     monkeypatch.setenv(STATE_DIR, "/proc/none")
     (folder / "go").touch()

@@ -56,6 +56,7 @@ def test_a_drawn_fleet_is_the_one_that_the_command_writes(tmp_path):
             penstock.generate(**wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planner", [never, (never,), f"{__name__}:never"])
 def test_a_planner_is_a_function_or_its_name(planner, tmp_path):
     planned = penstock.check(penstock.plan(FLEET, planner=planner))
@@ -102,6 +103,7 @@ def test_explain_size_and_metrics_show_themselves(capsys):
         penstock.plan(simple("a"), until="job_graph").size()
 
 
+@pytest.mark.slow
 def test_a_comparison_counts_what_plans_take(tmp_path, capsys):
     old, new = penstock.plan(FLEET), penstock.plan(FLEET, parallelism=16)
     assert old.write(tmp_path / "store") + 1 == new.write(tmp_path / "store") == 2

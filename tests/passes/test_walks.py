@@ -230,6 +230,7 @@ def test_positions_find_pairs_in_any_order_and_raise_for_one_that_is_missing(
             find(np.array([9, topology]), np.array([7, node]))
 
 
+@pytest.mark.slow
 @given(st.data())
 @settings(deadline=None, derandomize=True)
 def test_components_have_their_smallest_rank(data):

@@ -20,6 +20,7 @@ def run(code: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "work",
     [
@@ -39,6 +40,7 @@ def test_planning_in_process(work):
     )
 
 
+@pytest.mark.slow
 def test_pandas_is_used_as_ever_once_somebody_has_imported_it():
     assert (
         run(

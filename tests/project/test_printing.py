@@ -159,6 +159,7 @@ def test_names_in_a_store_are_shown_and_not_obeyed(run, store, command, most):
     assert "hunter" not in said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["80", "20", "5"])
 def test_narrow_terminals_show_all_tables(monkeypatch, store, columns):
     monkeypatch.setenv("COLUMNS", columns)
@@ -255,6 +256,7 @@ def _main(arguments: list[str]) -> None:
         sys.argv = before
 
 
+@pytest.mark.slow
 def test_a_script_is_shown_without_running(run, tmp_path):
     script = tmp_path / "job.py"
     script.write_text(

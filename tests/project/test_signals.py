@@ -139,6 +139,7 @@ def test_signals_that_are_switched_off_stay_off(given, site):
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["show", "export"])
 def test_closed_standard_files_are_no_error(given, name):
     done = subprocess.run(

@@ -61,6 +61,7 @@ def test_a_limit_ends_the_producers_on_the_other_side_of_an_exchange(env, closed
     assert len(closed.closed) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "exchanged",
     [

@@ -87,6 +87,7 @@ class Aside(ProcessFunction):
         yield OutputTag("side", Types.STRING()), str(value)
 
 
+@pytest.mark.slow
 def test_what_a_collected_stream_may_come_from(env):
     env.set_parallelism(2)
     tens = env.from_collection([10, 20], Types.LONG())
@@ -136,6 +137,7 @@ def test_two_at_once(env):
     other.close()
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_lost_ends_the_job(env, ended, tmp_path, capsys):
     results = env.from_collection([1]).flat_map(endless).execute_and_collect()
     next(results)

@@ -77,6 +77,7 @@ CALLS_THAT_FAIL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
 @pytest.mark.parametrize("call", list(CALLS_THAT_FAIL))
 def test_no_function_ends_the_worker(env, call, mode):

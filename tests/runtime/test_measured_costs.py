@@ -63,6 +63,7 @@ def predicted(tables: dict[str, pl.DataFrame], constants: Constants = CONSTANTS)
     return plan_metrics(tables, costs, Choices().task_manager, Choices().network, constants)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", JOBS, ids=" ".join)
 def test_predicted_records_of_edges_are_those_counted_and_the_bottleneck_is_the_busiest(
     monkeypatch, tmp_path, job
@@ -103,6 +104,7 @@ def penstock(*args: str) -> int:
     return int(stopped.value.code or 0)
 
 
+@pytest.mark.slow
 def test_a_store_with_a_run_says_what_operators_cost(monkeypatch, tmp_path, capsys):
     store, plans = str(tmp_path / "runs"), str(tmp_path / "plans")
     result = run_of(monkeypatch, "log_counts.py", "700")

@@ -68,6 +68,7 @@ STREAMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["STREAMING", "BATCH"])
 @pytest.mark.parametrize("name", list(STREAMS))
 def test_all_results_of_one_record_come_in_order_and_in_pieces(env, name, mode):

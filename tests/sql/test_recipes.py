@@ -40,6 +40,7 @@ def operators(recipe: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **name
     return known["operators"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["duckdb", "polars", "pandas"])
 def test_a_recipe_reads_the_newest_version(tool, folder, monkeypatch):
     (recipe,) = (

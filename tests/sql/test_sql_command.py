@@ -104,6 +104,7 @@ def test_parquet_goes_to_a_pipe_and_json_has_no_infinity(store, capfdbinary):
     assert found == {"l": [1.5, None], "s": {"NaN": None, "b": '"NaN\\'}}
 
 
+@pytest.mark.slow
 def test_an_older_version_and_its_files_are_what_the_log_says(tmp_path, capfd):
     path = str(tmp_path / "store")
     topology = {"name": "a", "transformations": [{"id": 1, "kind": "source", "name": "S"}]}
@@ -208,6 +209,7 @@ def test_ctrl_c_stops_a_query(store, tmp_path, monkeypatch, capsys):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_process_that_asks(store):
     """Of its own: polars puts its handler of signals in place when it is imported."""
     asked = [

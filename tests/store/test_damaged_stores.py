@@ -127,6 +127,7 @@ def test_older_versions_stay_readable(sound: Path):
     assert find_version(DeltaRsTables(store), None).version == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["first log deleted", "a folder", "a loop", "garbled", "log a file"])
 def test_a_table_that_no_longer_opens_is_kept_beside_the_new_one(sound: Path, how: str):
     table = sound / "store" / "job_edges"

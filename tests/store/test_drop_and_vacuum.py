@@ -44,6 +44,7 @@ def size(store: Path) -> int:
     return sum(file.stat().st_size for file in store.rglob("*.parquet") if file.is_file())
 
 
+@pytest.mark.slow
 def test_a_dropped_version_is_gone_and_vacuum_gives_its_space_back(store):
     before, reader = size(store), open_plan(str(store), 1)
     nodes = reader.table("stream_nodes").select(pl.len())

@@ -131,6 +131,7 @@ def test_what_was_dropped_stays_dropped(tmp_path: Path):
     assert write(store, plan_of(d="1")) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["before", "after"])
 def test_a_writer_killed_around_its_publication_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str
@@ -175,6 +176,7 @@ def test_a_version_that_another_writer_notes_first_is_published(
     assert write(store, plan_of(c="1")) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["its writer", "another writer"])
 def test_a_version_that_is_dropped_while_it_is_noted_stays_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: str

@@ -147,6 +147,7 @@ def test_an_error_after_publication_does_not_take_the_version_back(
     assert ([v.version for v in list_versions(DeltaRsTables(store))], names(store)) == ([1], {"a"})
 
 
+@pytest.mark.slow
 def test_a_limit_of_the_machine_is_one_message_without_panics(tmp_path: Path):
     """A process whose files may not grow over 4 KiB."""
     nodes = [{"id": i, "kind": "one_input", "inputs": [i - 1], "name": f"{i}"} for i in range(2, 400)]

@@ -149,6 +149,7 @@ def test_a_dropped_version_is_gone_and_its_number_is_not_used_again(store: str):
     assert write(store, plan_of(b="1"), until="slots") == 3
 
 
+@pytest.mark.slow
 def test_a_version_is_dropped_while_others_are_written(store: str):
     delta = DeltaRsTables(store)
     assert write(store, plan_of(b="1")) == 2

@@ -95,6 +95,7 @@ def test_the_rows_are_those_of_a_plan_in_memory(tmp_path, lines):
     assert verify_version(delta, 1)[1] == []
 
 
+@pytest.mark.slow
 def test_parts_are_small(tmp_path, size_of_parts):
     file = tmp_path / "lines.jsonl"
     file.write_bytes(b"\n".join(lines_of(FLEET)) + b"\n")
@@ -147,6 +148,7 @@ def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch, error, size_of
     assert [v.version for v in list_versions(DeltaRsTables(str(store)))] == [1]
 
 
+@pytest.mark.slow
 def test_what_ends_the_plan_after_its_version_is_there_leaves_the_version(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -159,6 +161,7 @@ def test_what_ends_the_plan_after_its_version_is_there_leaves_the_version(tmp_pa
     assert verify_version(delta, 1)[1] == []
 
 
+@pytest.mark.slow
 def test_files_that_no_log_lists_are_removed_with_what_a_killed_write_left(tmp_path):
     store = tmp_path / "store"
     plan_into(store, lines_of(FLEET[:5]))

@@ -83,6 +83,7 @@ def test_the_same_plan_is_no_new_version_and_leaves_no_files(tmp_path):
     assert verify_version(DeltaRsTables(str(store)), 1)[1] == []
 
 
+@pytest.mark.slow
 def test_what_ends_the_plan_leaves_nothing(tmp_path, monkeypatch):
     store = tmp_path / "store"
     plan_into(store, TOPOLOGIES[0], tmp_path)

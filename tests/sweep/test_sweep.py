@@ -145,6 +145,7 @@ def killed_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on_where_it_was(folder, monkeypatch):
     """Each step of a commit may be the last: what is there then is read, and the sweep goes on."""
     monkeypatch.setattr("penstock.engine.sweep.run_sweep.COMMIT_SECONDS", 0.0)

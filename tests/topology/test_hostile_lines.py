@@ -140,6 +140,7 @@ def test_a_name_belongs_to_the_first_line_that_is_right(tmp_path):
     assert "operators in" not in shown
 
 
+@pytest.mark.slow
 def test_a_later_version_holds_what_came_in_then(tmp_path):
     source, store = tmp_path / "lines.jsonl", tmp_path / "store"
     for version, topologies in enumerate((NAMES[:2], NAMES[:2], NAMES[:3], NAMES[1:2] * 3), 1):

@@ -1,6 +1,7 @@
 """The walk over numbers finds the topologies that the function over (kind, inputs) finds."""
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,6 +44,7 @@ def batches(rows, size):
         yield whole.slice(start, size)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(graphs(), min_size=1, max_size=5), st.integers(1, 20))
 def test_the_walk_finds_what_the_function_finds(topologies, size):

@@ -234,6 +234,7 @@ def test_a_line_that_is_no_object(line: bytes):
     assert found.error == "NotAnObject"
 
 
+@pytest.mark.slow
 def test_find_cycle_needs_no_recursion():
     n = 200_000
     chain = {i: [i - 1] for i in range(1, n)} | {0: []}

@@ -55,6 +55,7 @@ def chain(length, **config):
     return {"name": "chain", "transformations": operators, "config": config}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", FORMATS)
 def test_views_are_flinks_to_the_order_of_keys(view, golden, tables):
     lines = FORMATS[view](tables)

@@ -26,6 +26,7 @@ def _look_often(monkeypatch):
     monkeypatch.setattr(panes, "_RECORDS_A_CHECK", 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "memory", "lateness"),
     [(kind, memory, 0) for kind in KINDS for memory in (1000, 10_000)] + [("aggregate", 1000, 30)],

@@ -52,6 +52,7 @@ def text(results):
     return sorted(map(repr, results))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("batch", "by_trigger"), MODES)
 @settings(max_examples=25, deadline=None)
