@@ -75,7 +75,7 @@ def plan_in_workers(
         plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
     else:
         send_planners(given.topologies.sparkSession, custom_planners.chosen)
-        plan_part = planned_by_policies(custom_planners, until, chosen)
+        plan_part = planned_in_worker(custom_planners, until, chosen)
     planned = call_in_workers(given, partitions, plan_part)
     wall = time.monotonic() - started
     tables = {
@@ -119,8 +119,8 @@ def count_inputs(given: TopologyTables | GivenTables, called: DataFrame) -> int:
     return given.inputs
 
 
-def planned_by_policies(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
-    """plan_by_policies in a worker, which imports it when it needs it."""
+def planned_in_worker(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
+    """plan_by_custom_planners in a worker, which imports it when it needs it."""
 
     def plan(given: "dict[str, pl.DataFrame]") -> "InParts":
         from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
