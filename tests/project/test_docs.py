@@ -124,3 +124,15 @@ def test_every_exit_code_is_described():
 
 def test_every_layer_is_a_value_of_until():
     assert all(f"`{layer}`" in COMMANDS_PAGE for layer in list(Layer)[1:])
+
+
+def test_files_that_pages_name_are_there():
+    pages = [*DOCS.glob("*.md"), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md"))]
+    named = re.compile(r"`((?:engine|operators|plans|tests|benchmarks|spark-conf)/[\w./-]+)`")
+    missing = [
+        (page.name, path)
+        for page in pages
+        for path in named.findall(page.read_text(encoding="utf-8"))
+        if not (DOCS.parent / path).exists()
+    ]
+    assert not missing
