@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.engine.flink.capture.agent_jar import agent_jar
-from penstock.engine.flink.capture.find_python import CLIENT_EXECUTABLE, find_python
+from penstock.engine.flink.capture.find_python import find_python, find_python_of_functions
 from penstock.engine.flink.capture.flink_home import (
     JAVA_OPTIONS,
     FlinkHome,
@@ -17,6 +17,7 @@ from penstock.engine.flink.capture.flink_home import (
     opt_jars,
     write_empty_configuration,
 )
+from penstock.engine.flink.capture.pyflink_of_python import CLIENT_EXECUTABLE
 from penstock.plans.errors import ConfigurationError
 
 _SQL_CLIENT = "flink-sql-client"
@@ -73,6 +74,9 @@ def program_command(
     if not program.file.is_file():
         raise ConfigurationError(f"{program.file}: no such file")
     around = environment_of(home, environment, write_empty_configuration(folder / "conf"))
+    if program.kind != ProgramKind.PYTHON and has_jar(home, _PYTHON):
+        python = find_python_of_functions(home, around, program.options)
+        around |= {CLIENT_EXECUTABLE: python} if python else {}
     if program.kind == ProgramKind.SQL:
         return _sql(program, home, java, around, folder)
     line = [

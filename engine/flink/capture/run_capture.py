@@ -36,6 +36,11 @@ class Captured(NamedTuple):
     problem: str | None
     log_tail: str
 
+    @property
+    def flink_version(self) -> str:
+        """The Flink that made the first job's graph."""
+        return str(orjson.loads(self.lines[0])["config"]["penstock.capture.flink-version"])
+
 
 def run_capture(
     command: Sequence[str],
