@@ -5,6 +5,7 @@ python pipeline.py plain | connect URL | cluster URL
 
 import json
 import os
+import re
 import sys
 import tempfile
 from typing import Any
@@ -216,6 +217,7 @@ def streams(spark: Any) -> dict[str, Any]:
                 "run_task.py",
             )
         ]
+        found["first frame"] = re.findall('File "[^"]*?([^/"]*)", line', said)[:1]
     return found
 
 
