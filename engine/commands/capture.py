@@ -134,7 +134,7 @@ def command(
             tells_errors=run.tells_errors,
             verbose=verbose,
         )
-    problem = _problem(words, captured)
+    problem = _problem(words, captured, run.no_python)
     if problem is not None and (not partial or not captured.lines):
         raise problem
     differences, own = {}, None
@@ -210,7 +210,9 @@ def _lines_before(out: Path) -> list[str]:
     return lines
 
 
-def _problem(words: Sequence[str], captured: Captured) -> CaptureError | None:
+def _problem(
+    words: Sequence[str], captured: Captured, no_python: ConfigurationError | None
+) -> CaptureError | None:
     """Why the capture is not complete; None if it is."""
     program = shlex.join(words[:1])
     jobs = _count(captured.lines, "job")
@@ -220,6 +222,8 @@ def _problem(words: Sequence[str], captured: Captured) -> CaptureError | None:
         )
     if captured.problem is not None:
         said = captured.log_tail.replace("\n", "\n  ")
+        if no_python is not None and "python" in said.lower():
+            said += f"\nfunctions in Python need {no_python.message}; {no_python.hint}"
         return CaptureError(
             f"{program}: {captured.problem}, after {jobs}" + (f"; its last words:\n  {said}" if said else ""),
             _PARTIAL if captured.lines else None,

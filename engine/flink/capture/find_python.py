@@ -16,16 +16,6 @@ from penstock.engine.flink.capture.pyflink_of_python import (
 from penstock.plans.errors import ConfigurationError
 
 
-def find_python_of_functions(
-    home: FlinkHome, environment: Mapping[str, str], options: Mapping[str, str]
-) -> str | None:
-    """As find_python, for a program that may have functions in Python; None, too, if there is no PyFlink."""
-    try:
-        return find_python(home, environment, options)
-    except ConfigurationError:
-        return None
-
-
 def find_python(home: FlinkHome, environment: Mapping[str, str], options: Mapping[str, str]) -> str | None:
     """The value of PYFLINK_CLIENT_EXECUTABLE; None where Flink finds a Python by itself.
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.flink.capture.find_python import find_python, find_python_of_functions
+from penstock.engine.flink.capture.find_python import find_python
 from penstock.engine.flink.capture.flink_home import FlinkHome, find_flink_home, find_flink_home_of_script
+from penstock.engine.flink.capture.program_command import Program, ProgramKind, program_command
 from penstock.engine.flink.capture.pyflink_of_python import CLIENT_EXECUTABLE, CLIENT_OPTION
 from penstock.plans.errors import ConfigurationError
 
@@ -52,7 +53,6 @@ def test_none_that_has_pyflink_is_told_with_what_was_found(home, pythons):
         find_python(home, environment, {})
     with pytest.raises(ConfigurationError, match=f"found {of_penstock} \\(none\\), allowed"):
         find_python(home, environment | {CLIENT_EXECUTABLE: of_penstock}, {})
-    assert find_python_of_functions(home, environment, {}) is None
     assert find_python(home, environment | {CLIENT_EXECUTABLE: of_path}, {}) == of_path
 
 
@@ -97,3 +97,16 @@ def test_a_pyflink_has_the_jars_where_the_extra_is_missing(pythons, tmp_path, mo
     (tmp_path / "bin" / "pyflink-1.20.5" / "lib").mkdir(parents=True)
     (tmp_path / "bin" / "pyflink-1.20.5" / "lib" / "flink-dist-1.20.5.jar").touch()
     assert find_flink_home(None, environment).version == "1.20.5"
+
+
+@pytest.mark.parametrize("of_path", ["2.3.0", ""])
+def test_functions_in_python_of_a_jar_get_the_same_python(home, pythons, tmp_path, of_path):
+    """A jar that has none needs no PyFlink."""
+    (tmp_path / "job.jar").touch()
+    (tmp_path / "flink").mkdir()
+    _, python, environment = pythons("", of_path)
+    program = Program(tmp_path / "job.jar", ProgramKind.JAR, [], None, None, {})
+    with_python = home._replace(opt=[Path("flink-python-2.3.0.jar")])
+    command = program_command(program, with_python, "java", environment, tmp_path / "flink")
+    assert command.environment.get(CLIENT_EXECUTABLE) == (python if of_path else None)
+    assert (command.no_python is None) == bool(of_path)
