@@ -130,6 +130,15 @@ def test_a_statement_that_mentions_errors_is_none(tmp_path):
     assert run_capture([client], {}, tmp_path, name="x.sql", tells_errors=True).problem is None
 
 
+def test_a_script_that_fails_tells_its_own_error_last(tmp_path):
+    said = (
+        "ValueError: why\n12:00 main ERROR Run python process failed\njava.lang.RuntimeException: exit code 1"
+    )
+    program = script(tmp_path / "program", f"print({said!r}); raise SystemExit(31)")
+    captured = run_capture([program], {}, tmp_path, name="x.py")
+    assert (captured.problem, captured.log_tail) == ("it ended with exit code 31", "ValueError: why")
+
+
 def test_a_file_that_is_no_json_is_not_added_to(capture, tmp_path):
     (tmp_path / "jobs.jsonl").write_text("no json\n")
     run, _ = capture("--append", "-o", "jobs.jsonl", "--", "true")
