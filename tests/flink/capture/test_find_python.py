@@ -78,9 +78,9 @@ def test_the_flink_of_a_script_is_that_of_its_pyflink_unless_one_is_named(python
         (folders[version] / "lib").mkdir(parents=True)
         (folders[version] / "lib" / f"flink-dist-{version}.jar").touch()
     assert find_flink_home_of_script(None, environment, {}).folder == folders["1.20.5"]
-    for chosen in ({CLIENT_EXECUTABLE: named}, {}), ({}, {CLIENT_OPTION: named}):
-        found = find_flink_home_of_script(None, environment | chosen[0], chosen[1])
-        assert found == (folders["2.0.2"], "2.0.2", *found[2:])
+    by_variable = find_flink_home_of_script(None, environment | {CLIENT_EXECUTABLE: named}, {})
+    by_option = find_flink_home_of_script(None, environment, {CLIENT_OPTION: named})
+    assert by_variable == by_option == (folders["2.0.2"], "2.0.2", *by_option[2:])
     given = environment | {"FLINK_HOME": str(folders["2.1.0"])}
     assert find_flink_home_of_script(None, given, {}).version == "2.1.0"
     assert find_flink_home_of_script(folders["2.0.2"], given, {}).version == "2.0.2"
