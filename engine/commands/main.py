@@ -107,8 +107,8 @@ EXIT_CODES = (
     "5 bench: slower than the results compared with; 6 diff: a verdict is worse than required; "
     "7 topologies were refused: nothing planned, or any under --strict; "
     "8 the machine refuses (no space, no permission, a read-only target, an I/O error); "
-    "9 not enough memory; 129 hung up (SIGHUP); 130 interrupted (Ctrl-C); 141 nobody reads the output any "
-    "more (SIGPIPE); 143 terminated (SIGTERM)."
+    "9 not enough memory; 10 capture --verify: another plan than Flink's; 129 hung up (SIGHUP); "
+    "130 interrupted (Ctrl-C); 141 nobody reads the output any more (SIGPIPE); 143 terminated (SIGTERM)."
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -73,14 +74,34 @@ def dataframe_source(
     )
     if watermark is not None and event_time is None:
         raise ValueError("watermark needs event_time, the name of the column with the rows' time")
-    stamps = None if event_time is None else _event_time(schema, event_time, watermark)
+    stamps = None if event_time is None else _event_time(df, event_time, watermark)
     return DataFrameSource(as_carried(df, schema, carried), found, declared, stamps)
 
 
+def names_of_columns(df: DataFrame, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Each of `wanted` as `names` have it: exactly, else as the session of `df` compares names.
+
+    One that is not there, or there more than once, is given back as it is.
+    """
+    found = []
+    for name in wanted:
+        positions = _positions(df, names, name)
+        found.append(names[positions[0]] if len(positions) == 1 else name)
+    return found
+
+
+def _positions(df: DataFrame, names: Sequence[str], wanted: str) -> list[int]:
+    exact = [at for at, name in enumerate(names) if name == wanted]
+    if exact or df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
+        return exact
+    return [at for at, name in enumerate(names) if name.lower() == wanted.lower()]
+
+
 def _event_time(
-    schema: StructType, column: str, watermark: str | datetime.timedelta | Duration | None
+    df: DataFrame, column: str, watermark: str | datetime.timedelta | Duration | None
 ) -> EventTime:
-    positions = [at for at, name in enumerate(schema.names) if name == column]
+    schema = df.schema
+    positions = _positions(df, schema.names, column)
     if len(positions) != 1:
         raise ValueError(
             f"event_time: {'several columns' if positions else 'no column'} {column!r}; "
@@ -92,7 +113,7 @@ def _event_time(
             f"event_time: column {column!r} is {kind.simpleString()}, allowed timestamp, timestamp_ntz, "
             "date, or bigint (milliseconds since the epoch)"
         )
-    return EventTime(positions[0], column, _lag_milliseconds(watermark))
+    return EventTime(positions[0], schema.names[positions[0]], _lag_milliseconds(watermark))
 
 
 def _lag_milliseconds(watermark: Any) -> int:

@@ -1,8 +1,8 @@
 """Compares what the real PyFlink submitted for a script with what Penstock makes of the same script."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -10,12 +10,25 @@ from penstock.engine.datastream.environment_settings import EnvironmentSettings
 from penstock.engine.library.jobs_of_script import jobs_of_script
 from penstock.engine.planning.plan_beside_flink import first_difference
 from penstock.engine.planning.verify_captured import verify_captured
+from penstock.engine.pyflink_names.unsupported_names import UnsupportedNameError
 from penstock.engine.runtime.job import topology_of
+from penstock.operators.common.no_java import NoJavaError
 from penstock.plans.errors import PenstockError
 
 #: Of nodes; known of some operators only, or in Flink only.
 _TYPES = ("operator_class", "function_class", "output_type")
 _DATA_SETS = ("persistent_data_set", "consumes_data_set")
+
+
+class ScriptComparison(NamedTuple):
+    """Where Penstock's lowering of a script says something else than PyFlink's, and what it does not run.
+
+    `differences` has a list for each job that was compared, by name; an empty list means that all is equal.
+    `not_run` is why Penstock does not run the script, or its rest: none of the other jobs was compared.
+    """
+
+    differences: dict[str, list[str]]
+    not_run: str | None
 
 
 def compare_with_captured(
@@ -24,19 +37,21 @@ def compare_with_captured(
     settings: EnvironmentSettings,
     lines: Sequence[str],
     flinks: Sequence[Mapping[str, Any]],
-) -> dict[str, list[str]]:
-    """For each captured job, by name: where Penstock's lowering of the script says something else.
+) -> ScriptComparison:
+    """Compare each captured job with what Penstock makes of the same script.
 
     The script runs here, too; none of its jobs does. `lines` are captured topologies in the order of
     submission, `flinks` the plan JSON that Flink made of them. The stream graphs are compared, and every
-    layer that Flink gave; an empty list means that all of them are equal. What Penstock cannot do with the
-    script is a difference of the jobs that it does not get.
+    layer that Flink gave. A script that needs what Penstock does not support, or a module that this Python
+    does not have, is no difference: it is `not_run`. Any other failure is one.
     """
+    failure: PenstockError | None
     try:
         found = jobs_of_script(script, arguments, settings)
         jobs, failure = found.jobs, found.failure
     except PenstockError as error:
         jobs, failure = [], error
+    not_run = None if failure is None else _unsupported(failure)
     plans = {str(plan["name"]): plan for plan in flinks}
     differences: dict[str, list[str]] = {}
     for captured, job in zip_longest(map(orjson.loads, lines), jobs):
@@ -46,14 +61,32 @@ def compare_with_captured(
             continue
         name = str(captured["name"])
         if job is None:
-            why = failure.message if failure is not None else "the script executes no such job"
-            differences[name] = [f"Penstock has no such job: {why}"]
+            if not_run is None:
+                why = failure.message if failure is not None else "the script executes no such job"
+                differences[name] = [f"Penstock has no such job: {why}"]
             continue
         own = {**topology_of(job), "name": name}
         wanted, flink = _with_data_sets_of(own["stream_graph"], captured["stream_graph"], plans.get(name))
         of_layers = verify_captured([orjson.dumps(own).decode()], [flink]) if flink else {}
         differences[name] = [*_of_graphs(wanted, own["stream_graph"]), *of_layers.get(name, ())]
-    return differences
+    return ScriptComparison(differences, not_run)
+
+
+def _unsupported(failure: PenstockError) -> str | None:
+    """What of the script Penstock does not support; None if it failed by anything else."""
+    for error in _causes(failure):
+        if isinstance(error, UnsupportedNameError | NoJavaError):
+            return str(error)
+        if isinstance(error, ModuleNotFoundError):
+            return f"{error}, in the Python that runs Penstock"
+    return None
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    cause: BaseException | None = error
+    while cause is not None:
+        yield cause
+        cause = cause.__cause__ or cause.__context__
 
 
 def _with_data_sets_of(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.engine.datastream.environment_settings import EnvironmentSettings
-from penstock.engine.library.run_script import run_script
+from penstock.engine.library.run_script import ScriptError, run_script
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.runtime.job import Job
 from penstock.plans.errors import InputError, PenstockError
@@ -29,11 +29,8 @@ def jobs_of_script(
     captured: list[Job] = []
     failure = None
     try:
-        run_script(
-            script,
-            arguments,
-            replace(settings, captured=captured, goes_on=True),
-            real_pyflink=real_pyflink,
+        _run_to_its_end(
+            script, arguments, replace(settings, captured=captured, goes_on=True), real_pyflink=real_pyflink
         )
     except PenstockError as error:
         if not captured:
@@ -57,7 +54,7 @@ def job_of_script(
     if wanted is not None:
         return chosen_job(jobs_of_script(script, arguments, settings), wanted, script)
     captured: list[Job] = []
-    run_script(script, list(arguments), replace(settings, captured=captured))
+    _run_to_its_end(script, arguments, replace(settings, captured=captured))
     if not captured:
         raise _no_job(script)
     return captured[0]
@@ -74,6 +71,17 @@ def chosen_job(found: JobsOfScript, wanted: str | None, script: str) -> Job:
         return found.jobs[int(wanted) - 1]
     names = ", ".join(f"{number} {job.name!r}" for number, job in enumerate(found.jobs, 1))
     raise InputError(f"{script}: no job {wanted!r}", f"it executes {names}")
+
+
+def _run_to_its_end(
+    script: str, arguments: Sequence[str], settings: EnvironmentSettings, *, real_pyflink: bool = False
+) -> None:
+    """As run_script; sys.exit ends the script, and raises ScriptError if it says that the script failed."""
+    try:
+        run_script(script, arguments, settings, real_pyflink=real_pyflink)
+    except SystemExit as end:
+        if end.code:
+            raise ScriptError(f"{script} failed: sys.exit({end.code!r})") from end
 
 
 def _no_job(script: str) -> InputError:

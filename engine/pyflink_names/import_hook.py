@@ -17,7 +17,7 @@ from typing import Any
 
 from penstock.engine.pyflink_names.modules import MODULES, PYFLINK_VERSION, refusal
 from penstock.engine.pyflink_names.other_names import other_name
-from penstock.engine.pyflink_names.unsupported_names import unsupported_name
+from penstock.engine.pyflink_names.unsupported_names import unsupported_module
 
 _ROOT = "pyflink"
 
@@ -34,8 +34,7 @@ class PyflinkFinder(MetaPathFinder, Loader):
         if not fullname.startswith(_ROOT + "."):
             return None
         if fullname not in MODULES:
-            why = str(unsupported_name(fullname, refusal(fullname) or ""))
-            raise ModuleNotFoundError(why, name=fullname)
+            raise unsupported_module(fullname, refusal(fullname) or "")
         return ModuleSpec(fullname, self)
 
     def create_module(self, spec: ModuleSpec) -> None:

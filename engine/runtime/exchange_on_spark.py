@@ -241,13 +241,9 @@ def worker_function(function: Rows) -> Rows:
             loaded = pickle.loads(pickled)
         except ImportError as error:
             raise RuntimeError(f"{hint}; found {sys.executable}: {error}") from None
-        from penstock.operators.chain.errors import UserFunctionError
-        from penstock.operators.chain.user_errors import for_author
+        from penstock.operators.chain.user_errors import author_first
 
-        try:
-            yield from loaded(batches)
-        except UserFunctionError as error:
-            raise for_author(error) from None
+        return author_first(loaded(batches))
 
     return run
 

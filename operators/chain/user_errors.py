@@ -1,7 +1,13 @@
 """Errors of a job as its author reads them: their own lines first, then operator and record."""
 
+import os
+import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType, TracebackType
+
+import pyarrow as pa
 
 from penstock.operators.chain.errors import UserFunctionError
 
@@ -27,15 +33,52 @@ def user_frames(error: BaseException) -> list[str]:
     ]
 
 
-def for_author(error: UserFunctionError) -> FunctionError:
-    """`error` as it leaves a DataFrame: the author's lines, what was raised, operator and record."""
-    lines = [*user_frames(error.__cause__ or error), error.cause]
+def author_first(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`results` for a Python worker of Spark's, where an error begins with the author's lines.
+
+    A UserFunctionError becomes a FunctionError whose traceback has the author's frames alone. Spark leaves
+    frames of its own files out of what it tells; the one that raises here counts as such a file's.
+    """
+    spark = sys.modules.get("pyspark")
+    if spark is None or spark.__file__ is None:
+        return _raising(results)
+    code = _raising.__code__.replace(co_filename=os.path.join(os.path.dirname(spark.__file__), "penstock"))
+    hidden = FunctionType(code, globals())
+    return hidden(results)  # type: ignore[no-any-return]
+
+
+def _raising(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from results
+    except UserFunctionError as error:
+        raise _for_author(error).with_traceback(_author_traceback(error.__cause__ or error)) from None
+
+
+def _for_author(error: UserFunctionError) -> FunctionError:
+    """What was raised, operator and record; the author's lines first where Spark shows no tracebacks."""
+    lines = user_frames(error.__cause__ or error) if os.environ.get("SPARK_HIDE_TRACEBACK") else []
     during = f", {error.during}" if error.during else ""
-    lines.append(f"  operator: {error.operator!r}, subtask {error.subtask}{during} (job {error.job!r})")
+    lines += [
+        error.cause,
+        f"  operator: {error.operator!r}, subtask {error.subtask}{during} (job {error.job!r})",
+    ]
     lines += [
         f"  {label}: {text}" for label, text in (("record", error.record), ("hint", error.hint)) if text
     ]
     return FunctionError("\n".join(lines))
+
+
+def _author_traceback(error: BaseException) -> TracebackType | None:
+    """The author's innermost frames; the innermost of all where none is theirs."""
+    entries = []
+    entry = error.__traceback__
+    while entry is not None:
+        entries.append(entry)
+        entry = entry.tb_next
+    own = [one for one in entries if not _is_ours(one.tb_frame.f_code.co_filename)] or entries[-1:]
+    for one in reversed(own[-_MOST_FRAMES:]):
+        entry = TracebackType(entry, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return entry
 
 
 def _is_ours(filename: str) -> bool:

@@ -5,8 +5,10 @@ python pipeline.py plain | connect URL | cluster URL
 
 import json
 import os
+import re
 import sys
 import tempfile
+from contextlib import suppress
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -170,7 +172,7 @@ def streams(spark: Any) -> dict[str, Any]:
     sums = []
     for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
         stream = env(mode=mode).from_dataframe(
-            df.repartition(4), event_time="ts", watermark="10 seconds", key="user"
+            df.repartition(4), event_time="Ts", watermark="10 seconds", key="USER"
         )
         out = stream.process(RunningSum(), kind).to_dataframe()
         sums.append(sorted(map(list, out.collect())))
@@ -196,6 +198,11 @@ def streams(spark: Any) -> dict[str, Any]:
         mode="batch",
     )
     found["transform"] = sorted([row.user, row.n] for row in transformed.collect())
+    df.sparkSession.conf.set("spark.sql.caseSensitive", "true")
+    for wrong in ({"key": "USER"}, {"event_time": "Ts"}):
+        with suppress(ValueError):
+            found[f"in this case {wrong}"] = env().from_dataframe(df, **wrong)
+    df.sparkSession.conf.unset("spark.sql.caseSensitive")
     with env().from_dataframe(df).map(lambda row: row.n, Types.INT()).execute_and_collect() as records:
         found["executed"] = sum(records)
     counted = env()
@@ -216,6 +223,7 @@ def streams(spark: Any) -> dict[str, Any]:
                 "run_task.py",
             )
         ]
+        found["first frame"] = re.findall('File "[^"]*?([^/"]*)", line', said)[:1]
     return found
 
 

@@ -38,6 +38,7 @@ EXPECTED: dict[str, Any] = {
         "calls": 40,
         "error": [True, True, True, True, False],
         "executed": 780,
+        "first frame": ["pipeline.py"],
         "late and main": [20, 20, 20],
         "metrics": {"seen": 40, "sizes": {"count": 40, "max": 39, "min": 0, "sum": 780}},
         "observed": [

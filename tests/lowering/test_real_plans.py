@@ -4,6 +4,7 @@ The facts are those of flink-python's test_stream_execution_environment.py and t
 """
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -63,7 +64,7 @@ def test_the_same_graphs_are_ok(script):
     lines = captured(script)
     assert '"consumes_data_set"' in lines[1]
     found = compare_with_captured(script, [], EnvironmentSettings(), lines, [])
-    assert found == {"words": [], "again": []}
+    assert found == ({"words": [], "again": []}, None)
 
 
 def test_differences_are_named(script):
@@ -71,11 +72,47 @@ def test_differences_are_named(script):
     changed = json.loads(lines[0])
     changed["stream_graph"]["nodes"][1]["parallelism"] = 7
     found = compare_with_captured(script, [], EnvironmentSettings(), [json.dumps(changed)], [])
-    graph, further = found["words"]
+    graph, further = found.differences["words"]
     assert "/parallelism Flink has 7" in graph
     assert further == "PyFlink submits no further job, Penstock 'again'"
     found = compare_with_captured(script, [], EnvironmentSettings(), [*lines, lines[1]], [])
-    assert found["again"] == ["Penstock has no such job: the script executes no such job"]
+    assert found == (
+        {"words": [], "again": ["Penstock has no such job: the script executes no such job"]},
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("rest", "not_run"),
+    [
+        ("import pyflink.table.descriptors", "the Table API is not part of Penstock"),
+        ("from pyflink.table import StreamTableEnvironment", "the Table API is not part of Penstock"),
+        ("env.add_source(SourceFunction('a.java.Class'))", "Penstock runs without Flink's JVM"),
+        ("import no_such_module", "No module named 'no_such_module', in the Python that runs Penstock"),
+    ],
+)
+def test_what_penstock_does_not_run_is_no_difference(script, rest, not_run):
+    """The jobs before it are compared."""
+    lines = captured(script)
+    begin = "from pyflink.datastream.functions import SourceFunction\n"
+    Path(script).write_text(f"{begin}{SCRIPT}{rest}\nenv.execute('third')\n")
+    third = json.dumps(json.loads(lines[1]) | {"name": "third"})
+    found = compare_with_captured(script, [], EnvironmentSettings(), [*lines, third], [])
+    assert found.differences == {"words": [], "again": []}
+    assert not_run in str(found.not_run)
+
+
+@pytest.mark.parametrize(
+    ("end", "said"), [("sys.exit()", None), ("sys.exit(2)", "sys.exit(2)"), ("1/0", "Zero")]
+)
+def test_a_script_may_end_by_sys_exit_but_not_fail(script, end, said):
+    lines = captured(script)
+    Path(script).write_text(f"import sys\n{SCRIPT}\n{end}")
+    third = json.dumps(json.loads(lines[1]) | {"name": "third"})
+    found = compare_with_captured(script, [], EnvironmentSettings(), [*lines, third], [])
+    (difference,) = found.differences.pop("third")
+    assert found == ({"words": [], "again": []}, None)
+    assert ("failed: " + said if said else "the script executes no such job") in difference
 
 
 def test_what_fusing_saves_is_counted(script):

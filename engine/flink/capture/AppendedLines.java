@@ -10,6 +10,9 @@ import java.nio.file.StandardOpenOption;
 
 /** A file of lines to which several processes append. */
 final class AppendedLines {
+    /** A JVM has a file's lock once: threads wait for each other here, with copies of this class in other loaders. */
+    private static final Object THREADS = AppendedLines.class.getName().intern();
+
     private AppendedLines() {}
 
     /** What is done with the file while nobody else writes to it. */
@@ -28,14 +31,16 @@ final class AppendedLines {
     }
 
     static <T> T locked(Path file, Action<T> action) throws IOException {
-        try (FileChannel channel =
-                        FileChannel.open(
-                                file,
-                                StandardOpenOption.CREATE,
-                                StandardOpenOption.READ,
-                                StandardOpenOption.WRITE);
-                FileLock lock = channel.lock()) {
-            return action.apply(channel);
+        synchronized (THREADS) {
+            try (FileChannel channel =
+                            FileChannel.open(
+                                    file,
+                                    StandardOpenOption.CREATE,
+                                    StandardOpenOption.READ,
+                                    StandardOpenOption.WRITE);
+                    FileLock lock = channel.lock()) {
+                return action.apply(channel);
+            }
         }
     }
 

@@ -88,8 +88,12 @@ public final class SqlScript {
         StringBuilder statement = new StringBuilder();
         int line = 0;
         for (int i = 0; i < pieces.size(); i++) {
-            line = statement.length() == 0 ? pieces.get(i).line : line;
-            statement.append(pieces.get(i).text).append(';');
+            String text = pieces.get(i).text;
+            if (statement.length() == 0) {
+                line = pieces.get(i).line;
+                text = text.stripLeading();
+            }
+            statement.append(text).append(';');
             try {
                 if (!execute(statement.toString(), i + 1 == pieces.size())) {
                     continue;

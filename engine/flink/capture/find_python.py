@@ -1,30 +1,19 @@
-"""The Python that runs PyFlink scripts: one that has the PyFlink of the distribution's version."""
+"""The Python that runs PyFlink scripts and functions: one that has the distribution's PyFlink."""
 
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
 from penstock.engine.flink.capture.flink_home import FlinkHome
+from penstock.engine.flink.capture.pyflink_of_python import (
+    CLIENT_EXECUTABLE,
+    CLIENT_OPTION,
+    candidate_pythons,
+    pyflink_of_python,
+)
 from penstock.plans.errors import ConfigurationError
-
-CLIENT_EXECUTABLE = "PYFLINK_CLIENT_EXECUTABLE"
-"""The environment variable that Flink reads where no configuration names a Python."""
-
-CLIENT_OPTION = "python.client.executable"
-
-_TELL_VERSION = """
-import importlib.util
-try:
-    found = importlib.util.find_spec("pyflink.java_gateway")
-except ImportError:
-    found = None
-if found:
-    from pyflink.version import __version__
-    print(__version__)
-"""
 
 
 def find_python(home: FlinkHome, environment: Mapping[str, str], options: Mapping[str, str]) -> str | None:
@@ -44,16 +33,17 @@ def find_python(home: FlinkHome, environment: Mapping[str, str], options: Mappin
         return beside
     release = _release(home.version)
     seen: dict[str, str] = {}
-    for python in [named] if named else _candidates(environment):
-        if python not in seen:
-            version = _pyflink_version(python, environment)
-            if version and (named or _release(version) == release):
-                return python
-            seen[python] = version
+    for python in [named] if named else candidate_pythons(environment):
+        pyflink = pyflink_of_python(python, environment)
+        version = pyflink.version if pyflink else ""
+        if version and (named or _release(version) == release):
+            return python
+        seen[python] = version
     looked = ", ".join(f"{python} ({version or 'none'})" for python, version in seen.items())
     raise ConfigurationError(
         f"PyFlink: found {looked or 'no Python'}, allowed a Python that has PyFlink {release}",
-        f"install apache-flink=={home.version} for one of them, or name another by {CLIENT_EXECUTABLE}",
+        f"install apache-flink=={home.version} for one of them, name another by {CLIENT_EXECUTABLE}, or name "
+        "another distribution by --flink",
     )
 
 
@@ -71,26 +61,6 @@ def _python_beside(home: FlinkHome) -> str | None:
     """The Python of the environment whose PyFlink the distribution is."""
     python = home.folder.parents[3] / "bin" / "python"
     return str(python) if (home.folder / "java_gateway.py").is_file() and python.is_file() else None
-
-
-def _candidates(environment: Mapping[str, str]) -> Iterator[str]:
-    if sys.executable:
-        yield sys.executable
-    for name in ("python3", "python"):
-        if found := shutil.which(name, path=environment.get("PATH")):
-            yield found
-
-
-def _pyflink_version(python: str, environment: Mapping[str, str]) -> str:
-    """Empty if this Python has no PyFlink or does not run."""
-    command = [python, "-c", _TELL_VERSION]
-    try:
-        run = subprocess.run(
-            command, env=dict(environment), capture_output=True, text=True, timeout=60, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return run.stdout.strip() if run.returncode == 0 else ""
 
 
 def _release(version: str) -> str:

@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.engine.flink.capture.pyflink_of_python import (
+    CLIENT_EXECUTABLE,
+    CLIENT_OPTION,
+    flink_of_pythons,
+)
 from penstock.engine.flink.flink_jars import flink_jars
 from penstock.plans.errors import ConfigurationError
 
@@ -40,21 +45,46 @@ class FlinkHome(NamedTuple):
 
 
 def find_flink_home(given: Path | None, environment: Mapping[str, str]) -> FlinkHome:
-    """The distribution that is `given`, else that of FLINK_HOME, else that of the extra `flink`.
+    """The distribution for a jar or a SQL script.
 
-    Raises ConfigurationError if there is none.
+    It is the one that is `given`, else that of FLINK_HOME, else that of the extra `flink`, else that of a
+    PyFlink (see flink_of_pythons). Raises ConfigurationError if there is none.
     """
-    named = environment.get("FLINK_HOME")
-    folder = given or (Path(named) if named else None)
-    where = "--flink" if given else "FLINK_HOME"
-    if folder is None:
-        try:
-            folder, where = flink_jars().parent, "the extra flink"
-        except ConfigurationError as error:
+    if (named := _named_home(given, environment)) is not None:
+        return named
+    try:
+        return _home(flink_jars().parent, "the extra flink")
+    except ConfigurationError as error:
+        folder = flink_of_pythons(environment, None)
+        if folder is None:
             raise ConfigurationError(
                 f"no Flink: neither --flink nor FLINK_HOME names one, and {error.message}",
                 f"name a distribution by --flink HOME, or {error.hint}",
             ) from error
+        return _home(folder, "PyFlink")
+
+
+def find_flink_home_of_script(
+    given: Path | None, environment: Mapping[str, str], options: Mapping[str, str]
+) -> FlinkHome:
+    """The distribution for a PyFlink script: of the PyFlink that would run it, unless one is named.
+
+    Raises ConfigurationError as find_flink_home.
+    """
+    if (named := _named_home(given, environment)) is not None:
+        return named
+    folder = flink_of_pythons(environment, options.get(CLIENT_OPTION) or environment.get(CLIENT_EXECUTABLE))
+    return find_flink_home(given, environment) if folder is None else _home(folder, "PyFlink")
+
+
+def _named_home(given: Path | None, environment: Mapping[str, str]) -> FlinkHome | None:
+    if given is not None:
+        return _home(given, "--flink")
+    named = environment.get("FLINK_HOME")
+    return _home(Path(named), "FLINK_HOME") if named else None
+
+
+def _home(folder: Path, where: str) -> FlinkHome:
     lib = _jars(folder / "lib")
     versions = [found["version"] for jar in lib if (found := _DIST_JAR(jar.name))]
     if len(versions) != 1:

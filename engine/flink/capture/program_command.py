@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from penstock.engine.flink.capture.agent_jar import agent_jar
-from penstock.engine.flink.capture.find_python import CLIENT_EXECUTABLE, find_python
+from penstock.engine.flink.capture.find_python import find_python
 from penstock.engine.flink.capture.flink_home import (
     JAVA_OPTIONS,
     FlinkHome,
@@ -17,6 +17,7 @@ from penstock.engine.flink.capture.flink_home import (
     opt_jars,
     write_empty_configuration,
 )
+from penstock.engine.flink.capture.pyflink_of_python import CLIENT_EXECUTABLE
 from penstock.plans.errors import ConfigurationError
 
 _SQL_CLIENT = "flink-sql-client"
@@ -45,11 +46,15 @@ class Program(NamedTuple):
 
 
 class ProgramCommand(NamedTuple):
-    """A command line with its environment; `tells_errors`: it exits with 0 even after an [ERROR]."""
+    """A command line with its environment.
+
+    `tells_errors`: it exits with 0 even after an [ERROR]. `no_python`: why functions in Python would fail.
+    """
 
     line: list[str]
     environment: dict[str, str]
     tells_errors: bool
+    no_python: ConfigurationError | None = None
 
 
 def program_kind(file: str) -> ProgramKind:
@@ -73,8 +78,15 @@ def program_command(
     if not program.file.is_file():
         raise ConfigurationError(f"{program.file}: no such file")
     around = environment_of(home, environment, write_empty_configuration(folder / "conf"))
+    no_python = None
+    if has_jar(home, _PYTHON):
+        try:
+            python = find_python(home, around, program.options)
+            around |= {CLIENT_EXECUTABLE: python} if python else {}
+        except ConfigurationError as error:
+            no_python = error
     if program.kind == ProgramKind.SQL:
-        return _sql(program, home, java, around, folder)
+        return _sql(program, home, java, around, folder)._replace(no_python=no_python)
     line = [
         *_java(java, class_path(home, [], around)),
         "org.apache.flink.client.cli.CliFrontend",
@@ -87,11 +99,12 @@ def program_command(
             raise ConfigurationError(
                 f"{home.folder}: has no {_PYTHON}-*.jar in opt, which PyFlink scripts need"
             )
-        if python := find_python(home, around, program.options):
-            around[CLIENT_EXECUTABLE] = python
+        if no_python is not None:
+            raise no_python
         return ProgramCommand([*line, "-py", str(program.file), *program.arguments], around, False)
     main_class = ["-c", program.main_class] if program.main_class else []
-    return ProgramCommand([*line, *main_class, str(program.file), *program.arguments], around, False)
+    line += [*main_class, str(program.file), *program.arguments]
+    return ProgramCommand(line, around, False, no_python)
 
 
 def _java(java: str, jars: str) -> list[str]:

@@ -18,6 +18,8 @@ _COLOUR = re.compile("\x1b\\[[0-9;]*m")
 _PICKED_UP = "Picked up JAVA_TOOL_OPTIONS:"
 _ERROR = "[ERROR]"
 _PROMPT = "Flink SQL> "
+_SCRIPT_FAILED = "Run python process failed"
+"""What Flink says after a PyFlink script's own error."""
 _TOLD_ERROR = re.compile(rf"(?:^|\x1b\[[0-9;]*m|^{_PROMPT}){re.escape(_ERROR)}", re.MULTILINE)
 """As Flink's SQL client tells it: on a line of its own, or coloured after a prompt or a statement."""
 
@@ -35,6 +37,11 @@ class Captured(NamedTuple):
     refusals: list[str]
     problem: str | None
     log_tail: str
+
+    @property
+    def flink_version(self) -> str:
+        """The Flink that made the first job's graph."""
+        return str(orjson.loads(self.lines[0])["config"]["penstock.capture.flink-version"])
 
 
 def run_capture(
@@ -101,11 +108,13 @@ def _problem(exit_code: int, until_error: str | None) -> str | None:
 
 
 def _tail(log: str) -> str:
-    """The last error that was told, and what follows, else the last lines."""
+    """The last error that was told, and what follows, else the last lines; of a script its own."""
     lines = [
         line
         for line in _COLOUR.sub("", log).splitlines()
         if line.strip() and not _STACK_TRACE(line) and not line.startswith(_PICKED_UP)
     ]
+    ends = [number for number, line in enumerate(lines) if number and line.endswith(_SCRIPT_FAILED)]
+    lines = lines[: ends[0]] if ends else lines
     told = [number for number, line in enumerate(lines) if line.startswith(_ERROR)]
     return "\n".join(lines[told[-1] :][:_LOG_LINES] if told else lines[-_LOG_LINES:])

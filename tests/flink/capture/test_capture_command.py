@@ -8,7 +8,12 @@ import pytest
 
 from penstock.engine.flink.capture import agent_jar as agent_jar_module
 from penstock.engine.flink.capture.agent_jar import agent_jar, with_agent
-from penstock.engine.flink.capture.build_agent import build_agent, digest_in_jar, digest_of_sources
+from penstock.engine.flink.capture.build_agent import (
+    MINIMUM_JAVA,
+    build_agent,
+    digest_in_jar,
+    digest_of_sources,
+)
 from penstock.engine.flink.capture.flink_home import find_flink_home
 from penstock.engine.flink.capture.run_capture import run_capture
 from penstock.engine.flink.flink_jars import FLINK_VERSION, flink_jars
@@ -24,6 +29,14 @@ def test_the_jar_is_that_of_the_sources_and_is_made_again_to_the_byte(tmp_path):
     assert (tmp_path / "again.jar").read_bytes() == agent_jar().read_bytes()
     assert digest_in_jar(agent_jar()) == digest_of_sources()
     assert agent_jar().stat().st_size < 100_000
+
+
+def test_the_agent_runs_on_java_11():
+    """`javac --release 11` has refused what Java 11 lacks; every class says that it is for it."""
+    with zipfile.ZipFile(agent_jar()) as jar:
+        classes = [jar.read(name) for name in jar.namelist() if name.endswith(".class")]
+    assert classes
+    assert {int.from_bytes(data[6:8], "big") for data in classes} == {44 + MINIMUM_JAVA} == {55}
 
 
 def test_every_option_that_planning_reads_may_leave_the_jvm_but_paths_and_names():
@@ -115,6 +128,15 @@ def test_the_sql_client_has_failed_where_it_says_so(tmp_path, said, where):
 def test_a_statement_that_mentions_errors_is_none(tmp_path):
     client = script(tmp_path / "client", "print(chr(10) + 'Flink SQL> INSERT INTO a SELECT \\'[ERROR] b\\'')")
     assert run_capture([client], {}, tmp_path, name="x.sql", tells_errors=True).problem is None
+
+
+def test_a_script_that_fails_tells_its_own_error_last(tmp_path):
+    said = (
+        "ValueError: why\n12:00 main ERROR Run python process failed\njava.lang.RuntimeException: exit code 1"
+    )
+    program = script(tmp_path / "program", f"print({said!r}); raise SystemExit(31)")
+    captured = run_capture([program], {}, tmp_path, name="x.py")
+    assert (captured.problem, captured.log_tail) == ("it ended with exit code 31", "ValueError: why")
 
 
 def test_a_file_that_is_no_json_is_not_added_to(capture, tmp_path):
