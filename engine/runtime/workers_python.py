@@ -23,7 +23,7 @@ _OPTION = "python.executable"
 _PROBE = (
     "import importlib, json, sys\n"
     "missing = []\n"
-    "for name in ('operators', 'pyspark', 'pyarrow'):\n"
+    "for name in ('penstock.operators', 'pyspark', 'pyarrow'):\n"
     "    try: importlib.import_module(name)\n"
     "    except ImportError: missing.append(name)\n"
     "print(json.dumps([list(sys.version_info[:2]), missing]))"

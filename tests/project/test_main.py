@@ -8,6 +8,7 @@ from itertools import chain
 
 import pytest
 import typer
+from pyspark.errors import PySparkException
 
 from penstock.engine.commands import main as module
 from penstock.engine.commands.main import COMMANDS, EXIT_CODES
@@ -142,6 +143,23 @@ def test_an_exception_in_a_worker_is_told_by_its_last_line(spark):
     with pytest.raises(Exception, match="fleet") as raised:
         spark.range(1).mapInArrow(fail, "id long").collect()
     assert describe_spark_error(raised.value) == "a Python worker failed: ValueError: line 3 of fleet.jsonl"
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "ModuleNotFoundError: No module named 'penstock'",
+        "ModuleNotFoundError: No module named 'penstock.operators.task.new'",
+        "ImportError: cannot import name 'run' from 'penstock.operators.task' (/x/y.py)",
+    ],
+)
+def test_workers_without_this_penstock_are_named_with_what_to_set(last):
+    text = (
+        f'An exception was thrown:\nTraceback (most recent call last):\n  File "worker.py", line 1\n{last}\n'
+    )
+    said = describe_spark_error(PySparkException(text))
+    assert f"have no Penstock, or another version of it ({last})" in said
+    assert "PYSPARK_PYTHON" in said
 
 
 def test_a_java_exception_is_told_by_its_cause(spark):
