@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from penstock import errors as errors
     from penstock.engine.library.bench import bench as bench
+    from penstock.engine.library.changed_metrics import Change as Change
+    from penstock.engine.library.changed_metrics import ChangedMetrics as ChangedMetrics
     from penstock.engine.library.check import check as check
     from penstock.engine.library.diff import diff as diff
     from penstock.engine.library.draw import Drawing as Drawing
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 # Type checkers read the imports above; a test compares the two.
 _MODULES = {
+    "Change": "penstock.engine.library.changed_metrics",
+    "ChangedMetrics": "penstock.engine.library.changed_metrics",
     "Drawing": "penstock.engine.library.draw",
     "Layer": "penstock.plans.vocabulary",
     "Plan": "penstock.engine.library.planned_tables",

@@ -5,6 +5,10 @@ the same plan has the same bits.
 """
 
 
+from collections.abc import Callable
+from inspect import getsource
+from zlib import crc32
+
 import numpy as np
 
 from penstock.plans.compiled import compiled
@@ -13,14 +17,6 @@ from penstock.plans.metrics.fill_progressively import fill
 from penstock.plans.metrics.flow_arrays import Graph, Limits, Offered
 from penstock.plans.metrics.neighbours.neighbour_arrays import Changed, Counted, Figures, JobArrays, Memory
 from penstock.plans.metrics.rates_and_loads import MOST_NEEDED
-
-
-def evaluate(job: JobArrays, changed: Changed, limits: Limits, memory: Memory) -> None:
-    """Write into `memory` what follows from `changed`: its figures, and the arrays that lead to them."""
-    graph, counted, offered, room, figures = memory
-    compiled(_prepare)(job, changed, graph, counted, offered, figures)
-    compiled(fill)(graph, counted.task_managers, limits, offered, room)
-    compiled(_summarise)(job, changed, graph, counted, limits, offered, figures)
 
 
 def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
@@ -211,3 +207,26 @@ def _summarise(
     figures.whole[9], figures.whole[10], figures.whole[11] = longest, bottleneck, needed
 
 
+
+
+_PREPARE, _FILL, _SUMMARISE = compiled(_prepare), compiled(fill), compiled(_summarise)
+
+
+def _evaluating(sources: int) -> Callable[[JobArrays, Changed, Limits, Memory], None]:
+    """The three in one call, since handing over the arrays costs more than the loops.
+
+    Numba keeps compiled code as long as this file and `sources` are what they were.
+    """
+
+    def evaluate_all(job: JobArrays, changed: Changed, limits: Limits, memory: Memory) -> None:
+        _ = sources
+        graph, counted, offered, room, figures = memory
+        _PREPARE(job, changed, graph, counted, offered, figures)
+        _FILL(graph, counted.task_managers, limits, offered, room)
+        _SUMMARISE(job, changed, graph, counted, limits, offered, figures)
+
+    return compiled(evaluate_all)
+
+
+evaluate = _evaluating(crc32(getsource(fill).encode()))
+"""Write into a Memory what follows from what is Changed: its figures, and the arrays that lead to them."""
