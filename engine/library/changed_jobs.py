@@ -49,9 +49,7 @@ class ChangedJobs:
             )
         options = {**plan_options().recorded, **self._options}
         cluster = recorded_cluster(options)
-        choices = Choices(
-            SlotSharingStrategy(options["slot_sharing"]), cluster.network, cluster.task_manager
-        )
+        choices = Choices(SlotSharingStrategy(options["slot_sharing"]), cluster.network, cluster.task_manager)
         key = self._topology(topology)
         frames = {name: from_arrow(rows) for name, rows in self._tables.items()}
         of_job = {

@@ -31,19 +31,24 @@ class ChangedMetrics(JobMetrics):
     """The metrics of one job with the decisions of `change`, all those since the plan that was measured."""
 
     change: Change = field(default_factory=Change)
-    evaluate: "Callable[[Change, Change], ChangedMetrics] | None" = field(default=None, repr=False, compare=False)
+    evaluate: "Callable[[Change, Change], ChangedMetrics] | None" = field(
+        default=None, repr=False, compare=False
+    )
 
     def after(self, change: Change) -> "ChangedMetrics":
         """The metrics after a further change, as Measured.after."""
-        assert self.evaluate is not None  # noqa: S101 - ChangedJob sets it
+        assert self.evaluate is not None
         return self.evaluate(self.change, change)
 
 
-_KEYS = {
-    decision.value: (answer.of, answer.keys, answer.value) for decision, answer in ANSWERS.items()
-}
+_KEYS = {decision.value: (answer.of, answer.keys, answer.value) for decision, answer in ANSWERS.items()}
 _ALLOWED = ", ".join(decision.value for decision in Decision if decision is not Decision.PLAN)
-_TYPES = {"chainable": (bool,), "parallelism": (int,), "partitioner": (str,), "slot_sharing_group": (str, int)}
+_TYPES = {
+    "chainable": (bool,),
+    "parallelism": (int,),
+    "partitioner": (str,),
+    "slot_sharing_group": (str, int),
+}
 
 
 def checked(change: Any) -> Decided:
@@ -62,7 +67,8 @@ def checked(change: Any) -> Decided:
         _, keys, value = _KEYS[decision]
         if not isinstance(values, Mapping):
             raise ConfigurationError(
-                f"change: {decision}: found {type(values).__name__}, allowed a dict of {_key(keys)} to {value}"
+                f"change: {decision}: found {type(values).__name__}, "
+                f"allowed a dict of {_key(keys)} to {value}"
             )
         types = _TYPES.get(value, (int,))
         for key, chosen in values.items():

@@ -102,9 +102,7 @@ def measure(
     of_operators = chosen(frames["stream_nodes"], frames["stream_edges"])
     found = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in found]
-    return Measured(
-        arrow[0], arrow[1], arrow[2], lambda: None, ChangedJobs(tables, options, chosen, terms)
-    )
+    return Measured(arrow[0], arrow[1], arrow[2], lambda: None, ChangedJobs(tables, options, chosen, terms))
 
 
 def _terms(constants: Any) -> Constants:

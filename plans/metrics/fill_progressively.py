@@ -4,8 +4,6 @@ A loop over arrays (see plans.compiled): topologies one after the other, so that
 not depend on others, and floats are added up in the order of ids.
 """
 
-from typing import Any
-
 import numpy as np
 
 from penstock.plans.compiled import run_loop
@@ -41,7 +39,10 @@ def offered_arrays(nodes: int, edges: int, topologies: int) -> Offered:
     sizes = dict.fromkeys(Offered._fields, nodes)
     sizes |= {"along": edges, "sent": topologies, "slot_utilisation": topologies}
     return Offered(
-        **{name: np.zeros(size, np.int64 if name == "exchanges" else np.float64) for name, size in sizes.items()}
+        **{
+            name: np.zeros(size, np.int64 if name == "exchanges" else np.float64)
+            for name, size in sizes.items()
+        }
     )
 
 

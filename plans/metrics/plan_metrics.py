@@ -124,7 +124,10 @@ def plan_metrics(
     cluster = Cluster(constants, task_manager.slots, network.segment_size_bytes)
     parts: list[Callable[[], Any]] = [
         lambda: rates_and_loads(
-            operators_of_tables(tables, costs), edges_of_tables(edges, tables["topologies"]), slots_of_tables(tables), cluster
+            operators_of_tables(tables, costs),
+            edges_of_tables(edges, tables["topologies"]),
+            slots_of_tables(tables),
+            cluster,
         ),
         lambda: _slots(tables, task_manager),
         lambda: _chains(tables),

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from benchmarks.validate_cost_model import kendall_tau
+from benchmarks.compare_with_runs import kendall_tau
 from penstock.engine.calibration import calibrate_on_flink as module
 from penstock.engine.commands import main
 from penstock.engine.flink.measured_jobs.run_measured_jobs import (

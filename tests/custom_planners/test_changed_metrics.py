@@ -85,7 +85,9 @@ def test_numbers_are_those_of_planning_and_measuring_whole(shape: str, seed: int
         found = metrics.after(first, name)  # in two steps, since groups are of vertices that are there then
         if "slot_sharing_groups" in change:
             there = set(whole_vertices(whole, topology))
-            kept = {vertex: group for vertex, group in change["slot_sharing_groups"].items() if vertex in there}
+            kept = {
+                vertex: group for vertex, group in change["slot_sharing_groups"].items() if vertex in there
+            }
             found = found.after({"slot_sharing_groups": kept})
         assert row_of(found) == {metric: expected[name][metric] for metric in METRICS}, (name, change)
 

@@ -32,7 +32,6 @@ from penstock.plans.metrics.rates_and_loads import (
 )
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
-from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]
 
@@ -97,9 +96,7 @@ def arrays_of_job(
     reads = np.bincount(order.target, minlength=len(nodes.ids)) > 0
     slots = slots_of_tables(apart)
     remote = remote_shares(order, slots, count_task_managers(order, slots, cluster.slots))
-    graph = graph_of_flows(
-        order, slots, cluster, np.where(reads, selectivity, 1.0), shares, copies, remote
-    )
+    graph = graph_of_flows(order, slots, cluster, np.where(reads, selectivity, 1.0), shares, copies, remote)
     size = nodes.record_bytes[order.source]
     handover = constants.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
     send = constants.serialise_ns + constants.serialise_ns_per_byte * size + handover
@@ -154,7 +151,9 @@ def _of_edges(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataF
         "vertex", "side", "index",
         buffers=pl.coalesce("announced", "required").cast(pl.Int64) * pl.col("parallelism"),
     )  # fmt: skip
-    gates, partitions = (held.filter(pl.col("side") == side).drop("side") for side in ("GATE", "RESULT_PARTITION"))
+    gates, partitions = (
+        held.filter(pl.col("side") == side).drop("side") for side in ("GATE", "RESULT_PARTITION")
+    )
     read = pl.col("last_partition").cast(pl.Int64) - pl.col("first_partition") + 1
     parts = pl.col("last_subpartition").cast(pl.Int64) - pl.col("first_subpartition") + 1
     connected = (

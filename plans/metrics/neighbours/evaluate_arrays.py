@@ -4,7 +4,6 @@ Loops over arrays, compiled. Floats are added up in the order in which rates_and
 the same plan has the same bits.
 """
 
-
 from collections.abc import Callable
 from inspect import getsource
 from zlib import crc32
@@ -205,8 +204,6 @@ def _summarise(
     found[7] = offered.sent[0] / (counted.task_managers[0] * limits.bytes_per_second[0])
     found[8], found[9], found[10] = offers, delivered, sustained
     figures.whole[9], figures.whole[10], figures.whole[11] = longest, bottleneck, needed
-
-
 
 
 _PREPARE, _FILL, _SUMMARISE = compiled(_prepare), compiled(fill), compiled(_summarise)

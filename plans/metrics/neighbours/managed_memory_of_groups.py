@@ -40,9 +40,7 @@ class ManagedMemoryOfGroups:
         )
         for node, weighs, weight, scopes in rows.iter_rows():
             if weighs or scopes:
-                self._consumers.append(
-                    _Consumer(places[node], weight if weighs else None, frozenset(scopes))
-                )
+                self._consumers.append(_Consumer(places[node], weight if weighs else None, frozenset(scopes)))
         self._of_slot = float(task_manager.managed_bytes_per_slot)
         self._shares = {use_case: fractions_of_slot(use_case, task_manager) for use_case in USE_CASES}
         uses = tables["job_settings"].select(state_backend_uses_managed_memory(task_manager.state_backend))
