@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from penstock.engine.planning.changed_job import ChangedJob
 
 
+_KEPT = 64
+"""Jobs that stay prepared, the newest."""
+
+
 class ChangedJobs:
     """What Measured.after asks."""
 
@@ -36,7 +40,10 @@ class ChangedJobs:
         """See Measured.after."""
         job = self._jobs.get(topology)
         if job is None:
-            job = self._jobs[topology] = self._prepared(topology)
+            job = self._prepared(topology)
+            if len(self._jobs) >= _KEPT:
+                del self._jobs[next(iter(self._jobs))]
+            self._jobs[topology] = job
         return job.after(Change(), change)
 
     def _prepared(self, topology: str | None) -> "ChangedJob":

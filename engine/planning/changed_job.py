@@ -67,16 +67,11 @@ class ChangedJob:
 
     def _plan(self, decided: Decided, new: Decided) -> Frames:
         """The plan that follows from decisions; those of vertices that are no more do not count."""
-        planners = (
-            find_custom_planners(
-                [
-                    _answers(Decision(name), values, new.get(name, {}), self._tables)
-                    for name, values in decided.items()
-                ]
-            )
-            if decided
-            else []
-        )
+        answers = [
+            _answers(Decision(name), values, new.get(name, {}), self._tables)
+            for name, values in decided.items()
+        ]
+        planners = find_custom_planners(answers) if answers else []
         planned = plan_by_custom_planners(self._topology(), 1, planners, choices=self._setting.choices)
         return {name: from_arrow(rows) for name, rows in planned.tables.items()}
 
@@ -145,9 +140,7 @@ def _answers(
     asked = pl.Series(list(new), dtype=pl.Int32)
 
     def answer_of_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
-        kept = pl.col("vertex").is_in(job_vertices["vertex"].implode()) | pl.col("vertex").is_in(
-            asked.implode()
-        )
-        return rows.filter(kept)
+        known = pl.concat([job_vertices["vertex"], asked])
+        return rows.filter(pl.col("vertex").is_in(known.implode()))
 
     return decides(decision)(answer_of_vertices)

@@ -150,6 +150,7 @@ def plan_metrics(
 
 
 def operators_of_tables(tables: Tables, costs: pl.DataFrame) -> Operators:
+    """The stream nodes of a plan with their costs."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", tasks="parallelism")
     nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
     nodes = look_up(nodes, tables["chained_operators"].select(TOPOLOGY, "node", "vertex"), {"id": "node"})
@@ -162,6 +163,7 @@ def operators_of_tables(tables: Tables, costs: pl.DataFrame) -> Operators:
 
 
 def edges_of_tables(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edges:
+    """The stream edges of a plan."""
     reuses = topologies.select(TOPOLOGY, reuses=pl.col("config").map.get(OBJECT_REUSE) == "true")
     edges = look_up(stream_edges, reuses, {}).select(
         TOPOLOGY,
@@ -179,6 +181,7 @@ def edges_of_tables(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edg
 
 
 def slots_of_tables(tables: Tables) -> Slots:
+    """The slots of a plan."""
     alone = tables["stream_edges"].filter(pl.col("partitioner") == "GLOBAL")[TOPOLOGY].to_numpy()
     return kinds_of_slots(tables["execution_slot_sharing_groups"], alone)
 

@@ -85,6 +85,7 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: C
 
 
 def sort_by_input(operators: Operators, edges: Edges) -> Sorted:
+    """Both in the order in which floats are added up. Raises ValueError for an edge without its nodes."""
     by_id = np.lexsort((operators.ids, operators.topologies))
     nodes = Operators(**{name: column[by_id] for name, column in operators._asdict().items()})
     position = positions(nodes.topologies, nodes.ids)
@@ -161,6 +162,7 @@ def graph_of_flows(
     copies: Floats,
     remote: Floats,
 ) -> Graph:
+    """What the loop reads. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
     terms, chained = cluster.constants, edges.chained
     size = nodes.record_bytes[order.source]
@@ -213,6 +215,8 @@ def _firsts(numbers: Ints, count: int) -> Ints:
 
 
 def limits_of(terms: Constants) -> Limits:
+    """The constants that limit rates."""
+
     def only(number: float) -> Floats:
         return np.array([number], np.float64)
 

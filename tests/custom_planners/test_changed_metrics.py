@@ -79,22 +79,19 @@ def test_numbers_are_those_of_planning_and_measuring_whole(shape: str, seed: int
     expected = {
         row["name"]: row for row in whole.metrics(costs="drawn", constants=constants).plans.to_pylist()
     }
+    vertices = from_arrow(whole.tables["job_vertices"])
+    there = {
+        topology: set(vertices.filter(pl.col("topology_id") == topology)["vertex"]) for topology in names
+    }
     for topology, name in names.items():
         change = changes[topology]
         first: Change = {"chaining": change["chaining"]}
         found = metrics.after(first, name)  # in two steps, since groups are of vertices that are there then
         if "slot_sharing_groups" in change:
-            there = set(whole_vertices(whole, topology))
-            kept = {
-                vertex: group for vertex, group in change["slot_sharing_groups"].items() if vertex in there
-            }
+            groups = change["slot_sharing_groups"].items()
+            kept = {vertex: group for vertex, group in groups if vertex in there[topology]}
             found = found.after({"slot_sharing_groups": kept})
         assert row_of(found) == {metric: expected[name][metric] for metric in METRICS}, (name, change)
-
-
-def whole_vertices(plan: penstock.Plan, topology: int) -> list[int]:
-    vertices = from_arrow(plan.tables["job_vertices"])
-    return vertices.filter(pl.col("topology_id") == topology)["vertex"].to_list()
 
 
 def row_of(found: ChangedMetrics) -> dict[str, Any]:

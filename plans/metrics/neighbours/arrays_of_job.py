@@ -32,6 +32,7 @@ from penstock.plans.metrics.rates_and_loads import (
 )
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.vocabulary import BufferSide
 
 Tables = Mapping[str, pl.DataFrame]
 
@@ -151,9 +152,7 @@ def _of_edges(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataF
         "vertex", "side", "index",
         buffers=pl.coalesce("announced", "required").cast(pl.Int64) * pl.col("parallelism"),
     )  # fmt: skip
-    gates, partitions = (
-        held.filter(pl.col("side") == side).drop("side") for side in ("GATE", "RESULT_PARTITION")
-    )
+    gates, partitions = (held.filter(pl.col("side") == side.value).drop("side") for side in BufferSide)
     read = pl.col("last_partition").cast(pl.Int64) - pl.col("first_partition") + 1
     parts = pl.col("last_subpartition").cast(pl.Int64) - pl.col("first_subpartition") + 1
     connected = (
