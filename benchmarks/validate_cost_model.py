@@ -1,7 +1,7 @@
 """How well the cost model ranks plans: its throughput beside that of runs.
 
     python -m benchmarks.validate_cost_model [--on flink|penstock] [--policies NAMES] [--constants FILE]
-        [--jobs N] [--repeat N] [--seconds S] [--budget MINUTES] [--out FILE]
+        [--jobs N] [--only PATTERN] [--repeat N] [--seconds S] [--budget MINUTES] [--out FILE]
 
 Runs workloads and drawn topologies under several policies: Flink's, never chaining, chaining half of the
 edges, and isolated slots; or those of --policies: names of benchmarks/policies_to_compare.py, or
@@ -27,6 +27,7 @@ differ by more than the runs' spread and that the model puts in the right order;
 import argparse
 import json
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -55,6 +56,7 @@ def main() -> None:
     arguments.add_argument("--repeat", type=int, default=3)
     arguments.add_argument("--seconds", type=float, default=1.0)
     arguments.add_argument("--jobs", type=int, default=40)
+    arguments.add_argument("--only", default="", help="Topologies in whose names this is found.")
     arguments.add_argument("--budget", type=float, default=float("inf"))
     arguments.add_argument("--out", type=Path)
     given = arguments.parse_args()
@@ -62,7 +64,7 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     constants = CONSTANTS if given.constants is None else read_constants(given.constants)
     policies = given.policies.split(",") if given.policies else list(POLICIES[given.on])
-    topologies = chosen_topologies(given.jobs)
+    topologies = [line for line in chosen_topologies(given.jobs) if re.search(given.only, line["name"])]
     jobs: list[MeasuredJob] = []
     predicted: dict[str, float] = {}
     used: dict[str, int] = {}
