@@ -17,9 +17,6 @@ from penstock.engine.calibration.run_jobs_on_penstock import run_jobs_on_penstoc
 from penstock.plans.errors import PenstockError
 
 REPEATS = 3
-STAGES = 6 * REPEATS + 2
-"""Runs that are reported: six jobs, and the first of them twice before all others."""
-
 SECONDS = 1.5
 
 

@@ -8,3 +8,7 @@ class Runtime(StrEnum):
 
     FLINK = "flink"  #: the MiniCluster of the real Flink
     PENSTOCK = "penstock"  #: Penstock's own runtime, on Spark
+
+
+STAGES = {Runtime.FLINK: 3, Runtime.PENSTOCK: 20}
+"""Steps that a calibration reports: clusters, or runs."""

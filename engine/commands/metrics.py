@@ -7,7 +7,7 @@ import typer
 from rich.table import Column
 
 from penstock.engine.bench.bench_choices import budget_seconds
-from penstock.engine.calibration.runtime import Runtime
+from penstock.engine.calibration.runtime import STAGES, Runtime
 from penstock.engine.commands.chosen_plan import chosen_plan
 from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, reads_plan
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
@@ -119,7 +119,6 @@ def command(
 
 
 def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
-    from penstock.engine.calibration.calibrate_on_penstock import STAGES
     from penstock.engine.calibration.write_constants import calibrate
 
     if budget is not None and runtime is not Runtime.PENSTOCK:
@@ -127,7 +126,7 @@ def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
     seconds = float("inf") if budget is None else budget_seconds(budget)
     if not path.absolute().parent.is_dir():
         raise ConfigurationError(f"--calibrate {path}: found no folder {path.absolute().parent}")
-    with progress(3 if runtime is Runtime.FLINK else STAGES) as report:
+    with progress(STAGES[runtime]) as report:
         written = calibrate(path, runtime, seconds, report)
     columns = [Column(name, justify="left" if name == "term" else "right") for name in _TERM_COLUMNS]
     print_table(columns, [

@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.compare_with_runs import kendall_tau
 from penstock.engine.calibration import calibrate_on_flink as module
+from penstock.engine.calibration import calibrate_on_penstock
 from penstock.engine.commands import main
 from penstock.engine.flink.measured_jobs.run_measured_jobs import (
     ONE_TASK_MANAGER,
@@ -15,6 +17,7 @@ from penstock.engine.flink.measured_jobs.run_measured_jobs import (
     MeasuredJob,
     MiniCluster,
 )
+from penstock.plans.errors import PenstockError
 from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
 
 TRUE = CONSTANTS._replace(
@@ -61,6 +64,36 @@ def test_constants_are_found_and_written(tmp_path, monkeypatch, capsys):
     assert entry["low"] <= entry["value"] <= entry["high"]
     assert entry["source"] == "measured: Flink 2.3.0 MiniCluster, median and quartiles of 5 runs"
     assert "handover_ns_per_buffer" in capsys.readouterr().out
+
+
+def test_constants_of_penstocks_runtime_are_found_and_written(tmp_path, monkeypatch, capsys):
+    def as_if_run(jobs: Iterable[MeasuredJob], report: Any, until: float) -> list[JobRun]:
+        runs = []
+        for job in jobs:
+            _, *others = job.operators
+            size = others[-1].bytes
+            exchange = 2 * (500 + 0.4 * size) + (900 if others[-1].inputs[0][1] == "HASH" else 0)
+            nanoseconds = SOURCE_NS + (exchange if others[-1].new_chain else 1_000 * len(others))
+            runs.append(JobRun(job.name, {0: RATE}, {"process": nanoseconds * RATE / 1e9}, None))
+        return runs
+
+    monkeypatch.setattr(calibrate_on_penstock, "run_jobs_on_penstock", as_if_run)
+    path = tmp_path / "constants.json"
+    with pytest.raises(SystemExit) as stopped:
+        main.app(["metrics", "--calibrate", str(path), "--on", "penstock", "--budget", "5m"])
+    assert stopped.value.code == 0
+    found = read_constants(path)
+    assert (found.call_ns, found.copy_ns, found.route_ns) == pytest.approx((1_000, 0, 900))
+    assert (found.serialise_ns, found.deserialise_ns_per_byte) == pytest.approx((500, 0.4))
+    assert "Penstock" in json.loads(path.read_text())["terms"]["call_ns"]["source"]
+    monkeypatch.setattr(calibrate_on_penstock, "run_jobs_on_penstock", lambda *given: [])
+    with pytest.raises(PenstockError, match="job chain 0 has not run in 3 s"):
+        calibrate_on_penstock.calibrate_on_penstock(lambda stage: None, 3)
+    capsys.readouterr()
+    for wrong in (["--calibrate", str(path), "--budget", "5m"], ["--on", "penstock"]):
+        with pytest.raises(SystemExit) as stopped:
+            main.app(["metrics", *wrong])
+        assert stopped.value.code == 2
 
 
 def test_runs_that_failed_are_left_out_unless_all_have(monkeypatch):

@@ -1,6 +1,10 @@
 """Metrics after a change against planning and measuring the changed jobs whole."""
 
+import contextlib
+import io
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -12,8 +16,12 @@ import penstock
 from penstock.engine.library.changed_metrics import Change, ChangedMetrics
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
+from penstock.plans.errors import BrokenInvariantError, ConfigurationError
 from penstock.plans.metrics.plan_metrics import METRICS
 
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[2] / "docs" / "planners-of-your-own.md"
 SHAPES = ("random", "random", "layered", "chain", "diamond", "wide")
 
 
@@ -60,7 +68,6 @@ def drawn_change(tables: dict[str, pl.DataFrame], topology: int, draw: random.Ra
     return change
 
 
-@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 2**31))
 def test_numbers_are_those_of_planning_and_measuring_whole(shape: str, seed: int):
@@ -96,3 +103,77 @@ def test_numbers_are_those_of_planning_and_measuring_whole(shape: str, seed: int
 
 def row_of(found: ChangedMetrics) -> dict[str, Any]:
     return {metric: getattr(found, metric) for metric in METRICS}
+
+
+def test_the_example_of_the_page_prints_what_is_shown():
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Metrics after a change\n")[2]
+    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(found[1], {})
+    assert printed.getvalue() == found[2]
+
+
+OPERATORS = [
+    {"id": 1, "kind": "source", "name": "in"},
+    {"id": 2, "kind": "one_input", "name": "parse", "inputs": [1]},
+    {"id": 3, "kind": "partition", "partitioner": "hash", "inputs": [2]},
+    {"id": 4, "kind": "one_input", "name": "count", "inputs": [3]},
+    {"id": 5, "kind": "sink", "name": "out", "inputs": [4], "parallelism": 1},
+]
+
+
+@pytest.mark.parametrize("partitioner", ["hash", "rescale"])  # by arrays, and planned whole
+def test_what_flinks_rules_forbid_is_said(partitioner: str):
+    operators = [dict(operator) for operator in OPERATORS]
+    operators[2]["partitioner"] = partitioner
+    operators[3]["parallelism"] = 4 if partitioner == "rescale" else 2
+    metrics = penstock.plan({"name": "job", "parallelism": 2, "transformations": operators}).metrics()
+    assert metrics.after({"chaining": {(2, 0): False}}).vertices == metrics.after({}).vertices + 1
+    for change, said in (
+        (
+            {"chaining": {(4, 0): True}},
+            r"job: NotChainable: edge 2 \(parse\) to 4 \(count\): found .*PARTITION",
+        ),
+        ({"chaining": {(9, 0): True}}, "job: UnknownKey: stream_edges target 9 in_index 0"),
+        ({"slot_sharing_groups": {2: "a"}}, "job: UnknownKey: job_vertices vertex 2"),
+        ({"parallelism": {1: 0}}, r"job: ParallelismOutOfRange: operator 1 \(Source: in\)"),
+    ):
+        with pytest.raises(BrokenInvariantError, match=said):
+            metrics.after(change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ([], "change: found list, allowed a dict of decisions"),
+        ({"plan": {}}, "change: found 'plan', allowed parallelism, partitioners, chaining"),
+        ({"chaining": [(2, 0)]}, r"change: chaining: found list, allowed a dict of \(target, in_index\)"),
+        ({"chaining": {2: False}}, r"change: chaining: found the key 2, allowed \(target, in_index\)"),
+        ({"chaining": {(2, 0): 0}}, r"chaining: \(2, 0\): found 0, allowed a bool \(chainable\)"),
+        ({"parallelism": {2: True}}, r"parallelism: 2: found True, allowed a int \(parallelism\)"),
+    ],
+)
+def test_what_is_no_change_is_refused(change: Any, said: str):
+    metrics = penstock.plan({"name": "job", "transformations": OPERATORS}).metrics()
+    with pytest.raises(ConfigurationError, match=said):
+        metrics.after(change)
+
+
+def test_the_job_is_named_where_there_are_several_and_begins_with_flinks_plan():
+    jobs = [{"name": name, "transformations": OPERATORS} for name in ("a", "b")]
+    with pytest.raises(ConfigurationError, match="found 2 planned topologies"):
+        penstock.plan(jobs).metrics().after({})
+    with pytest.raises(ConfigurationError, match="found no plan of c"):
+        penstock.plan(jobs).metrics().after({}, "c")
+    mine = penstock.plan(jobs[:1], planner=planner_of({}))
+    with pytest.raises(ConfigurationError, match="allowed Flink's"):
+        mine.metrics().after({})
+
+
+def test_parallelism_and_partitioners_are_planned_again_and_go_on_from_there():
+    metrics = penstock.plan({"name": "job", "parallelism": 2, "transformations": OPERATORS}).metrics()
+    wider = metrics.after({"parallelism": {5: 2}, "chaining": {(2, 0): False}})
+    found = wider.after({"partitioners": {(5, 0): "RESCALE"}})
+    assert (wider.tasks, found.tasks, found.vertices) == (6, 8, 4)
+    assert set(found.change) == {"parallelism", "chaining", "partitioners"}

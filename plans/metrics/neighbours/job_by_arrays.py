@@ -43,7 +43,7 @@ def job_by_arrays(
     if not places_follow_groups(tables):
         return None
     apart = plan_apart()
-    if apart is None:
+    if apart is None or not places_follow_groups(apart):  # edges and heads that Flink's plan does not have
         return None
     of_operators = costs(tables["stream_nodes"], tables["stream_edges"])
     found = arrays_of_job(apart, of_operators, choices.task_manager, choices.network, constants)
