@@ -138,7 +138,3 @@ def _busiest(run: JobRun) -> float:
 
 if __name__ == "__main__":
     main()
-
-
-if __name__ == "__main__":
-    main()
