@@ -9,16 +9,20 @@ import pytest
 
 from benchmarks.compare_with_runs import kendall_tau
 from penstock.engine.calibration import calibrate_on_flink as module
-from penstock.engine.calibration import calibrate_on_penstock
+from penstock.engine.calibration import calibrate_on_penstock, run_jobs_on_penstock
 from penstock.engine.commands import main
 from penstock.engine.flink.measured_jobs.run_measured_jobs import (
     ONE_TASK_MANAGER,
     JobRun,
     MeasuredJob,
+    MeasuredOperator,
     MiniCluster,
 )
+from penstock.engine.runtime import run_job as runs
+from penstock.engine.runtime.job_result import JobResult, summaries
 from penstock.plans.errors import PenstockError
 from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
+from tests.runtime.run_in_process import run_jobs_in_process
 
 TRUE = CONSTANTS._replace(
     call_ns=11, copy_ns=7, copy_ns_per_byte=0.25, serialise_ns=50, serialise_ns_per_byte=0.1,
@@ -121,3 +125,34 @@ def test_kendalls_tau():
     assert kendall_tau(np.ones(4), values, 0.0) is None
     # Tau-b: one of six pairs is tied on one side.
     assert kendall_tau(np.array([1.0, 1.001, 3.0, 4.0]), values, 0.02) == pytest.approx(5 / np.sqrt(30))
+
+
+def test_jobs_on_penstocks_runtime_chain_emit_and_loop_as_they_say(monkeypatch):
+    run_jobs_in_process(monkeypatch)
+    ended: list[JobResult] = []
+    monkeypatch.setattr(runs, "run_listeners", [ended.append])
+    job = MeasuredJob(
+        "many inputs",
+        [
+            MeasuredOperator(1, 2, bytes=10),
+            MeasuredOperator(2, 2, 2_000.0, 0.5, 20, inputs=[(1, "FORWARD", "")]),
+            MeasuredOperator(3, 2, inputs=[(1, "HASH", "")]),
+            MeasuredOperator(4, 2, new_chain=True, inputs=[(2, "FORWARD", "")]),
+            MeasuredOperator(5, 2, inputs=[(3, "BROADCAST", ""), (4, "HASH", "")]),
+        ],
+        seconds=0.002,
+    )
+    late = job.operators[1]._replace(inputs=[(1, "FORWARD", "late")])
+    tagged = job._replace(operators=[job.operators[0], late])
+    found, other = run_jobs_on_penstock.run_jobs_on_penstock([job, tagged], lambda name: None)
+    assert found.error is None
+    assert list(found.records_per_second) == [1]
+    assert found.processor["process"] > 0
+    assert other.error == "it has side outputs"
+    few, many = ended
+    assert len(few.compiled.vertices) == 4
+    first, halved, read, joined = sorted(counts["records_in"] for _, counts in summaries(many))
+    assert first == 0
+    assert read > 2 * run_jobs_on_penstock.FEW
+    assert abs(halved - read / 2) <= 2
+    assert joined == 2 * read + halved
