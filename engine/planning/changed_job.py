@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
@@ -45,16 +45,19 @@ class ChangedJob:
     def after(self, before: Change, change: Change) -> ChangedMetrics:
         """The metrics with the decisions of `before`, which were evaluated, and then those of `change`."""
         wanted = checked(change)
-        decided: dict[str, Mapping[Any, Any]] = {**before}  # type: ignore[dict-item]
+        decided = dict(cast(Decided, before))
         for name, values in wanted.items():
             decided[name] = {**decided.get(name, {}), **values}
         if self._arrays is not None and decided.keys() <= _ARRAYS:
             with self._lock:
                 found = self._arrays.evaluate(decided, wanted)
             if found is not None:
-                return ChangedMetrics(*found, decided, self.after)  # type: ignore[arg-type]
+                return self._metrics(dict(zip(METRICS, found, strict=True)), decided)
         row = self._planned(decided, wanted)
-        return ChangedMetrics(*(row[name] for name in METRICS), decided, self.after)  # type: ignore[arg-type]
+        return self._metrics({name: row[name] for name in METRICS}, decided)
+
+    def _metrics(self, row: dict[str, Any], decided: Decided) -> ChangedMetrics:
+        return ChangedMetrics(**row, change=cast(Change, decided), evaluate=self.after)
 
     def _by_arrays(self) -> JobByArrays | None:
         def plan_apart() -> Frames | None:

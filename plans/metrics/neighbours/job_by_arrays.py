@@ -159,7 +159,7 @@ class JobByArrays:
             if len(below) == 1:
                 todo += [below[0], " -> "]
             elif below:
-                listed = [" -> (", below[0]]
+                listed: list[int | str] = [" -> (", below[0]]
                 for reader in below[1:]:
                     listed += [", ", reader]
                 todo += reversed([*listed, ")"])
