@@ -7,7 +7,7 @@ Runs workloads and drawn topologies under several policies: Flink's, never chain
 edges, and isolated slots; or those of --policies: names of benchmarks/policies_to_compare.py, or
 module:function.
 Operators spin for the time that their costs say, sources are generated, and records have the bytes that the
-costs say. With --budget, no job begins after so many minutes; topologies that lack a policy are left out.
+costs say. With --budget, no job begins after that many minutes; topologies that lack a policy are left out.
 
 --on flink: on the MiniCluster of the real Flink. Needs the extra `flink` and a JDK. The machine's cores are
 those of all slots, so the model is told as many `cores`, and `slot_cores` alike. --on penstock: on Penstock's

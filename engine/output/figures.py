@@ -21,7 +21,7 @@ _UNITS = (
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty Figure of so many inches. Raises ConfigurationError where matplotlib is not installed."""
+    """An empty Figure; sizes are in inches. Raises ConfigurationError where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
