@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
-from penstock.engine.library.changed_metrics import Change, ChangedMetrics
 from penstock.engine.library.check_arguments import text
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
 from penstock.engine.library.changed_jobs import ChangedJobs
-from penstock.engine.library.changed_metrics import Change, ChangedMetrics
 from penstock.engine.library.check_arguments import arguments_of_call, path
 from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.output.html_table import html_table
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError

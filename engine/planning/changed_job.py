@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import polars as pl
 
-from penstock.engine.library.changed_metrics import Change, ChangedMetrics, Decided, checked
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics, Decided, checked
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
 from penstock.plans.columnar.frames import empty, from_arrow
