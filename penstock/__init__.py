@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from penstock.engine.library.run import run as run
     from penstock.engine.library.sweep import sweep as sweep
     from penstock.engine.library.transform import transform as transform
+    from penstock.engine.planning.changed_metrics import Change as Change
+    from penstock.engine.planning.changed_metrics import ChangedMetrics as ChangedMetrics
     from penstock.engine.planning.choose_planner import Planner as Planner
     from penstock.engine.planning.planner_program import planner_program as planner_program
     from penstock.plans.custom_planners.decisions import decides as decides
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 # Type checkers read the imports above; a test compares the two.
 _MODULES = {
+    "Change": "penstock.engine.planning.changed_metrics",
+    "ChangedMetrics": "penstock.engine.planning.changed_metrics",
     "Drawing": "penstock.engine.library.draw",
     "Layer": "penstock.plans.vocabulary",
     "Plan": "penstock.engine.library.planned_tables",

@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
-
-from penstock.engine.bench.plot_svg import Line, legend, plot_svg, strip_svg
+from penstock.engine.bench.draw_figures import COLOURS, Line, draw_lines
 from penstock.engine.bench.print_results import equality_lines, failed, figures
 from penstock.engine.bench.render_template import render_template
 from penstock.engine.bench.suites import SUITES
 from penstock.engine.bench.summarise import best_planning
 from penstock.engine.machine.replace_file import replace_file
 
-OPERATORS = "operators (log)"
+OPERATORS = "operators"
 PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
 
 
@@ -26,23 +24,22 @@ def write_page(folder: Path, results: Mapping[str, Any]) -> None:
 def render_page(results: Mapping[str, Any]) -> str:
     """The page of what write_results.write_results writes."""
     summary = results["summary"]
-    styles = {planner: f"line-{place % 4}" for place, planner in enumerate(results["planners"])}
+    styles = {planner: place for place, planner in enumerate(results["planners"])}
     return render_template(
         "page.html.j2",
         results=results,
-        legend=[(name, Markup(svg)) for name, svg in legend(styles)],
+        colours=COLOURS,
         suites=[
             _suite(name, [row for row in summary if row["suite"] == name], styles)
             for name in dict.fromkeys(row["suite"] for row in summary)
         ],
         equality=equality_lines(results["equality"]),
         failures=_failures(results["measurements"]),
-        any_warm=any(row["warm"] for row in summary),
         memory=f"{results['machine']['memory_bytes'] / 2**30:.1f} GiB",
     )
 
 
-def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, str]) -> dict[str, Any]:
+def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, int]) -> dict[str, Any]:
     time_lines, memory_lines = [], []
     for planner, style in styles.items():
         own = sorted((r for r in rows if r["planner"] == planner), key=lambda row: int(row["operators"]))
@@ -56,12 +53,11 @@ def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, st
     return {
         "name": name,
         "about": SUITES[name].about if name in SUITES else "",
-        "time": Markup(plot_svg(f"{name}: planning", OPERATORS, "planning, seconds (log)", time_lines)),
-        "memory": Markup(plot_svg(f"{name}: peak memory", OPERATORS, "peak memory, GiB (log)", memory_lines)),
+        "time": draw_lines(f"{name}: planning", OPERATORS, "planning (s)", time_lines),
+        "memory": draw_lines(f"{name}: peak memory", OPERATORS, "peak memory (GiB)", memory_lines),
         "rows": [
             {"operators": f"{r['operators']:,}", "planner": r["planner"], "style": styles[r["planner"]],
-             "figures": figures(r), "failed": failed(r),
-             "strip": Markup(strip_svg(r["points"], best_planning(r) or 0, styles[r["planner"]]))}
+             "figures": figures(r), "failed": failed(r)}
             for r in rows
         ],
         "phases": [

@@ -7,13 +7,11 @@ from typing import Any
 
 import polars as pl
 from deltalake import write_deltalake
-from markupsafe import Markup
 
+from penstock.engine.bench.draw_figures import draw_differences
 from penstock.engine.bench.render_template import render_template
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.planning.tell_metrics import number
-
-_WIDTH, _HEIGHT = 320, 90
 
 Rows = tuple[str, int, str, pl.DataFrame]
 """Suite, size, planner and plan_metrics."""
@@ -46,23 +44,4 @@ def write_quality(folder: Path, results: Mapping[str, Any], plans: Sequence[Rows
 
 def render_quality(results: Mapping[str, Any]) -> str:
     """The page of what bench --quality found."""
-    return render_template("quality.html.j2", results=results, number=number, plot=_plot)
-
-
-def _plot(entry: Mapping[str, Any]) -> Markup:
-    """Bars of the differences; those on the better side are green."""
-    counts, edges = entry["bars"]["counts"], entry["bars"]["edges"]
-    most, width = max(counts), _WIDTH / len(counts)
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{entry["metric"]}">']
-    for place, count in enumerate(counts):
-        middle = (edges[place] + edges[place + 1]) / 2
-        kind = "good" if (middle > 0) == (entry["better_is"] == "more") else "bad"
-        height = _HEIGHT * count / most
-        parts.append(
-            f'<rect class="{kind}" x="{place * width:.1f}" y="{_HEIGHT - height:.1f}" '
-            f'width="{width - 1:.1f}" height="{height:.1f}"/>'
-        )
-    if edges[0] < 0 < edges[-1]:
-        zero = -edges[0] / (edges[-1] - edges[0]) * _WIDTH
-        parts.append(f'<line x1="{zero:.1f}" x2="{zero:.1f}" y1="0" y2="{_HEIGHT}"/>')
-    return Markup("".join([*parts, "</svg>"]))
+    return render_template("quality.html.j2", results=results, number=number, plot=draw_differences)

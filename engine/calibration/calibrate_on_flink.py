@@ -24,7 +24,7 @@ LINKS = 8
 
 LITTLE_BUFFER, BUFFER = 4096, 32_768
 
-_Times = Mapping[str, Mapping[str, float]]
+Times = Mapping[str, Mapping[str, float]]
 """Of each job, nanoseconds of processor time that each of its tasks takes for a record."""
 
 
@@ -50,10 +50,10 @@ def calibrate_on_flink(
     report(f"run {len(one_each)} jobs {repeats} times on Flink's MiniCluster")
     warm_up = [_with_times(job, 2 * seconds) for job in one_each[:2]]
     runs = run_measured_jobs([*warm_up, *one_each * repeats])[len(warm_up) :]
-    little = _with_times(_exchange("little buffers", LARGE), seconds)
+    little = _with_times(exchange_job("little buffers", LARGE), seconds)
     report("with small buffers")
     of_little = run_measured_jobs([little] * (repeats + 1), MiniCluster(buffer_bytes=LITTLE_BUFFER))[1:]
-    remote = _with_times(_exchange("remote", LARGE, apart=True), seconds)
+    remote = _with_times(exchange_job("remote", LARGE, apart=True), seconds)
     report("between two TaskManagers")
     of_remote = run_measured_jobs([remote] * (repeats + 1), MiniCluster(2, 1))[1:]
     measured: dict[str, list[dict[str, float]]] = {}
@@ -66,14 +66,16 @@ def calibrate_on_flink(
     for name, error in failed.items():
         if name not in measured:
             raise PenstockError(f"job {name} failed on Flink's MiniCluster: {error}")
-    return summarised(measured)
+    return summarised(measured, _terms)
 
 
 def _with_times(job: MeasuredJob, seconds: float) -> MeasuredJob:
     return job._replace(warm_up_seconds=seconds, seconds=seconds)
 
 
-def summarised(measured: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, MeasuredTerm]:
+def summarised(
+    measured: Mapping[str, Sequence[Mapping[str, float]]], terms_of: Callable[[Times], dict[str, float]]
+) -> dict[str, MeasuredTerm]:
     """The terms, of each task's median time; their quartiles over RESAMPLES bootstrap samples of the runs.
 
     `measured`: by job, for each run the nanoseconds of its tasks. A term is a difference of times, so that
@@ -89,7 +91,7 @@ def summarised(measured: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[st
             name: {task: median(run[task] for run in runs) for task in runs[0]}
             for name, runs in chosen.items()
         }
-        return {name: max(value, 0.0) for name, value in _terms(times).items()}
+        return {name: max(value, 0.0) for name, value in terms_of(times).items()}
 
     values = sample(False)
     spread = [sample(True) for _ in range(RESAMPLES)]
@@ -102,7 +104,7 @@ def summarised(measured: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[st
 
 def _chains() -> list[MeasuredJob]:
     return [
-        _chain(f"chain {links} {size}{' reuse' if reuse else ''}", links, size, reuse)
+        chain_job(f"chain {links} {size}{' reuse' if reuse else ''}", links, size, reuse)
         for links in (0, LINKS)
         for size, reuse in ((SMALL, True), (SMALL, False), (LARGE, False))
     ]
@@ -110,14 +112,15 @@ def _chains() -> list[MeasuredJob]:
 
 def _exchanges() -> list[MeasuredJob]:
     return [
-        _exchange(f"exchange {SMALL}", SMALL),
-        _exchange(f"exchange {LARGE}", LARGE),
-        _exchange("forward", SMALL, parallelism=2),
-        _exchange("hash", SMALL, "HASH", parallelism=2),
+        exchange_job(f"exchange {SMALL}", SMALL),
+        exchange_job(f"exchange {LARGE}", LARGE),
+        exchange_job("forward", SMALL, parallelism=2),
+        exchange_job("hash", SMALL, "HASH", parallelism=2),
     ]
 
 
-def _chain(name: str, links: int, size: int, reuse: bool) -> MeasuredJob:
+def chain_job(name: str, links: int, size: int, reuse: bool) -> MeasuredJob:
+    """A source, `links` operators and a sink in one chain."""
     operators = [MeasuredOperator(0, 1, bytes=size)]
     operators += [
         MeasuredOperator(number, 1, bytes=size, inputs=[(number - 1, "FORWARD", "")])
@@ -126,9 +129,10 @@ def _chain(name: str, links: int, size: int, reuse: bool) -> MeasuredJob:
     return MeasuredJob(name, operators, reuse)
 
 
-def _exchange(
+def exchange_job(
     name: str, size: int, partitioner: str = "FORWARD", parallelism: int = 1, apart: bool = False
 ) -> MeasuredJob:
+    """A source and a sink in vertices of their own; `apart`: in slots of their own."""
     source = MeasuredOperator(0, parallelism, bytes=size)
     sink = MeasuredOperator(
         1, parallelism, bytes=size, group="apart" if apart else "default", new_chain=True,
@@ -149,7 +153,7 @@ def _nanoseconds(run: JobRun) -> dict[str, float]:
     return times
 
 
-def _terms(times: _Times) -> dict[str, float]:
+def _terms(times: Times) -> dict[str, float]:
     """The terms that one repetition gives. A source without a sink is a chain of both without its call."""
 
     def link(size: int, reuse: bool) -> float:

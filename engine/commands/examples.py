@@ -20,6 +20,7 @@ EXAMPLES = {
     "nexmark.py": ("script", "Nexmark queries over generated events or CSV files."),
     "many_keys.py": ("script", "Keeps a state of very many keys."),
     "chain_equal_costs.py": ("planner", "Chains operators of similar cost."),
+    "anneal_chaining.py": ("planner", "Searches for the chains to cut, by simulated annealing."),
     "pack_managed_memory.py": ("planner", "Packs slots by managed memory."),
     "parallelism_by_selectivity.py": ("planner", "Scales operators by the records that reach them."),
     "NeverChain.java": ("program", "A planner in Java: chains nothing."),

@@ -6,6 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
+from penstock.engine.bench.bench_choices import budget_seconds
+from penstock.engine.calibration.runtime import STAGES, Runtime
 from penstock.engine.commands.chosen_plan import chosen_plan
 from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, reads_plan
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
@@ -56,8 +58,24 @@ def command(
         typer.Option(
             "--calibrate",
             metavar="FILE",
-            help="First measure the constants on this machine, with micro runs on Flink's MiniCluster (the "
-            "extra flink; some minutes), and write them to FILE. SOURCE may be left out.",
+            help="First measure the constants on this machine, with micro runs that take some minutes, and "
+            "write them to FILE. SOURCE may be left out.",
+        ),
+    ] = None,
+    on: Annotated[
+        Runtime | None,
+        typer.Option(
+            "--on",
+            help="With --calibrate: flink, the MiniCluster of the real Flink (the extra flink; the default), "
+            "or penstock, Penstock's own runtime on Spark.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--budget",
+            metavar="TIME",
+            help="With --on penstock: no micro run begins after this time, such as 10m.",
         ),
     ] = None,
     version: Annotated[
@@ -80,8 +98,10 @@ def command(
 
     Without NAME, a summary over all topologies.
     """
+    if calibrate is None and (on is not None or budget is not None):
+        raise ConfigurationError("--on and --budget: found no --calibrate FILE", "they say how to calibrate")
     if calibrate is not None:
-        _calibrate(calibrate)
+        _calibrate(calibrate, on or Runtime.FLINK, budget)
     if store is None:
         if calibrate is None:
             raise ConfigurationError("SOURCE: found none", "a plan store, a topology file, or a script")
@@ -98,13 +118,16 @@ def command(
     )
 
 
-def _calibrate(path: Path) -> None:
+def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
     from penstock.engine.calibration.write_constants import calibrate
 
+    if budget is not None and runtime is not Runtime.PENSTOCK:
+        raise ConfigurationError("--budget: found --on flink, allowed --on penstock")
+    seconds = float("inf") if budget is None else budget_seconds(budget)
     if not path.absolute().parent.is_dir():
         raise ConfigurationError(f"--calibrate {path}: found no folder {path.absolute().parent}")
-    with progress(3) as report:
-        written = calibrate(path, report)
+    with progress(STAGES[runtime]) as report:
+        written = calibrate(path, runtime, seconds, report)
     columns = [Column(name, justify="left" if name == "term" else "right") for name in _TERM_COLUMNS]
     print_table(columns, [
         (name, *(number(term[key]) for key in ("value", "low", "high")), term["unit"])

@@ -8,10 +8,12 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.library.changed_jobs import ChangedJobs
 from penstock.engine.library.check_arguments import arguments_of_call, path
 from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.output.html_table import html_table
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError
@@ -22,15 +24,17 @@ from penstock.plans.metrics.plan_metrics import NEEDED
 class Measured(NamedTuple):
     """How good plans are under a cost model.
 
-    `plans`: a row for each topology, with the metrics that docs/benchmarks.md lists. `vertices`: load and
-    utilisation of each job vertex. `edges`: the rate of each stream edge. Arrow tables, or DataFrames of
-    Spark as the plan's tables are; `release` gives back what Spark keeps of them.
+    `plans`: a row for each topology, with the metrics that docs/planners-of-your-own.md lists. `vertices`:
+    load and utilisation of each job vertex. `edges`: the rate of each stream edge. Arrow tables, or
+    DataFrames of Spark as the plan's tables are; `release` gives back what Spark keeps of them. `jobs`: what
+    `after` asks.
     """
 
     plans: Any
     vertices: Any
     edges: Any
     release: Callable[[], None]
+    jobs: ChangedJobs | None = None
 
     @property
     def summary(self) -> pa.Table:
@@ -38,6 +42,21 @@ class Measured(NamedTuple):
         from penstock.plans.metrics.plan_metrics import fleet_metrics
 
         return fleet_metrics(self._plans()).to_arrow(compat_level=pl.CompatLevel.oldest())
+
+    def after(self, change: Change, topology: str | None = None) -> ChangedMetrics:
+        """The metrics of a job after a change of decisions, as planning and measuring it again gives them.
+
+        `change`: by decision, as planners answer it (docs/planners-of-your-own.md), what becomes of edges
+        (target, in_index), operators, vertices and tasks: {"chaining": {(4, 0): False}}. `topology` may be
+        left out if there is only one. Chaining and slot sharing groups of most streaming jobs are evaluated
+        without planning; all else is planned. Raises ConfigurationError (nothing of what is allowed; a plan
+        by a planner of your own; tables of Spark) and BrokenInvariantError (a rule of Flink's forbids it).
+        """
+        if self.jobs is None:
+            raise ConfigurationError(
+                "after: found tables of Spark", "write the plan to a store, and take what read_plan gives"
+            )
+        return self.jobs.after(change, topology)
 
     def show(self) -> None:
         """Print it, as `penstock metrics` does."""
@@ -79,10 +98,11 @@ def measure(
         from penstock.plans.metrics.plan_metrics import plan_metrics
 
         frames = {name: from_arrow(tables[name]) for name in NEEDED}
-        chosen = chosen_costs(named, frames["topologies"])(frames["stream_nodes"], frames["stream_edges"])
-    found = plan_metrics(frames, chosen, cluster.task_manager, cluster.network, terms)
+        chosen = chosen_costs(named, frames["topologies"])
+    of_operators = chosen(frames["stream_nodes"], frames["stream_edges"])
+    found = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in found]
-    return Measured(arrow[0], arrow[1], arrow[2], lambda: None)
+    return Measured(arrow[0], arrow[1], arrow[2], lambda: None, ChangedJobs(tables, options, chosen, terms))
 
 
 def _terms(constants: Any) -> Constants:

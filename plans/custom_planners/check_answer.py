@@ -23,7 +23,7 @@ _SPREADING = [
 ]
 """Partitioners that only spread the load: which of them an edge has does not change results."""
 
-_NEVER_CHAINED = [reason.value for reason in NotChainableReason if not reason.record.is_preference]
+NEVER_CHAINED = [reason.value for reason in NotChainableReason if not reason.record.is_preference]
 """Reasons that no planner can set aside: a chain is calls inside one task. The others are preferences."""
 
 
@@ -154,7 +154,7 @@ def _partitioners(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
 def _chaining(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     edges = _edges(tables).drop("chainable")
     rows = answer.filter("chainable").join(edges, on=[TOPOLOGY, "target", "in_index"])
-    against = pl.col("not_chainable_reasons").list.set_intersection(pl.lit(_NEVER_CHAINED))
+    against = pl.col("not_chainable_reasons").list.set_intersection(pl.lit(NEVER_CHAINED))
     rows = rows.filter(~pl.col("chained_source")).with_columns(against=against)
     return violations(
         rows.filter(pl.col("against").list.len() > 0),

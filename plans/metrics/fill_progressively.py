@@ -4,8 +4,6 @@ A loop over arrays (see plans.compiled): topologies one after the other, so that
 not depend on others, and floats are added up in the order of ids.
 """
 
-from typing import Any
-
 import numpy as np
 
 from penstock.plans.compiled import run_loop
@@ -30,31 +28,35 @@ def offered_and_levels(graph: Graph, task_managers: Floats, limits: Limits) -> O
     them reaches, which everything keeps up with.
     """
     nodes, edges, count = len(graph.heads), len(graph.source), len(graph.first_node) - 1
-    integers, numbers = np.int64, np.float64
-    found = Offered(
-        arriving=np.zeros(nodes, numbers),
-        beyond=np.zeros(nodes, numbers),
-        exchanges=np.zeros(nodes, integers),
-        load=np.zeros(nodes, numbers),
-        beyond_load=np.zeros(nodes, numbers),
-        network_load=np.zeros(nodes, numbers),
-        along=np.zeros(edges, numbers),
-        level=np.zeros(nodes, numbers),
-        sent=np.zeros(count, numbers),
-        slot_utilisation=np.zeros(count, numbers),
-    )
-    sizes = dict.fromkeys(Room._fields, nodes)
-    sizes |= {"along": edges, "held_along": edges, "kind_limit": len(graph.first_member) - 1}
-    whole = ("order", "waiting", "free", "binds", "stopped")
-    arrays: dict[str, Any] = {
-        name: np.zeros(size, integers if name in whole else numbers) for name, size in sizes.items()
-    }
-    room = Room(**arrays)
-    run_loop(_fill, nodes + edges, (graph, task_managers, limits), (found, room))
+    found = offered_arrays(nodes, edges, count)
+    room = room_arrays(nodes, edges, len(graph.first_member) - 1)
+    run_loop(fill, nodes + edges, (graph, task_managers, limits), (found, room))
     return found
 
 
-def _fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
+def offered_arrays(nodes: int, edges: int, topologies: int) -> Offered:
+    """Zeros."""
+    sizes = dict.fromkeys(Offered._fields, nodes)
+    sizes |= {"along": edges, "sent": topologies, "slot_utilisation": topologies}
+    return Offered(
+        **{
+            name: np.zeros(size, np.int64 if name == "exchanges" else np.float64)
+            for name, size in sizes.items()
+        }
+    )
+
+
+def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
+    """Zeros; `kinds` of slots."""
+    sizes = dict.fromkeys(Room._fields, nodes)
+    sizes |= {"along": edges, "held_along": edges, "kind_limit": kinds}
+    whole = ("order", "waiting", "free", "binds", "stopped")
+    return Room(
+        **{name: np.zeros(size, np.int64 if name in whole else np.float64) for name, size in sizes.items()}
+    )
+
+
+def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
     g: Graph, task_managers: Floats, limits: Limits, found: Offered, room: Room
 ) -> None:
     """The loop (see run_loop)."""

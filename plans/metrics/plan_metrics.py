@@ -124,7 +124,10 @@ def plan_metrics(
     cluster = Cluster(constants, task_manager.slots, network.segment_size_bytes)
     parts: list[Callable[[], Any]] = [
         lambda: rates_and_loads(
-            _operators(tables, costs), _edges(edges, tables["topologies"]), _kinds(tables), cluster
+            operators_of_tables(tables, costs),
+            edges_of_tables(edges, tables["topologies"]),
+            slots_of_tables(tables),
+            cluster,
         ),
         lambda: _slots(tables, task_manager),
         lambda: _chains(tables),
@@ -146,7 +149,8 @@ def plan_metrics(
     return Metrics(plans.select(TOPOLOGY, "name", *METRICS), _vertices(tables, found.vertices), rates)
 
 
-def _operators(tables: Tables, costs: pl.DataFrame) -> Operators:
+def operators_of_tables(tables: Tables, costs: pl.DataFrame) -> Operators:
+    """The stream nodes of a plan with their costs."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", tasks="parallelism")
     nodes = tables["stream_nodes"].select(TOPOLOGY, "id", "parallelism")
     nodes = look_up(nodes, tables["chained_operators"].select(TOPOLOGY, "node", "vertex"), {"id": "node"})
@@ -158,7 +162,8 @@ def _operators(tables: Tables, costs: pl.DataFrame) -> Operators:
     return operators_of(lambda name: nodes[name].to_numpy())
 
 
-def _edges(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edges:
+def edges_of_tables(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edges:
+    """The stream edges of a plan."""
     reuses = topologies.select(TOPOLOGY, reuses=pl.col("config").map.get(OBJECT_REUSE) == "true")
     edges = look_up(stream_edges, reuses, {}).select(
         TOPOLOGY,
@@ -175,7 +180,8 @@ def _edges(stream_edges: pl.DataFrame, topologies: pl.DataFrame) -> Edges:
     return edges_of(lambda name: edges[name].to_numpy())
 
 
-def _kinds(tables: Tables) -> Slots:
+def slots_of_tables(tables: Tables) -> Slots:
+    """The slots of a plan."""
     alone = tables["stream_edges"].filter(pl.col("partitioner") == "GLOBAL")[TOPOLOGY].to_numpy()
     return kinds_of_slots(tables["execution_slot_sharing_groups"], alone)
 

@@ -37,7 +37,7 @@ class Cluster(NamedTuple):
     buffer_bytes: int
 
 
-class _Sorted(NamedTuple):
+class Sorted(NamedTuple):
     """Nodes by (topology, id), edges by target and input; places of the edges' ends; the order of edges."""
 
     nodes: Operators
@@ -61,18 +61,18 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: C
     first one reads alone stays with it along chains and forward edges. What no source leads to, and what is
     on or after a cycle, is not reached. Raises ValueError for an edge without its nodes (see positions).
     """
-    order = _sorted(operators, edges)
+    order = sort_by_input(operators, edges)
     nodes = order.nodes
-    shares, copies = _shares(order), _copies(order)
+    shares, copies = shares_of_outputs(order), copies_read(order)
     selectivity = selectivity_of_levels(
         nodes.selectivity, nodes.levels, order.source, order.target, copies * shares
     )
     reads = np.bincount(order.target, minlength=len(nodes.ids)) > 0
     emitted = np.where(reads, selectivity, 1.0)
-    task_managers = _task_managers(order, slots, cluster.slots)
-    remote = _remote_shares(order, slots, task_managers)
-    graph = _graph(order, slots, cluster, emitted, shares, copies, remote)
-    found = offered_and_levels(graph, task_managers, _limits(cluster.constants))
+    task_managers = count_task_managers(order, slots, cluster.slots)
+    remote = remote_shares(order, slots, task_managers)
+    graph = graph_of_flows(order, slots, cluster, emitted, shares, copies, remote)
+    found = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
     in_given_order = np.empty_like(found.along)
     in_given_order[order.by_input] = found.along
@@ -84,7 +84,8 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: C
     )
 
 
-def _sorted(operators: Operators, edges: Edges) -> _Sorted:
+def sort_by_input(operators: Operators, edges: Edges) -> Sorted:
+    """Both in the order in which floats are added up. Raises ValueError for an edge without its nodes."""
     by_id = np.lexsort((operators.ids, operators.topologies))
     nodes = Operators(**{name: column[by_id] for name, column in operators._asdict().items()})
     position = positions(nodes.topologies, nodes.ids)
@@ -95,7 +96,7 @@ def _sorted(operators: Operators, edges: Edges) -> _Sorted:
     heads = np.full(len(nodes.ids), NO_VERTEX, np.int64)
     in_vertex = nodes.vertices != NO_VERTEX
     heads[in_vertex] = position(nodes.topologies[in_vertex], nodes.vertices[in_vertex])
-    return _Sorted(
+    return Sorted(
         nodes,
         ordered,
         position(ordered.topologies, ordered.sources),
@@ -108,13 +109,13 @@ def _sorted(operators: Operators, edges: Edges) -> _Sorted:
     )
 
 
-def _copies(order: _Sorted) -> Floats:
+def copies_read(order: Sorted) -> Floats:
     """How many subtasks read each record of an edge."""
     readers = np.maximum(order.nodes.parallelism, 1)[order.target]
     return np.where(order.edges.broadcast, readers, 1).astype(np.float64)
 
 
-def _shares(order: _Sorted) -> Floats:
+def shares_of_outputs(order: Sorted) -> Floats:
     """The part of its producer's records that an edge gets: all of its output, which is one of `outputs`."""
     tags = order.edges.tags
     if not tags.any():
@@ -126,19 +127,19 @@ def _shares(order: _Sorted) -> Floats:
     return 1.0 / outputs[order.source]
 
 
-def _task_managers(order: _Sorted, slots: Slots, slots_of_each: int) -> Floats:
+def count_task_managers(order: Sorted, slots: Slots, slots_of_each: int) -> Floats:
     """How many TaskManagers each topology takes, all of them full but the last."""
     counted = np.zeros(len(order.starts), np.int64)
     counted[_numbers(order, slots.counted_topologies)] = slots.counts
     return np.maximum((counted + slots_of_each - 1) // slots_of_each, 1).astype(np.float64)
 
 
-def _numbers(order: _Sorted, topologies: Ints) -> Ints:
+def _numbers(order: Sorted, topologies: Ints) -> Ints:
     """The place of each topology among those of the nodes."""
     return np.searchsorted(order.nodes.topologies[order.starts], topologies)
 
 
-def _remote_shares(order: _Sorted, slots: Slots, task_managers: Floats) -> Floats:
+def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
     """The part of an edge's records that is expected to go to another TaskManager.
 
     Subtasks of the same number that are in the same slot exchange the records of a forward edge there; all
@@ -152,8 +153,8 @@ def _remote_shares(order: _Sorted, slots: Slots, task_managers: Floats) -> Float
     return np.where(together, 0.0, 1.0 - 1.0 / task_managers[order.number[order.source]])
 
 
-def _graph(
-    order: _Sorted,
+def graph_of_flows(
+    order: Sorted,
     slots: Slots,
     cluster: Cluster,
     emitted: Floats,
@@ -161,6 +162,7 @@ def _graph(
     copies: Floats,
     remote: Floats,
 ) -> Graph:
+    """What the loop reads. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
     terms, chained = cluster.constants, edges.chained
     size = nodes.record_bytes[order.source]
@@ -212,7 +214,9 @@ def _firsts(numbers: Ints, count: int) -> Ints:
     return np.append(sums_before(np.bincount(numbers, minlength=count)), len(numbers)).astype(np.int64)
 
 
-def _limits(terms: Constants) -> Limits:
+def limits_of(terms: Constants) -> Limits:
+    """The constants that limit rates."""
+
     def only(number: float) -> Floats:
         return np.array([number], np.float64)
 
@@ -227,7 +231,7 @@ def _limits(terms: Constants) -> Limits:
     )
 
 
-def _vertices(order: _Sorted, found: Offered) -> Vertices:
+def _vertices(order: Sorted, found: Offered) -> Vertices:
     heads = order.is_head
     load, nodes = found.load[heads], order.nodes
     return Vertices(
@@ -241,7 +245,7 @@ def _vertices(order: _Sorted, found: Offered) -> Vertices:
 
 
 def _plans(
-    order: _Sorted,
+    order: Sorted,
     terms: Constants,
     found: Offered,
     vertices: Vertices,

@@ -1,0 +1,136 @@
+"""Jobs of known cost under several policies, and the rates that the cost model predicts for them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from penstock.engine.bench.suites import WORKLOADS
+from penstock.engine.flink.measured_jobs.run_measured_jobs import MeasuredJob, MeasuredOperator
+from penstock.engine.planning.chosen_costs import DRAWN, chosen_costs
+from penstock.engine.planning.custom_planners import question
+from penstock.engine.planning.find_custom_planners import find_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+from penstock.engine.planning.plan_in_process import read_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.generate.fleet import Spec
+from penstock.plans.generate.shapes import SHAPES
+from penstock.plans.generate.topology_lines import topology_lines
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.exchange_costs import Constants
+from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
+
+MOST_OPERATORS = 14
+MOST_SLOTS = 64
+PLANNING_SECONDS = 3600.0
+SOURCE_NANOSECONDS = 100.0
+"""What a generated source takes for itself; operators spin for the rest of their cost."""
+
+_NAMES = {"FORWARD", "HASH", "BROADCAST", "GLOBAL", "RESCALE", "SHUFFLE"}
+
+
+def chosen_topologies(most: int) -> list[dict[str, Any]]:
+    """Workloads of few operators and drawn topologies, with one and two subtasks in turn."""
+    lines = [json.loads(line) for line in WORKLOADS.read_text(encoding="utf-8").splitlines()]
+    small = [line for line in lines if len(line["transformations"]) <= MOST_OPERATORS + 4]
+    drawn = []
+    for name, operators, width in (
+        ("chain", 8, None),
+        ("diamond", 12, 3),
+        ("layered", 12, 2),
+        ("wide", 10, 3),
+    ):
+        shape = next(shape for shape in SHAPES if shape.name == name)
+        text = "".join(topology_lines(shape.fleet(Spec(operators, 3, 5, width=width))))
+        drawn += [json.loads(line) for line in text.splitlines()]
+    chosen = [*small[: most - len(drawn)], *drawn]
+    return [{**line, "parallelism": 1 + number % 2} for number, line in enumerate(chosen)]
+
+
+def planned_jobs(
+    topologies: Sequence[dict[str, Any]], policies: Sequence[str], constants: Constants
+) -> tuple[list[MeasuredJob], dict[str, float]]:
+    """A job for each topology and policy, and what the model predicts, by name of the job.
+
+    Topologies in their order, each with all policies.
+    """
+    jobs: list[MeasuredJob] = []
+    predicted: dict[str, float] = {}
+    for policy in policies:
+        tables = _plan(topologies, policy)
+        costs = chosen_costs(DRAWN, tables["topologies"])(tables["stream_nodes"], tables["stream_edges"])
+        choices = Choices()
+        found = plan_metrics(tables, costs, choices.task_manager, choices.network, constants).plans
+        for name, rate in found.select("name", SUSTAINED).iter_rows():
+            job = _job(f"{name}/{policy}", tables, costs, name)
+            if job is not None:
+                jobs.append(job)
+                predicted[job.name] = rate
+    by_topology = {name: place for place, name in enumerate(line["name"] for line in topologies)}
+    jobs.sort(key=lambda job: by_topology[job.name.rpartition("/")[0]])
+    return jobs, predicted
+
+
+def _plan(topologies: Sequence[dict[str, Any]], policy: str) -> dict[str, pl.DataFrame]:
+    read = read_in_process(list(topologies), lambda stage: None)
+    planners = [] if policy == "flink" else find_custom_planners(named_policy(policy))
+    asked = question(DRAWN, read.frames["topologies"], PLANNING_SECONDS)
+    planned = plan_by_custom_planners(read.frames, read.inputs, planners, question=asked)
+    return {name: from_arrow(rows) for name, rows in planned.tables.items()}
+
+
+def _job(
+    name: str, tables: Mapping[str, pl.DataFrame], costs: pl.DataFrame, topology: str
+) -> MeasuredJob | None:
+    """The plan as a job of the MiniCluster; None where it has sources inside of chains or too many slots."""
+    key = tables["topologies"].filter(pl.col("name") == topology)["topology_id"][0]
+    of = {
+        table: rows.filter(pl.col("topology_id") == key)
+        for table, rows in tables.items()
+        if "topology_id" in rows.columns
+    }
+    slots = int(of["required_slots"]["slots"].sum())
+    if of["stream_edges"]["chained_source"].any() or slots > MOST_SLOTS:
+        return None
+    groups = dict(of["job_vertices"].select("vertex", "slot_sharing_group").iter_rows())
+    vertex = dict(of["chained_operators"].select("node", "vertex").iter_rows())
+    nodes = of["stream_nodes"].join(costs, on=["topology_id", "id"]).sort("id")
+    edges = of["stream_edges"].sort("target", "in_index").to_dicts()
+    operators = []
+    for node in nodes.to_dicts():
+        inputs = [edge for edge in edges if edge["target"] == node["id"]]
+        spin = node["cpu_nanoseconds_per_record"] - (0.0 if inputs else SOURCE_NANOSECONDS)
+        operators.append(
+            MeasuredOperator(
+                node["id"],
+                node["parallelism"],
+                max(spin, 0.0),
+                node["selectivity"],
+                int(node["record_bytes"]),
+                str(groups[vertex[node["id"]]]),
+                bool(inputs) and not any(edge["chainable"] for edge in inputs),
+                [
+                    (edge["source"], edge["partitioner"] if edge["partitioner"] in _NAMES else "REBALANCE",
+                     edge["output_tag"] or "")
+                    for edge in inputs
+                ],
+            )
+        )  # fmt: skip
+    return MeasuredJob(name, _in_order(operators))
+
+
+def _in_order(operators: Sequence[MeasuredOperator]) -> list[MeasuredOperator]:
+    """Each after those that it reads."""
+    left, ordered, known = list(operators), [], set()
+    while left:
+        ready = [one for one in left if all(source in known for source, _, _ in one.inputs)]
+        ordered += ready
+        known |= {one.id for one in ready}
+        left = [one for one in left if one.id not in known]
+    return ordered
+
+
+def named_policy(policy: str) -> str:
+    """The planner of that name: module:function, or a function of policies_to_compare."""
+    return policy if ":" in policy else f"benchmarks.policies_to_compare:{policy}"

@@ -1,0 +1,63 @@
+"""Figures of matplotlib: what all of them share."""
+
+import io
+from typing import Any
+
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.printable import limited, printable
+
+MARKERS = "osv^Dx"
+_LOGARITHMIC = 50
+"""An axis is logarithmic where its largest value is more than this many times its least."""
+
+
+_UNITS = (
+    ("_bytes_per_second", "bytes/s"),
+    ("_records_per_second", "records/s"),
+    ("_seconds", "s"),
+    ("_bytes", "bytes"),
+    ("utilisation", "share of time"),
+)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """An empty Figure; sizes are in inches. Raises ConfigurationError where matplotlib is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigurationError(
+            "figures are drawn by matplotlib, which is not installed", "pip install 'penstock[figures]'"
+        ) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def figure_bytes(figure: Any, form: str) -> bytes:
+    """The bytes of a file in that format, the same for the same figure; texts of SVG stay texts."""
+    import matplotlib
+
+    buffer = io.BytesIO()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "penstock"}):
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form, {})
+        figure.savefig(buffer, format=form, dpi=150, metadata=metadata)
+    return buffer.getvalue()
+
+
+def figure_text(value: object) -> str:
+    """Foreign text: matplotlib takes dollar signs for formulas."""
+    return limited(printable(str(value)), 60).replace("$", r"\$")
+
+
+def choose_scale(set_scale: Any, values: list[Any]) -> None:
+    """A logarithmic axis for values that are far apart."""
+    if values and min(values) > 0 and max(values) > _LOGARITHMIC * min(values):
+        set_scale("log")
+
+
+def axis_label(name: str) -> str:
+    """`planning (s)`: a column's name in words, with its unit."""
+    plain, suffix = (name.removesuffix("_p95"), ", 95th percentile") if name.endswith("_p95") else (name, "")
+    for end, unit in _UNITS:
+        if plain.endswith(end):
+            words = plain.removesuffix(end) or plain
+            return f"{figure_text(words.replace('_', ' '))}{suffix} ({unit})"
+    return f"{figure_text(plain.removeprefix('drawn_').replace('_', ' '))}{suffix}"

@@ -1,0 +1,149 @@
+"""Evaluates changes of decisions about one job: over arrays where it can, else by planning the job whole."""
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import polars as pl
+
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics, Decided, checked
+from penstock.engine.planning.find_custom_planners import find_custom_planners
+from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.custom_planners.decisions import ANSWERS, Decision, decides
+from penstock.plans.errors import BrokenInvariantError
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.exchange_costs import Constants
+from penstock.plans.metrics.neighbours.job_by_arrays import JobByArrays, job_by_arrays
+from penstock.plans.metrics.plan_metrics import METRICS, plan_metrics
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import TopologyForm
+
+Frames = Mapping[str, pl.DataFrame]
+Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+
+
+class Setting(NamedTuple):
+    """What plans are made with, and measured with."""
+
+    choices: Choices
+    costs: Costs
+    constants: Constants
+
+
+class ChangedJob:
+    """One job of a plan, whose decisions change. It may be asked by several threads, one after the other."""
+
+    def __init__(self, tables: Frames, setting: Setting) -> None:
+        """`tables`: Flink's plan of this job, with all layers."""
+        self._tables, self._setting = tables, setting
+        self.name: str = tables["topologies"]["name"][0]
+        self._arrays = self._by_arrays()
+        self._lock = Lock()
+
+    def after(self, before: Change, change: Change) -> ChangedMetrics:
+        """The metrics with the decisions of `before`, which were evaluated, and then those of `change`."""
+        wanted = checked(change)
+        decided = dict(cast(Decided, before))
+        for name, values in wanted.items():
+            decided[name] = {**decided.get(name, {}), **values}
+        if self._arrays is not None and decided.keys() <= _ARRAYS:
+            with self._lock:
+                found = self._arrays.evaluate(decided, wanted)
+            if found is not None:
+                return self._metrics(dict(zip(METRICS, found, strict=True)), decided)
+        row = self._planned(decided, wanted)
+        return self._metrics({name: row[name] for name in METRICS}, decided)
+
+    def _metrics(self, row: dict[str, Any], decided: Decided) -> ChangedMetrics:
+        return ChangedMetrics(**row, change=cast(Change, decided), evaluate=self.after)
+
+    def _by_arrays(self) -> JobByArrays | None:
+        def plan_apart() -> Frames | None:
+            edges = self._tables["stream_edges"]
+            keys = edges.select("target", "in_index").rows()
+            planned = self._plan({"chaining": dict.fromkeys(keys, False)}, {})
+            return None if planned["topologies"].is_empty() else planned
+
+        return job_by_arrays(self._tables, plan_apart, self._setting.choices, *self._setting[1:])
+
+    def _plan(self, decided: Decided, new: Decided) -> Frames:
+        """The plan that follows from decisions; those of vertices that are no more do not count."""
+        answers = [
+            _answers(Decision(name), values, new.get(name, {}), self._tables)
+            for name, values in decided.items()
+        ]
+        planners = find_custom_planners(answers) if answers else []
+        planned = plan_by_custom_planners(self._topology(), 1, planners, choices=self._setting.choices)
+        return {name: from_arrow(rows) for name, rows in planned.tables.items()}
+
+    def _topology(self) -> dict[str, pl.DataFrame]:
+        """The tables of the topology layer."""
+        names = ("topologies", "transformations", "job_settings")
+        frames = {name: self._tables[name] for name in names} | {"rejected": empty("rejected")}
+        is_given = self._tables["topologies"]["form"][0] == TopologyForm.STREAM_GRAPH.value
+        for name in ("stream_nodes", "stream_edges"):
+            frames[name] = self._tables[name] if is_given else empty(name)
+        return frames
+
+    def _planned(self, decided: Decided, new: Decided) -> dict[str, Any]:
+        tables = self._plan(decided, new)
+        if tables["topologies"].is_empty():
+            (error,) = tables["rejected"]["errors"].to_list()
+            raise BrokenInvariantError(
+                f"{self.name}: "
+                + "\n".join(
+                    f"{one['error']}: {one['location']}: found {one['found']}, allowed {one['allowed']}"
+                    for one in error
+                )
+                if error
+                else f"{self.name}: {tables['rejected']['message'][0]}"
+            )
+        choices, costs, constants = self._setting
+        found = plan_metrics(
+            tables,
+            costs(tables["stream_nodes"], tables["stream_edges"]),
+            choices.task_manager,
+            choices.network,
+            constants,
+        )
+        return found.plans.row(0, named=True)
+
+
+_ARRAYS = {Decision.CHAINING.value, Decision.SLOT_SHARING_GROUPS.value}
+
+
+def _answers(
+    decision: Decision, values: Mapping[Any, Any], new: Mapping[Any, Any], tables: Frames
+) -> Callable[..., Any]:
+    """A planner that answers `values`. Of vertices, what is not `new` counts for those that there are."""
+    given = ANSWERS[decision]
+    topology = tables["topologies"][TOPOLOGY][0]
+    keys = [key if isinstance(key, tuple) else (key,) for key in values]
+    rows = pl.DataFrame(
+        {
+            TOPOLOGY: np.full(len(keys), topology, np.int64),
+            **{
+                name: pl.Series([key[place] for key in keys], dtype=pl.Int32)
+                for place, name in enumerate(given.keys)
+            },
+            given.value: pl.Series(
+                [str(value) if given.kind == pl.String() else value for value in values.values()],
+                dtype=given.kind,
+            ),
+        }
+    )
+    if decision is not Decision.SLOT_SHARING_GROUPS:
+
+        def answer() -> pl.DataFrame:
+            return rows
+
+        return decides(decision)(answer)
+    asked = pl.Series(list(new), dtype=pl.Int32)
+
+    def answer_of_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
+        known = pl.concat([job_vertices["vertex"], asked])
+        return rows.filter(pl.col("vertex").is_in(known.implode()))
+
+    return decides(decision)(answer_of_vertices)

@@ -1,0 +1,1 @@
+"""Metrics of a job after a change of decisions, without planning it again."""

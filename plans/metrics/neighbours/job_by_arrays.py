@@ -1,0 +1,191 @@
+"""One job over arrays: its metrics for a chaining and slot sharing groups that are given."""
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
+from penstock.plans.custom_planners.find_omissions import Rule
+from penstock.plans.errors import BrokenInvariantError
+from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.layers import Choices
+from penstock.plans.metrics.exchange_costs import Constants
+from penstock.plans.metrics.neighbours.arrays_of_job import arrays_of_job, places_follow_groups
+from penstock.plans.metrics.neighbours.evaluate_arrays import evaluate
+from penstock.plans.metrics.neighbours.managed_memory_of_groups import ManagedMemoryOfGroups
+from penstock.plans.metrics.neighbours.neighbour_arrays import Changed, JobArrays, Memory
+from penstock.plans.metrics.rates_and_loads import Sorted, limits_of
+from penstock.plans.vocabulary import SlotSharingStrategy
+
+Tables = Mapping[str, pl.DataFrame]
+Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
+Decided = Mapping[str, Mapping[Any, Any]]
+
+_CHAINING, _GROUPS = "chaining", "slot_sharing_groups"
+
+
+def job_by_arrays(
+    tables: Tables,
+    plan_apart: Callable[[], Tables | None],
+    choices: Choices,
+    costs: Costs,
+    constants: Constants,
+) -> "JobByArrays | None":
+    """`tables`: Flink's plan of one job; `plan_apart` plans it without any chain, None if it is refused.
+
+    None for jobs whose metrics depend on more than JobArrays hold (see places_follow_groups).
+    """
+    if choices.slot_sharing_strategy is not SlotSharingStrategy.LOCAL_INPUT_PREFERRED:
+        return None
+    if not places_follow_groups(tables):
+        return None
+    apart = plan_apart()
+    if apart is None or not places_follow_groups(apart):  # edges and heads that Flink's plan does not have
+        return None
+    of_operators = costs(tables["stream_nodes"], tables["stream_edges"])
+    found = arrays_of_job(apart, of_operators, choices.task_manager, choices.network, constants)
+    return None if found is None else JobByArrays(tables, *found, choices, constants)
+
+
+class JobByArrays:
+    """Evaluates decisions about chaining and slot sharing groups. Not for several threads at once."""
+
+    def __init__(
+        self,
+        tables: Tables,
+        job: JobArrays,
+        memory: Memory,
+        order: Sorted,
+        choices: Choices,
+        constants: Constants,
+    ) -> None:
+        self._job, self._memory, self._order = job, memory, order
+        self._limits = limits_of(constants)
+        self._segment_bytes = choices.network.segment_size_bytes
+        self._slots = choices.task_manager.slots
+        self._name: str = tables["topologies"]["name"][0]
+        self._ids = order.nodes.ids.tolist()
+        self._place = {node: place for place, node in enumerate(self._ids)}
+        names = dict(tables["stream_nodes"].select("id", "name").iter_rows())
+        self._names = [names[node] for node in self._ids]
+        keys = zip(order.edges.targets.tolist(), order.edges.in_indexes.tolist(), strict=True)
+        self._edge = {key: place for place, key in enumerate(keys)}
+        rows = tables["stream_edges"].select(
+            "target", "in_index", "out_index", "not_chainable_reasons", chained=IS_CHAINED
+        )
+        self._chained = np.zeros(len(self._edge), np.bool_)
+        self._against: list[list[str]] = [[] for _ in self._edge]
+        out: list[tuple[int, int, int]] = []
+        for target, in_index, out_index, reasons, chained in rows.iter_rows():
+            edge = self._edge[target, in_index]
+            self._chained[edge] = chained
+            self._against[edge] = [reason for reason in reasons if reason in NEVER_CHAINED]
+            out.append((out_index, edge, order.target[edge]))
+        self._readers: list[list[tuple[int, int]]] = [[] for _ in self._ids]
+        for _, edge, target in sorted(out):
+            self._readers[order.source[edge]].append((edge, int(target)))
+        self._flinks_managed_bytes: int | None = None
+        self._no_group = np.full(len(self._ids), -1, np.int64)
+        self._managed_of_groups = ManagedMemoryOfGroups(tables, self._place, choices.task_manager)
+        self._group = job.group.tolist()
+
+    def evaluate(self, decided: Decided, new: Decided) -> tuple[Any, ...] | None:
+        """Values in the order of METRICS, with all of `decided`, of which `new` was not checked before.
+
+        None where groups decide how managed memory is divided. Raises BrokenInvariantError for an edge that
+        may not be chained, and for edges and vertices that there are not.
+        """
+        chained, groups = self._chained.copy(), self._no_group
+        for key in new.get(_CHAINING, ()):
+            self._require_edge(key, new[_CHAINING][key])
+        for key, value in decided.get(_CHAINING, {}).items():
+            chained[self._edge[key]] = value
+        if _GROUPS in decided:
+            groups = groups.copy()
+            numbers: dict[str, int] = {}
+            for vertex, name in decided[_GROUPS].items():
+                place = self._place.get(vertex)
+                if place is not None:
+                    groups[place] = len(groups) + numbers.setdefault(str(name), len(numbers))
+        changed = Changed(chained, groups)
+        evaluate(self._job, changed, self._limits, self._memory)
+        for vertex in new.get(_GROUPS, ()):
+            self._require_vertex(vertex)
+        return self._row(changed)
+
+    def _row(self, changed: Changed) -> tuple[Any, ...] | None:
+        figures = self._memory.figures
+        (in_chains, vertices, longest, tasks, execution_edges, channels, slots, buffers, fullest, path,
+         bottleneck, needed) = figures.whole.tolist()  # fmt: skip
+        (exchanged, shuffled, remote, cpu_load, exchange_load, utilisation, of_slots, of_network,
+         offered, delivered, sustained) = figures.numbers.tolist()  # fmt: skip
+        managed = self._managed_bytes(changed)
+        if managed is None:
+            return None
+        rate = sustained if 0 < sustained < inf else None
+        return (
+            len(self._ids), vertices, in_chains / vertices, longest, tasks, execution_edges, channels,
+            slots, -(-slots // self._slots), buffers, buffers * self._segment_bytes, managed, fullest,
+            fullest / (tasks / slots), path, exchanged, shuffled, remote, cpu_load, exchange_load,
+            utilisation, of_slots, of_network, self._chained_name(bottleneck, changed), offered, delivered,
+            rate, None if rate is None else rate / slots, needed,
+        )  # fmt: skip
+
+    def _managed_bytes(self, changed: Changed) -> int | None:
+        if changed.decided_group is self._no_group and self._flinks_managed_bytes is not None:
+            return self._flinks_managed_bytes
+        decided = changed.decided_group.tolist()
+        groups = [own if other < 0 else other for own, other in zip(self._group, decided, strict=True)]
+        found = self._managed_of_groups.bytes_of_fullest(self._memory.graph.heads.tolist(), groups)
+        if changed.decided_group is self._no_group:
+            self._flinks_managed_bytes = found
+        return found
+
+    def _chained_name(self, place: int, changed: Changed) -> str:
+        """The name of the vertex, as StreamingJobGraphGenerator.createChainedName makes it."""
+        pieces: list[str] = []
+        todo: list[int | str] = [place]
+        chained = changed.chained
+        while todo:
+            piece = todo.pop()
+            if isinstance(piece, str):
+                pieces.append(piece)
+                continue
+            pieces.append(self._names[piece])
+            below: list[int | str] = [reader for edge, reader in self._readers[piece] if chained[edge]]
+            if len(below) == 1:
+                todo += [below[0], " -> "]
+            elif below:
+                listed: list[int | str] = [" -> (", below[0]]
+                for reader in below[1:]:
+                    listed += [", ", reader]
+                todo += reversed([*listed, ")"])
+        return "".join(pieces)
+
+    def _require_edge(self, key: tuple[int, int], chained: bool) -> None:
+        edge = self._edge.get(key)
+        if edge is None:
+            raise BrokenInvariantError(
+                f"{self._name}: {Rule.UNKNOWN_KEY.value}: stream_edges target {key[0]} in_index {key[1]}: "
+                "found a decision about it, allowed keys of stream_edges"
+            )
+        if chained and self._against[edge]:
+            source, target = self._order.source[edge], self._order.target[edge]
+            raise BrokenInvariantError(
+                f"{self._name}: {Rule.NOT_CHAINABLE.value}: edge {self._ids[source]} ({self._names[source]}) "
+                f"to {self._ids[target]} ({self._names[target]}): found {', '.join(self._against[edge])}, "
+                "allowed no such reason on a chained edge",
+                "penstock explain says of each reason what would make the edge chainable",
+            )
+
+    def _require_vertex(self, vertex: int) -> None:
+        place = self._place.get(vertex)
+        if place is None or self._memory.graph.heads[place] != place:
+            raise BrokenInvariantError(
+                f"{self._name}: {Rule.UNKNOWN_KEY.value}: job_vertices vertex {vertex}: "
+                "found a decision about it, allowed keys of job_vertices",
+                "a vertex is called by the operator that heads its chain",
+            )
