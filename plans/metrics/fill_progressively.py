@@ -4,6 +4,8 @@ A loop over arrays (see plans.compiled): topologies one after the other, so that
 not depend on others, and floats are added up in the order of ids.
 """
 
+from typing import Any
+
 import numpy as np
 
 from penstock.plans.compiled import run_loop
@@ -38,12 +40,10 @@ def offered_arrays(nodes: int, edges: int, topologies: int) -> Offered:
     """Zeros."""
     sizes = dict.fromkeys(Offered._fields, nodes)
     sizes |= {"along": edges, "sent": topologies, "slot_utilisation": topologies}
-    return Offered(
-        **{
-            name: np.zeros(size, np.int64 if name == "exchanges" else np.float64)
-            for name, size in sizes.items()
-        }
-    )
+    arrays: dict[str, Any] = {
+        name: np.zeros(size, np.int64 if name == "exchanges" else np.float64) for name, size in sizes.items()
+    }
+    return Offered(**arrays)
 
 
 def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
@@ -51,9 +51,10 @@ def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
     sizes = dict.fromkeys(Room._fields, nodes)
     sizes |= {"along": edges, "held_along": edges, "kind_limit": kinds}
     whole = ("order", "waiting", "free", "binds", "stopped")
-    return Room(
-        **{name: np.zeros(size, np.int64 if name in whole else np.float64) for name, size in sizes.items()}
-    )
+    arrays: dict[str, Any] = {
+        name: np.zeros(size, np.int64 if name in whole else np.float64) for name, size in sizes.items()
+    }
+    return Room(**arrays)
 
 
 def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing

@@ -4,6 +4,7 @@ import contextlib
 import io
 import random
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def planner_of(changes: dict[int, Change]) -> list[Any]:
     return [chaining, grouping]
 
 
-def drawn_change(tables: dict[str, pl.DataFrame], topology: int, draw: random.Random) -> Change:
+def drawn_change(tables: Mapping[Any, pl.DataFrame], topology: int, draw: random.Random) -> Change:
     edges = tables["stream_edges"].filter(pl.col("topology_id") == topology)
     free = edges.filter(
         ~pl.col("chained_source")

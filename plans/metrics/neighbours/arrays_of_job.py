@@ -18,6 +18,7 @@ from penstock.plans.metrics.neighbours.neighbour_arrays import (
     JobArrays,
     Memory,
 )
+from penstock.plans.metrics.operator_costs import selectivity_of_levels
 from penstock.plans.metrics.plan_metrics import edges_of_tables, operators_of_tables, slots_of_tables
 from penstock.plans.metrics.rates_and_loads import (
     Cluster,
@@ -26,7 +27,6 @@ from penstock.plans.metrics.rates_and_loads import (
     count_task_managers,
     graph_of_flows,
     remote_shares,
-    selectivity_of_levels,
     shares_of_outputs,
     sort_by_input,
 )
