@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from penstock.engine.configuration.model import OPTIONS
+from penstock.engine.configuration.merge_settings import OPTIONS
 from penstock.engine.configuration.option import Reader, option_text
 from tests.reference_pages import WRITTEN, cell
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from penstock.engine.machine.cache_folder import CACHE_DIR
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.state_folder import CACHE_DIR, STATE_DIR
 from penstock.engine.machine.stop_on_signals import handles_signals
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from penstock.engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all, put_together
 from penstock.engine.planning.count_rows import count_rows
-from penstock.engine.planning.find_custom_planners import find_custom_planners
+from penstock.engine.planning.find_custom_planners import find_custom_planners, send_planners
 from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
     require_memory_of_workers,
@@ -24,7 +24,6 @@ from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_in_workers import call_in_workers, count_inputs
 from penstock.engine.planning.plan_topologies import read_topologies
 from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
-from penstock.engine.planning.send_planners import send_planners
 from penstock.plans.columnar.plan_packed_tables import PlanPart
 from penstock.plans.joins.spark_schemas import free
 from penstock.plans.layers import Choices

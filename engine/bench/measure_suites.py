@@ -1,5 +1,6 @@
 """All planners on all suites, in turn: what a benchmark measures and writes."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,23 +8,21 @@ from time import monotonic
 from typing import Any
 
 from penstock.engine.bench.describe_machine import describe_machine, describe_versions
+from penstock.engine.bench.draw_figures import COLOURS, Line, draw_lines
 from penstock.engine.bench.how_sure import answers, doubts
-from penstock.engine.bench.measured_before import (
-    begin_anew,
-    cut_off_last_line,
-    measured_before,
-    still_to_do,
-)
 from penstock.engine.bench.planner_processes import planner_processes
 from penstock.engine.bench.planners import PLANNERS, planner_named
 from penstock.engine.bench.prepare_inputs import prepare_inputs
+from penstock.engine.bench.print_results import equality_lines, failed, figures
+from penstock.engine.bench.render_template import render_template
 from penstock.engine.bench.run_benchmarks import Turn, compare_plans, measure_with, run_benchmarks, turns
-from penstock.engine.bench.suites import Case
-from penstock.engine.bench.summarise import summarise
+from penstock.engine.bench.suites import SUITES, Case
+from penstock.engine.bench.summarise import best_planning, summarise
 from penstock.engine.bench.time_budget import TimeBudget
-from penstock.engine.bench.write_page import write_page
 from penstock.engine.bench.write_results import FORMAT, append_line, append_rows, write_results
+from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.progress import Report
+from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer
 
@@ -125,3 +124,136 @@ def measure_suites(
     finally:
         write_what_there_is()
     return results
+
+
+# What an earlier run of the same benchmark, stopped or done, has measured.
+
+
+SETTINGS_FILE = "settings.json"
+RECORDS_FILE = "results.jsonl"
+SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "options", "versions")
+"""Settings in which runs must agree for their measurements to stand side by side; not how often."""
+
+
+def begin_anew(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write down what is measured, and forget what was."""
+    for name, text in ((RECORDS_FILE, ""), (SETTINGS_FILE, f"{json.dumps(dict(settings), indent=1)}\n")):
+        with replace_file(folder / name) as file:
+            file.write(text.encode())
+
+
+def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records of results.jsonl in `folder`, the last line left out if it is not whole.
+
+    Raises InputError where there is no earlier run, and ConfigurationError where it measured something else.
+    """
+    try:
+        before = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+        settings = json.loads(json.dumps(dict(settings)))
+        lines = (folder / RECORDS_FILE).read_bytes().split(b"\n")[:-1]
+        found = [json.loads(line) for line in lines]
+        differing = [key for key in SAME if before[key] != settings[key]]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"--resume: {folder} holds no benchmark that goes on: {error}", "leave --resume out"
+        ) from error
+    if differing:
+        said = "; ".join(f"{key}: {before[key]} then, {settings[key]} now" for key in differing)
+        raise ConfigurationError(
+            f"--resume: {folder} was measured otherwise: {said}",
+            "give the same options again, or leave --resume out",
+        )
+    return found
+
+
+def still_to_do(turns: Sequence[Turn], records: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    """The turns that have no record yet."""
+    done = {(r["suite"], r["size"], r["planner"], r["repetition"]) for r in records}
+    return [t for t in turns if (t.case.suite.name, t.case.size, t.planner, t.repetition) not in done]
+
+
+def cut_off_last_line(folder: Path) -> None:
+    """Leave whole lines only, so that the next one begins on a line of its own."""
+    path = folder / RECORDS_FILE
+    text = path.read_bytes()
+    if text and not text.endswith(b"\n"):
+        with replace_file(path) as file:
+            file.write(text[: text.rfind(b"\n") + 1])
+
+
+# The page of a benchmark: one HTML file that opens without a network.
+
+
+OPERATORS = "operators"
+PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
+
+
+def write_page(folder: Path, results: Mapping[str, Any]) -> None:
+    """index.html in `folder`."""
+    with replace_file(folder / "index.html") as file:
+        file.write(render_page(results).encode())
+
+
+def render_page(results: Mapping[str, Any]) -> str:
+    """The page of what write_results.write_results writes."""
+    summary = results["summary"]
+    styles = {planner: place for place, planner in enumerate(results["planners"])}
+    return render_template(
+        "page.html.j2",
+        results=results,
+        colours=COLOURS,
+        suites=[
+            _suite(name, [row for row in summary if row["suite"] == name], styles)
+            for name in dict.fromkeys(row["suite"] for row in summary)
+        ],
+        equality=equality_lines(results["equality"]),
+        failures=_failures(results["measurements"]),
+        memory=f"{results['machine']['memory_bytes'] / 2**30:.1f} GiB",
+    )
+
+
+def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, int]) -> dict[str, Any]:
+    time_lines, memory_lines = [], []
+    for planner, style in styles.items():
+        own = sorted((r for r in rows if r["planner"] == planner), key=lambda row: int(row["operators"]))
+        cold = [(r["operators"], r["cold"]["planning"]) for r in own if r["cold"] and r["warm"]]
+        time_lines.append(Line(f"{planner}, cold", style, cold, dashed=True))
+        best = [(r["operators"], best_planning(r) or 0) for r in own]
+        points = [(r["operators"], point) for r in own if len(r["points"]) > 1 for point in r["points"]]
+        time_lines.append(Line(planner, style, best, measured=points))
+        peaks = [(r["operators"], (r["peak_memory_bytes"] or 0) / 2**30) for r in own if best_planning(r)]
+        memory_lines.append(Line(planner, style, peaks))
+    return {
+        "name": name,
+        "about": SUITES[name].about if name in SUITES else "",
+        "time": draw_lines(f"{name}: planning", OPERATORS, "planning (s)", time_lines),
+        "memory": draw_lines(f"{name}: peak memory", OPERATORS, "peak memory (GiB)", memory_lines),
+        "rows": [
+            {"operators": f"{r['operators']:,}", "planner": r["planner"], "style": styles[r["planner"]],
+             "figures": figures(r), "failed": failed(r)}
+            for r in rows
+        ],
+        "phases": [
+            {"operators": f"{r['operators']:,}", "planner": r["planner"], "style": styles[r["planner"]],
+             "seconds": _phases(r["warm"] or r["cold"])}
+            for r in rows
+            if r["warm"] or r["cold"]
+        ],
+    }  # fmt: skip
+
+
+def _phases(times: Mapping[str, Any]) -> list[str]:
+    found = {**times, **times["layers"]}
+    return ["-" if found.get(phase) is None else f"{found[phase]:,.3f}" for phase in PHASES]
+
+
+def _failures(measurements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry per (suite, operators, planner, error, message) with how often it was."""
+    counted: dict[tuple[str, int, str, str, str], int] = {}
+    for record in measurements:
+        if record["failure"]:
+            what = (record["failure"]["error"], record["failure"]["message"])
+            key = (record["suite"], record["operators"], record["planner"], *what)
+            counted[key] = counted.get(key, 0) + 1
+    names = ("suite", "operators", "planner", "error", "message")
+    return [{**dict(zip(names, key, strict=True)), "times": times} for key, times in counted.items()]

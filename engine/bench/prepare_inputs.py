@@ -16,7 +16,7 @@ from penstock.engine.bench.suites import Case, spec_of
 from penstock.plans.bounds import bounded_file, bounded_text
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.texts_of_file import texts_of_file
+from penstock.plans.topology.unpacked_texts import texts_of_file
 from penstock.plans.vocabulary import VIRTUAL_KINDS
 
 VERSION = 1

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.engine.bench.bench_configuration import bench_choices
+from penstock.engine.bench.bench_choices import bench_choices
 from penstock.engine.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from penstock.engine.bench.bench_configuration import bench_choices
+from penstock.engine.bench.bench_choices import bench_choices
 from penstock.engine.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.custom_planners import named_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS, plan_by_custom_planners

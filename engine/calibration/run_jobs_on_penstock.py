@@ -2,14 +2,17 @@
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from time import process_time_ns
+from typing import Any
 
-from penstock.engine.calibration.known_work import Work
 from penstock.engine.common import Types, WatermarkStrategy
 from penstock.engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.engine.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.engine.datastream.data_stream import DataStream
+from penstock.engine.datastream.functions import FlatMapFunction, RuntimeContext
 from penstock.engine.flink.measured_jobs.run_measured_jobs import JobRun, MeasuredJob, MeasuredOperator
 from penstock.operators.connectors.sink import DiscardSink
 from penstock.plans.errors import PenstockError
@@ -147,3 +150,48 @@ def processor_seconds(process: int) -> float:
         total += sum(ticks.get(one, 0.0) for one in todo)
         todo = [child for one in todo for child in children.get(one, [])]
     return total / _TICKS
+
+
+# Functions of known cost, for jobs that are measured on Penstock's own runtime.
+
+
+_LOOPS = 200_000
+_TRIALS = 5
+
+Record = tuple[int, bytes]
+
+
+class Work(FlatMapFunction):
+    """Loops for `nanoseconds` a record, and emits `selectivity` records of `size` bytes for it, keys kept."""
+
+    def __init__(self, nanoseconds: float, selectivity: float, size: int) -> None:
+        self._nanoseconds, self._selectivity, self._size = nanoseconds, selectivity, size
+        self._owed = 0.0
+        self._turns = range(0)
+        self._payload = b""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Measure how long the loop takes in this process."""
+        self._turns = range(round(self._nanoseconds / _nanoseconds_of_turn()))
+        self._payload = bytes(self._size)
+
+    def flat_map(self, value: Any) -> Iterator[Record]:
+        """The records for a record, or for a number of the source."""
+        for _ in self._turns:
+            pass
+        self._owed += self._selectivity
+        while self._owed >= 1.0:
+            self._owed -= 1.0
+            yield (value if isinstance(value, int) else value[0]), self._payload
+
+
+@cache
+def _nanoseconds_of_turn() -> float:
+    """The least of some trials, in processor time."""
+    best = float("inf")
+    for _ in range(_TRIALS):
+        started = process_time_ns()
+        for _ in range(_LOOPS):
+            pass
+        best = min(best, (process_time_ns() - started) / _LOOPS)
+    return max(best, 1.0)

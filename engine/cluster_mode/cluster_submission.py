@@ -10,18 +10,62 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.engine.cluster_mode.shipped_files import ShippedFiles
 from penstock.engine.clusters.session_request import EXECUTOR_CORES
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.configuration.setting import Level
+from penstock.engine.configuration.option import Level
+from penstock.engine.datastream.operator_settings import (
+    FILE_DELIMITER,
+    PARAM_DELIMITER,
+    PYTHON_ARCHIVES,
+    PYTHON_FILES,
+    PYTHON_REQUIREMENTS,
+)
 from penstock.engine.output.redaction import redact, redact_value
 from penstock.engine.spark import submitted_driver
+from penstock.engine.spark.class_archive import write_archive
 from penstock.engine.spark.penstock_wheel import archive_settings, write_wheel
 from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir_in_use, spark_settings
 from penstock.engine.spark.submit_settings import write_properties
 from penstock.engine.spark.submitted_driver import COMMAND_LINE, JOB_FOLDER
-from penstock.engine.spark.write_archive import write_archive
 from penstock.plans.errors import ConfigurationError, InputError
+
+# Files of a client that a script in cluster mode needs, under the paths that they have where it runs.
+
+
+class ShippedFiles:
+    """Files that go with a job; those that are missing are listed, all together."""
+
+    def __init__(self) -> None:
+        self.entries = dict[str, Path]()  #: by name in the archive of the job
+        self.missing = list[str]()
+
+    def ship(self, option: str, path: str) -> str:
+        """Where the job finds `path`, of `option`; a URL is left to it."""
+        if "://" in path and not path.startswith("file://"):
+            return path
+        local = Path(path.removeprefix("file://"))
+        if not local.exists():
+            self.missing.append(f"{option} {path}: no such file")
+        name = f"files/{len(self.entries)}/{local.resolve().name}"
+        self.entries[name] = local
+        return f"{JOB_FOLDER}/{name}"
+
+    def ship_option(self, key: str, text: str) -> str:
+        """The value of a Flink option where the job runs: paths of Python files, archives, requirements."""
+        if key == PYTHON_FILES:
+            paths = filter(None, text.split(FILE_DELIMITER))
+            return FILE_DELIMITER.join(self.ship(key, path) for path in paths)
+        if key == PYTHON_ARCHIVES:
+            return FILE_DELIMITER.join(self._archive(one) for one in filter(None, text.split(FILE_DELIMITER)))
+        if key == PYTHON_REQUIREMENTS:
+            paths = filter(None, text.split(PARAM_DELIMITER))
+            return PARAM_DELIMITER.join(self.ship(key, path) for path in paths)
+        return text
+
+    def _archive(self, text: str) -> str:
+        path, delimiter, folder = text.partition(PARAM_DELIMITER)
+        return f"{self.ship(PYTHON_ARCHIVES, path)}{delimiter}{folder}"
+
 
 DEPLOY_MODE = "spark.submit.deployMode"
 _JAVA_OPTIONS = tuple(

@@ -5,13 +5,14 @@ import re
 import subprocess
 
 from penstock.engine.cluster_mode.cluster_submission import ClusterScript, write_submission
+from penstock.engine.clusters.cluster_kinds import Cluster
 from penstock.engine.commits.temporary_folders import temporary_folder
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import complain
 from penstock.engine.spark.find_java import require_java
 from penstock.engine.spark.spark_conf import spark_conf_dir, spark_conf_dir_in_use
 from penstock.engine.spark.spawn_jvm import spark_submit
-from penstock.plans.errors import PenstockError
+from penstock.plans.errors import ConfigurationError, PenstockError
 
 _APPLICATION = re.compile(r"\b(application_\d+_\d+)\b|\bsubmission ID (\S+)")
 _STACK = re.compile(r"\s+(at [\w.$/<>]+\(.*\)|\.\.\. \d+ more)")
@@ -70,3 +71,32 @@ def _environment() -> dict[str, str]:
         "SPARK_CONF_DIR": str(spark_conf_dir_in_use()),
         "SPARK_SUBMIT_OPTS": " ".join(filter(None, options)),
     }
+
+
+# Where Spark has a cluster mode for Python: on YARN and Kubernetes.
+
+
+def require_cluster_mode(cluster: Cluster) -> str:
+    """The master on which the driver is to run. ConfigurationError where Spark cannot run it on a cluster.
+
+    Source: org.apache.spark.deploy.SparkSubmit.prepareSubmitEnvironment.
+    """
+    if cluster.session is not None:
+        raise ConfigurationError(
+            f"deploy mode cluster: found session {cluster.session.name!r}; a session has its driver already",
+            "leave out --deploy-mode, or give -m yarn or -m k8s://…",
+        )
+    master = cluster.master or "local"
+    if master == "yarn" or master.startswith("k8s://"):
+        return master
+    if master.startswith("spark://"):
+        raise ConfigurationError(
+            f"deploy mode cluster: found {redact(master)}; Spark's standalone cluster mode takes no Python "
+            "applications",
+            "run the command on a machine of the cluster, detached if you like (-d), or start a session: "
+            "penstock session start -m …",
+        )
+    raise ConfigurationError(
+        f"deploy mode cluster: found master {redact(master)}, allowed yarn and k8s://…",
+        "give -m yarn or -m k8s://…; a local Spark has no cluster",
+    )

@@ -6,9 +6,9 @@ Spark Connect's client sends a token without TLS only to a host that is called `
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from typing import Any
 
-from penstock.engine.clusters.require_connect import require_connect
 from penstock.engine.clusters.session_folder import Session
 from penstock.engine.clusters.session_server import LOOPBACK, TOKEN_VARIABLE
 from penstock.engine.machine.environment_as_before import environment_as_before
@@ -89,3 +89,27 @@ def _apply(spark: Any, session: Session, conf: Mapping[str, str]) -> None:
                 f"{redact_value(key, value)}; it cannot be changed any more",
                 "give it to penstock session start",
             )
+
+
+# Whether what Spark Connect needs is installed.
+
+
+_MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
+"""Of grpcio, grpcio-status, googleapis-common-protos and zstandard."""
+
+
+def require_connect() -> None:
+    """Raise ConfigurationError, naming what is missing, where the extra `session` is not installed."""
+    missing = [name for name in _MODULES if not _is_there(name)]
+    if missing:
+        raise ConfigurationError(
+            f"sessions need Spark Connect: the modules {', '.join(missing)} are not installed",
+            "pip install 'penstock[session]'",
+        )
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # the package above it
+        return False

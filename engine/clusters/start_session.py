@@ -11,19 +11,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.engine.clusters.require_connect import require_connect
+from penstock.engine.clusters.connect_to_session import require_connect
 from penstock.engine.clusters.session_folder import (
     Session,
     find_session,
     folder_of_session,
+    forget_latest,
     record_latest,
     remove_session,
     write_token,
 )
 from penstock.engine.clusters.session_request import SessionRequest
-from penstock.engine.commits.run_owner import describe_owner
+from penstock.engine.commits.run_owner import describe_owner, liveness
 from penstock.engine.machine.end_processes import end_processes, processes_of_session
-from penstock.engine.machine.import_root import import_root, is_checkout
+from penstock.engine.machine.machine import import_root, is_checkout
 from penstock.engine.output.redaction import redact
 from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError, PenstockError
 
@@ -125,3 +126,33 @@ def _why(folder: Path, name: str) -> PenstockError:
         said = "\n  ".join(redact(line) for line in lines)
         return ConfigurationError(f"session {name!r} did not start; its last words:\n  {said}")
     return _ERRORS.get(code, PenstockError)(f"session {name!r}: {message}", hint)
+
+
+# Ends the server of a session with everything that it has started.
+
+
+_GRACE_SECONDS = 15.0
+"""For Spark to remove its local files."""
+
+
+def stop_session(session: Session) -> bool:
+    """End the server, and remove what is recorded of it; whether it was still running.
+
+    Only a process is ended that is the one which was recorded: another may have its number by now. Raises
+    ConfigurationError for a server on another machine.
+    """
+    found = liveness(session.owner)
+    if found == "unknown":
+        raise ConfigurationError(
+            f"session {session.name!r} belongs to {describe_owner(session.owner)}, which cannot be seen here",
+            "stop it there",
+        )
+    if found == "alive":
+        server = int(session.owner["pid"])
+        # its JVM ends with it, and removes its files; then what is left of the process's session
+        started = processes_of_session(server)
+        end_processes({server}, _GRACE_SECONDS)
+        end_processes((started | processes_of_session(server)) - {server}, _GRACE_SECONDS)
+    remove_session(session.folder)
+    forget_latest(session.name)
+    return found == "alive"

@@ -12,16 +12,16 @@ import typer
 from penstock.engine.bench.bench_choices import (
     budget_seconds,
     chosen_planners,
+    hand_on,
     listed,
     numbers_of_operators,
 )
-from penstock.engine.bench.bench_configuration import hand_on
 from penstock.engine.bench.planners import PLANNERS
 from penstock.engine.bench.suites import SUITES, cases_of, each_once, find_suite
 from penstock.engine.commands.bench_quality import compare_plans_of
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.machine.hold_folder import hold_folder
-from penstock.engine.machine.make_output_folder import make_output_folder
+from penstock.engine.machine.replace_file import make_output_folder
 from penstock.engine.output.pieces import Styled, may_be_terminal
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets

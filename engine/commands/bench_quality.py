@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.engine.bench.suites import Case
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.machine.make_output_folder import make_output_folder
+from penstock.engine.machine.replace_file import make_output_folder
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.progress import progress
 from penstock.engine.output.redaction import redact
@@ -45,8 +45,7 @@ def compare_plans_of(
     from penstock.engine.bench.describe_machine import describe_machine, describe_versions
     from penstock.engine.bench.measure_quality import measure_quality, require_planners
     from penstock.engine.bench.prepare_inputs import prepare_inputs
-    from penstock.engine.bench.print_quality import print_quality
-    from penstock.engine.bench.write_quality import write_quality
+    from penstock.engine.bench.print_quality import print_quality, write_quality
 
     if not planners:
         raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")

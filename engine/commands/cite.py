@@ -1,11 +1,11 @@
 """`penstock cite`: how to cite Penstock."""
 
 from enum import StrEnum
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
-from penstock.engine.machine.citation import apa, bibtex
 from penstock.engine.output.say import say
 
 
@@ -24,3 +24,31 @@ def command(
     """Print how to cite the Penstock that is installed; CITATION.cff of the repository says the same."""
     for line in (bibtex() if form is CitationFormat.BIBTEX else apa()).splitlines():
         say(line)
+
+
+# How Penstock is cited.
+
+
+AUTHOR = "The Penstock authors"
+TITLE = "Penstock: Flink-style streaming topologies, planned as tables"
+YEAR = 2026
+
+
+def bibtex() -> str:
+    """An entry for BibTeX with the version that is installed."""
+    found = version("penstock")
+    return "\n".join(
+        [
+            f"@software{{penstock_{found.replace('.', '_')},",
+            f"  author = {{{{{AUTHOR}}}}},",
+            f"  title = {{{{{TITLE}}}}},",
+            f"  version = {{{found}}},",
+            f"  year = {{{YEAR}}}",
+            "}",
+        ]
+    )
+
+
+def apa() -> str:
+    """The same in the style of the American Psychological Association."""
+    return f"{AUTHOR}. ({YEAR}). {TITLE} (Version {version('penstock')}) [Computer software]."

@@ -9,9 +9,7 @@ from rich.table import Column
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.configuration.describe_settings import Described, describe_known, describe_settings
 from penstock.engine.configuration.find_configuration import configuration_directory
-from penstock.engine.configuration.known_keys import closest_key
-from penstock.engine.configuration.merge_settings import option_of
-from penstock.engine.configuration.model import OPTIONS
+from penstock.engine.configuration.merge_settings import OPTIONS, closest_key, option_of
 from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import remember_secrets

@@ -2,8 +2,9 @@
 
 import errno
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from tempfile import gettempdir
@@ -12,20 +13,27 @@ from typing import Annotated
 import orjson
 import typer
 
-from penstock.engine.commands.diff_pairs import diff_pairs
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commits.temporary_folders import short_lived_folder
-from penstock.engine.diff.diff_in_markdown import markdown_of_diff
-from penstock.engine.diff.diff_in_text import Shown, tell_diff
+from penstock.engine.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
 from penstock.engine.diff.diff_sides import diff_sides
+from penstock.engine.diff.read_pairs import read_pairs
+from penstock.engine.diff.savepoint_verdicts import (
+    VERDICT_WORDS,
+    Required,
+    Verdict,
+    Worse,
+    savepoint_verdicts,
+)
 from penstock.engine.diff.side import Side, only_topology
 from penstock.engine.diff.topology_diff import Counts, TopologyDiff
-from penstock.engine.diff.worse_verdicts import Required, Worse
 from penstock.engine.library.sides_to_compare import Opener, previous_version
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
-from penstock.engine.output.progress import progress
-from penstock.engine.output.write_lines import write_pieces
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_pieces, write_texts
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
+from penstock.plans.topology.job_defaults import JobDefaults
 
 
 class DiffForm(StrEnum):
@@ -179,3 +187,37 @@ def _json_pieces(sides: list[Side], found: Iterator[TopologyDiff], counts: Count
         yield between + orjson.dumps(one.as_json()).decode()
         between = ",\n"
     yield f'\n],"counts":{orjson.dumps(counts.as_json()).decode()}}}\n'
+
+
+# `penstock diff --pairs`: verdicts of pairs of topologies in a file.
+
+
+def diff_pairs(path: str, to: Path | None, require: Required | None, job_defaults: JobDefaults) -> None:
+    """Write a line for each pair; says the number of each verdict beside the output.
+
+    Raises InputError, and WorseVerdictError once all is written.
+    """
+    counted: Counter[Verdict] = Counter()
+    worse = Worse(require)
+    with nullcontext(Report()) if to is None else progress(1) as report:
+        report("restore savepoints")
+        write_texts(_lines(path, job_defaults, counted, worse, report.note), to)
+    parts = [f"{counted[verdict]:,} {VERDICT_WORDS[verdict]}" for verdict in Verdict if counted[verdict]]
+    pairs = "pair" if counted.total() == 1 else "pairs"
+    say_beside_output(f"{counted.total():,} {pairs}: {', '.join(parts)}")
+    worse.raise_if_any(counted.total(), pairs)
+
+
+def _lines(
+    path: str,
+    job_defaults: JobDefaults,
+    counted: Counter[Verdict],
+    worse: Worse,
+    note: Callable[[str], None],
+) -> Iterator[str]:
+    for part in read_pairs(path):
+        for restored in savepoint_verdicts(part, job_defaults):
+            counted[restored.verdict] += 1
+            worse.add(restored.name, restored.verdict)
+            yield orjson.dumps(restored.as_json()).decode()
+        note(f"restore savepoints: {counted.total():,} pairs")

@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 import typer
 
-from penstock.engine.commands.chosen_plan import chosen_plan
-from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.errors import ConfigurationError, StoreError
@@ -97,8 +96,8 @@ def _require_one_of(topology: str | None, every: bool, job_edge: str | None, for
 def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
     """Edges of all topologies as they are found, in memory that does not grow with the store."""
     from penstock.engine.sql.all_execution_edges import ALL_EXECUTION_EDGES, MEMORY_BYTES
+    from penstock.engine.sql.duckdb_connection import require_duckdb
     from penstock.engine.sql.open_views import open_views
-    from penstock.engine.sql.require_duckdb import require_duckdb
     from penstock.engine.sql.run_query import run_query
 
     require_duckdb()

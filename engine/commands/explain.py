@@ -93,7 +93,7 @@ def command(
     plan = ExplainedPlan(drawn)
     explained = explain_plan(plan, operator, edge)
     if drawn.job is not None:
-        from penstock.engine.explain.explain_fusing import explain_fusing
+        from penstock.engine.explain.explain_edge import explain_fusing
 
         explained["fusing"] = explain_fusing(drawn.job.lowered)
     if json:

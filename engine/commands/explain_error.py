@@ -47,8 +47,7 @@ def explain_error(error: BaseException) -> tuple[str, int] | None:
         refused = machine_error(error)
         return (str(error), 1) if refused is None else (str(refused), refused.exit_code)
     if "pyspark" in sys.modules and _is_from_spark(error):
-        from penstock.engine.spark.describe_disk_error import disk_error_of_spark
-        from penstock.engine.spark.describe_spark_error import describe_spark_error
+        from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 
         said = f"Spark failed: {describe_spark_error(error)}"
         told = disk_error_of_spark(error) or PenstockError(said, "--debug shows where")

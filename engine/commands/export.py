@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 import polars as pl
 import typer
 
-from penstock.engine.commands.chosen_plan import chosen_plan
-from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.foresee_memory import require_memory_to_export

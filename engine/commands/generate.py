@@ -1,24 +1,26 @@
 """`penstock generate`: synthetic topologies."""
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from textwrap import wrap
 from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.generate_workloads import generate_workloads
-from penstock.engine.commands.list_what_is_drawn import list_what_is_drawn
-from penstock.engine.commands.require_lines_to_draw import LINES
-from penstock.engine.generate.drawn_topologies import ENDINGS
-from penstock.engine.output.say import say_beside_output
-from penstock.engine.output.write_lines import write_pieces
+from penstock.engine.commands.plan_to_draw import LINES, require_lines_to_draw
+from penstock.engine.generate.drawn_topologies import ENDINGS, workloads
+from penstock.engine.output.pieces import Styled
+from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.write_lines import write_pieces, write_texts
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.write_topology_tables import write_topology_tables
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.fleet import Fleet
-from penstock.plans.generate.shapes import SHAPES, WORKLOADS, fleet_of_shape
+from penstock.plans.generate.shapes import LEGEND, OTHERS, SHAPES, WORKLOADS, fleet_of_shape
 from penstock.plans.generate.topology_lines import topology_lines
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
@@ -95,7 +97,7 @@ def command(
     if out is None:
         raise ConfigurationError("--out: found none", "DIR or FILE.jsonl; --list shows what can be drawn")
     if like is not None:
-        from penstock.engine.commands.generate_like import generate_like
+        from penstock.engine.commands.generate_by_spec import generate_like
 
         of_shapes = _given(operators, parallelism, share_of_uids, width, with_refusals)
         generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **of_shapes})
@@ -108,7 +110,7 @@ def command(
         )
         return
     if shape in TRACES:
-        from penstock.engine.commands.generate_by_trace import generate_by_trace
+        from penstock.engine.commands.generate_by_spec import generate_by_trace
 
         given = _given(operators, None, share_of_uids, width, with_refusals)
         generate_by_trace(shape, out, topologies, seed, parallelism, given)
@@ -169,3 +171,54 @@ def _write_on_spark(fleet: Fleet, directory: str) -> None:
     spark = get_session(app_name=f"penstock generate {fleet.shape}")
     for name, df in zip(("topologies", "transformations"), generate_on_spark(spark, fleet), strict=True):
         df.write.format("delta").mode("errorifexists").save(f"{directory.rstrip('/')}/{name}")
+
+
+# `penstock generate workloads`: published benchmarks as topologies with costs.
+
+
+def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str, bool]) -> None:
+    """Write all workloads into FILE.jsonl or FILE.jsonl.gz, at that parallelism (None: 4).
+
+    `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError.
+    """
+    given = [name for name, is_given in of_shapes.items() if is_given]
+    if given:
+        raise ConfigurationError(
+            f"{', '.join(given)}: not for {WORKLOADS}, which are what they are", "allowed: --parallelism"
+        )
+    topologies = workloads(parallelism)
+    require_lines_to_draw(out, WORKLOADS)
+    write_texts(map(json.dumps, topologies), Path(out))
+    say_beside_output(f"{len(topologies)} workloads in {out}")
+
+
+# `penstock generate --list`: what can be drawn.
+
+
+_WIDTH = 79
+
+
+def list_what_is_drawn() -> None:
+    """Print every shape with a picture, its parameters and a sentence, then what is no shape."""
+    say(f"shapes ({LEGEND})")
+    for shape in SHAPES:
+        say()
+        say(Styled(shape.name, "bold"))
+        for line in shape.picture.strip("\n").splitlines():
+            say(line)
+        _say(shape.about)
+        _say(f"defaults: operators {shape.default_operators:,}, {shape.defaults}")
+        if shape.width:
+            _say(f"width: {shape.width}")
+    say()
+    say("no shapes")
+    for other in OTHERS:
+        say()
+        say(Styled(other.name, "bold"))
+        _say(other.about)
+        _say(f"takes: {other.parameters}")
+
+
+def _say(text: str) -> None:
+    for line in wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False):
+        say(line)

@@ -23,9 +23,9 @@ from penstock.plans.importing.given_graph import (
     SeveralInputs,
     topology_of_graph,
 )
-from penstock.plans.importing.graph_errors import graph_errors
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
 from penstock.plans.importing.known_forms import as_topology
+from penstock.plans.importing.node_errors import graph_errors
 from penstock.plans.importing.read_graphs import (
     begins_as_json,
     form_of_graph,
@@ -38,8 +38,7 @@ from penstock.plans.printable import first_and_count
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.parse_block import Block
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
-from penstock.plans.topology.input_errors import nothing_to_import
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES, line_too_long
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
 from penstock.plans.topology.parse_lines import lines_of
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.vocabulary import Partitioner

@@ -9,7 +9,7 @@ from rich.table import Column
 from penstock.engine.commands.job_option import JobOption, say_failure_of_script
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
-from penstock.engine.commands.require_store import require_store
+from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import write_texts
@@ -84,11 +84,11 @@ def command(
     for one in captured:
         say_lost_settings(one)
     if execution_plan:
-        from penstock.engine.datastream.execution_plan import execution_plan_json
+        from penstock.engine.datastream.job_plan import execution_plan_json
 
         write_texts([execution_plan_json(one) for one in captured], None)
         return
-    from penstock.engine.runtime.plan_job import plan_job
+    from penstock.engine.runtime.run_settings import plan_job
 
     plans = [plan_job(one) for one in captured]
     if json:

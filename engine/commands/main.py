@@ -34,8 +34,7 @@ from penstock.engine.commands.explain_error import explain_error, explain_stop
 from penstock.engine.commands.given_options import ARGUMENTS
 from penstock.engine.commands.skip_typers_checks import PlainCommand, skip_typers_checks
 from penstock.engine.machine.require_address_space import require_address_space
-from penstock.engine.output.mask_arguments import mask_arguments
-from penstock.engine.output.redaction import redact, remember_secret_arguments
+from penstock.engine.output.redaction import mask_arguments, redact, remember_secret_arguments
 from penstock.engine.output.say import complain, say
 from penstock.plans.printable import printable_lines
 

@@ -8,9 +8,8 @@ from rich.table import Column
 
 from penstock.engine.bench.bench_choices import budget_seconds
 from penstock.engine.calibration.runtime import STAGES, Runtime
-from penstock.engine.commands.chosen_plan import chosen_plan
-from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, reads_plan
-from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, chosen_plan, reads_plan
+from penstock.engine.configuration.cluster_settings import recorded_cluster
 from penstock.engine.output.people import print_table
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
@@ -24,7 +23,7 @@ from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_con
 from penstock.plans.metrics.operator_costs import read_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.columnar.topology_tables import topology_id
 
 
 def command(
@@ -197,7 +196,7 @@ def _measure_on_spark(
 
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
     from penstock.engine.spark.session import get_session
-    from penstock.engine.store.read_plan import read_plan
+    from penstock.engine.store.open_plan import read_plan
     from penstock.engine.store.spark_tables import SparkTables
     from penstock.plans.joins.spark_schemas import free
 

@@ -14,7 +14,7 @@ from penstock.engine.commands.key_values import (
     given_settings,
 )
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
-from penstock.engine.commands.require_store import require_store, tables_read_once
+from penstock.engine.commands.reads_plan import require_store, tables_read_once
 from penstock.engine.commands.say_imports import say_imports
 from penstock.engine.commands.sources_as_files import sources_as_files
 from penstock.engine.output.pieces import Styled

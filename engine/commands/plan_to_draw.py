@@ -88,7 +88,7 @@ def plan_of_script(
 ) -> DrawnPlan:
     """One of a script's jobs; see job_of_script."""
     from penstock.engine.library.jobs_of_script import job_of_script
-    from penstock.engine.runtime.plan_job import plan_job
+    from penstock.engine.runtime.run_settings import plan_job
 
     job = job_of_script(script, arguments, options, scripts, wanted)
     return replace(plan_of_tables(plan_job(job), None, script), job=job)
@@ -98,3 +98,16 @@ def require_none(what: object, option: str, source: str) -> None:
     """Raise ConfigurationError where an option is given that means nothing for a source."""
     if what is not None:
         raise ConfigurationError(f"{option} says nothing of {source}", "it is for stores")
+
+
+# Whether --out takes topologies as lines.
+
+
+LINES = (".jsonl", ".jsonl.gz")
+"""How names of files of topology lines end."""
+
+
+def require_lines_to_draw(out: str, what: str) -> None:
+    """ConfigurationError unless `out` names a file of lines; `what`: what is written as lines alone."""
+    if not out.endswith(LINES):
+        raise ConfigurationError(f"--out {out}: {what}: topologies are lines", "FILE.jsonl or FILE.jsonl.gz")

@@ -2,19 +2,23 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from difflib import get_close_matches
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar
 
 import orjson
+import polars as pl
 import typer
 
 from penstock.engine.commands.key_values import given_configuration
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.sources.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from penstock.engine.store.open_plan import BY_NAME, StoredPlan, open_plan
 from penstock.engine.store.store_errors import store_errors
+from penstock.plans.errors import StoreError
 
 _SOURCE = typer.Argument(
     metavar="SOURCE",
@@ -99,7 +103,7 @@ def as_store(
     from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
     from penstock.engine.planning.plan_options import plan_options
     from penstock.plans.columnar.plan_columnar import stages
-    from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+    from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 
     configuration = given_configuration(config_dir, define)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
@@ -145,3 +149,53 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
     file = folder / f"{Path(script).stem}.jsonl"
     file.write_bytes(b"\n".join(lines) + b"\n")
     return file
+
+
+# The store that a command writes to, looked at before the work starts.
+
+
+def require_store(store: str) -> None:
+    """As engine.store.require_target; says what was repaired."""
+    from penstock.engine.store.require_target import require_target
+
+    for repaired in require_target(store):
+        say_beside_output(repaired)
+
+
+def tables_read_once() -> AbstractContextManager[None]:
+    """As engine.store.delta_rs_table.shared_tables."""
+    from penstock.engine.store.delta_rs_table import shared_tables
+
+    return shared_tables()
+
+
+# What `--version` and `--topology` of a command choose in a store.
+
+
+_SIMILAR = 10_000
+"""Names that are looked through for a close match."""
+
+
+def chosen_plan(store: str, version: int | None, topology: str | None) -> StoredPlan:
+    """The version (None: the newest), with only the rows of that topology (None: of all).
+
+    Raises StoreError: no such store, version or topology (with the closest names).
+    """
+    plan = open_plan(store, version, topology)
+    if topology is not None and _names(plan, 1).is_empty():
+        everything = open_plan(store, plan.version.version)
+        raise StoreError(f"{called(store)} has no topology {topology!r}", _closest(everything, topology))
+    return plan
+
+
+def _closest(plan: StoredPlan, topology: str) -> str:
+    """Names with the same beginning or, in a store that is not too large, a similar spelling."""
+    names = _names(plan, _SIMILAR).to_list()
+    close = get_close_matches(topology, names, n=3, cutoff=0.5) or names[:3]
+    return ("close names: " if close else "it is empty") + ", ".join(close)
+
+
+def _names(plan: StoredPlan, most: int) -> pl.Series:
+    """The first names of topologies, refused ones too."""
+    both = pl.concat([plan.table(table).select("name") for table in BY_NAME if plan.has(table)])
+    return both.drop_nulls().unique().sort("name").head(most).collect()["name"]

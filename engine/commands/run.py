@@ -20,7 +20,7 @@ from penstock.engine.commands.key_values import (
     given_settings,
 )
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
-from penstock.engine.commands.require_store import require_store
+from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table_beside_output
 from penstock.engine.output.say import say_beside_output
 
@@ -166,7 +166,7 @@ def command(
         run_in_cluster(context, script, arguments or [], configuration, cluster, spark)
         return
     if detached:
-        from penstock.engine.commands.run_detached import run_detached
+        from penstock.engine.commands.run_in_cluster import run_detached
 
         run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
@@ -181,8 +181,8 @@ def command(
     from penstock.engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
     from penstock.engine.jobs.submitted_script import submitted_script
+    from penstock.engine.library.jobs_of_script import with_python_files
     from penstock.engine.library.run_script import run_script
-    from penstock.engine.library.script_options import with_python_files
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.runtime.collect_records import collects_closed_at_end
     from penstock.engine.runtime.list_jobs_of_script import list_jobs_of_script

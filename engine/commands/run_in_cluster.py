@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 import typer
 
 from penstock.engine.cluster_mode.cluster_submission import ClusterScript
-from penstock.engine.cluster_mode.require_cluster_mode import require_cluster_mode
-from penstock.engine.cluster_mode.submit_to_cluster import submit_to_cluster
+from penstock.engine.cluster_mode.submit_to_cluster import require_cluster_mode, submit_to_cluster
 from penstock.engine.clusters.cluster_kinds import Cluster
 from penstock.engine.commands.given_options import given_options
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.output.say import say
+from penstock.engine.jobs.detached_driver import start_driver
+from penstock.engine.output.say import complain, say
+from penstock.plans.errors import InputError
 
 _OF_THE_CLIENT = (
     "master",
@@ -48,3 +49,24 @@ def run_in_cluster(
     )
     if application is not None:
         say(application)
+
+
+# `penstock run -d`: what the command says of the driver that it starts.
+
+
+def run_detached(options: Sequence[str], script: str, arguments: Sequence[str]) -> None:
+    """Start a driver for `script`, and print the id of its first job once that is submitted.
+
+    Where the driver ends before, what it has said is repeated on standard error, and its exit code is that of
+    this command. InputError where the script ends well without a job.
+    """
+    started = start_driver(options, script, arguments)
+    if started.job_id is not None:
+        say(started.job_id)
+        return
+    if started.said.strip():
+        complain(started.said.rstrip())
+    if started.exit_code:
+        code = started.exit_code
+        raise typer.Exit(code if code > 0 else 128 - code)
+    raise InputError(f"{script} has run no job", "a detached script is one that calls execute()")

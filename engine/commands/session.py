@@ -104,7 +104,7 @@ def stop(
 ) -> None:
     """Stop a session, and what runs in it."""
     from penstock.engine.clusters.session_folder import find_session
-    from penstock.engine.clusters.stop_session import stop_session
+    from penstock.engine.clusters.start_session import stop_session
 
     session = latest_session() if name is None else find_session(name)
     if session is None:

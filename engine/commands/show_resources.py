@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from rich.table import Column
 
-from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.configuration.cluster_settings import recorded_cluster
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say

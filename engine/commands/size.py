@@ -5,10 +5,9 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from penstock.engine.commands.chosen_plan import chosen_plan
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
-from penstock.engine.commands.reads_plan import PlansToRead, called, reads_plan
+from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.size.size_cluster import chosen_task_managers, jobs_placed, size_in_json
 from penstock.engine.size.tell_size import tell_cluster, tell_fleet, tell_job

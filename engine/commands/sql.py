@@ -13,13 +13,11 @@ from penstock.engine.commands.reads_plan import PlansToRead, reads_plan
 from penstock.engine.output.people import is_terminal, print_rows, print_table
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say
-from penstock.engine.output.write_csv import write_csv
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.output.write_parquet import write_parquet
+from penstock.engine.output.write_parquet import write_csv, write_parquet
 from penstock.engine.sources.plan_source import SourceKind
-from penstock.engine.sql.open_results import columns_of_results, open_results, tables_of_results
-from penstock.engine.sql.open_views import open_views
-from penstock.engine.sql.require_duckdb import require_duckdb
+from penstock.engine.sql.duckdb_connection import require_duckdb
+from penstock.engine.sql.open_views import columns_of_results, open_results, open_views, tables_of_results
 from penstock.engine.sql.run_query import Rows, require_one_select, run_query
 from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.tables_of import tables_of

@@ -15,7 +15,7 @@ from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
-from penstock.engine.sweep.table_format import DEFAULT_METRICS, TableFormat
+from penstock.engine.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 
 SHOWN_FAILURES = 10
 
@@ -142,9 +142,8 @@ def table(
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write results as a table for a paper or a page: means over all cells that are alike in --by."""
-    from penstock.engine.sweep.format_table import formatted
+    from penstock.engine.sweep.format_table import formatted, results_in_rows
     from penstock.engine.sweep.read_results import read_results
-    from penstock.engine.sweep.results_in_rows import results_in_rows
 
     write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
 
@@ -171,9 +170,9 @@ def plot(
 
     Needs matplotlib: pip install 'penstock\\[figures]'.
     """
+    from penstock.engine.sweep.format_table import figure_of_results
     from penstock.engine.sweep.plot_results import write_figure
     from penstock.engine.sweep.read_results import read_results
-    from penstock.engine.sweep.results_in_rows import figure_of_results
 
     write_figure(figure_of_results(read_results(folder), x, y, by), to)
     say_beside_output(f"{to}")

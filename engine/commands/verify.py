@@ -9,10 +9,13 @@ from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say
 from penstock.engine.store.data_files import Damage, damaged
+from penstock.engine.store.find_damage import find_damage
 from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.repair_manifest import repair_manifest
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import Rows, StoreTables
 from penstock.engine.store.tables_of import tables_of
-from penstock.engine.store.verify_version import verify_version
 
 
 @reads_store
@@ -65,3 +68,16 @@ def _summary(version: PlanVersion) -> str:
         f"version {version.version} is sound: {len(version.files):,} files, {rows:,} rows, {size:,} bytes "
         f"in {len(version.tables):,} tables"
     )
+
+
+# Every table of a version of a store, compared with what was written.
+
+
+def verify_version(delta: StoreTables[Rows], version: int | None = None) -> tuple[PlanVersion, list[Damage]]:
+    """The version (default: the newest) and all damage to its tables.
+
+    Every file of a local store is read. Raises StoreError: not a store, no such version, a damaged manifest.
+    """
+    with store_errors(delta.store, "reading"):
+        found = find_version(delta, version)
+        return found, find_damage(delta, found, found.tables)

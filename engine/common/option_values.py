@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.operators.common.configuration import Configuration
-from penstock.plans.topology.flink_values import parse_duration
-from penstock.plans.topology.option_maps import map_text, parse_map
+from penstock.plans.topology.flink_values import map_text, parse_duration, parse_map
 
 
 def set_key(configuration: Configuration, key: str, *deprecated: str) -> str | None:

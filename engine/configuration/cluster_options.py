@@ -13,8 +13,13 @@ from penstock.plans.errors import ConfigurationError
 from penstock.plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
 from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
-from penstock.plans.topology.flink_values import enum_parser, parse_int, parse_memory_size, parse_string
-from penstock.plans.topology.option_maps import parse_map
+from penstock.plans.topology.flink_values import (
+    enum_parser,
+    parse_int,
+    parse_map,
+    parse_memory_size,
+    parse_string,
+)
 from penstock.plans.vocabulary import ManagedMemoryUseCase
 
 _MAX_INT = 2**31 - 1

@@ -12,8 +12,7 @@ from penstock.engine.configuration.cluster_options import (
 )
 from penstock.engine.configuration.memory_options import memory_options
 from penstock.engine.configuration.merge_settings import option_of
-from penstock.engine.configuration.option import Reader
-from penstock.engine.configuration.setting import Setting
+from penstock.engine.configuration.option import Reader, Setting
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.resources.network_options import FLINK_2_3
 from penstock.plans.resources.task_manager import TaskManager

@@ -4,11 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.configuration.known_keys import SPARK, flink_keys, spark_keys
-from penstock.engine.configuration.merge_settings import option_of
-from penstock.engine.configuration.model import OPTIONS, typed_values
-from penstock.engine.configuration.option import Option, option_text
-from penstock.engine.configuration.setting import Setting
+from penstock.engine.configuration.merge_settings import (
+    OPTIONS,
+    SPARK,
+    flink_keys,
+    option_of,
+    spark_keys,
+    typed_values,
+)
+from penstock.engine.configuration.option import Option, Setting, option_text
 from penstock.engine.output.redaction import redact_value
 
 DEFAULT = "default"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
-from penstock.engine.configuration.setting import Setting
+from penstock.engine.configuration.option import Setting
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 
 

@@ -20,18 +20,20 @@ from penstock.engine.configuration.cluster_settings import ClusterSettings
 from penstock.engine.configuration.contradictions import contradictions
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.configuration.job_options import PARALLELISM
-from penstock.engine.configuration.known_keys import (
+from penstock.engine.configuration.memory_options import memory_options
+from penstock.engine.configuration.merge_settings import (
+    OPTIONS,
     SPARK,
+    Merged,
     closest_key,
     is_known_to_flink,
+    merge_settings,
     misspelled_spark_key,
+    option_of,
+    typed_values,
 )
-from penstock.engine.configuration.memory_options import memory_options
-from penstock.engine.configuration.merge_settings import Merged, merge_settings, option_of
-from penstock.engine.configuration.model import OPTIONS, typed_values
-from penstock.engine.configuration.option import Option, Reader, option_text
+from penstock.engine.configuration.option import Level, Option, Reader, Setting, option_text
 from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
-from penstock.engine.configuration.setting import Level, Setting
 from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.job_defaults import JobDefaults

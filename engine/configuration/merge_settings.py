@@ -1,13 +1,65 @@
 """Settings of all levels as one setting per option, and every contradiction among them."""
 
+import re
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache
 from itertools import groupby
-from typing import NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
-from penstock.engine.configuration.model import OPTIONS
-from penstock.engine.configuration.option import Option
-from penstock.engine.configuration.setting import Setting
-from penstock.plans.topology.option_maps import map_text, parse_map
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
+
+from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS
+from penstock.engine.configuration.job_options import JOB_OPTIONS
+from penstock.engine.configuration.option import Option, Setting
+from penstock.engine.configuration.run_options import RUN_OPTIONS
+from penstock.plans.topology.flink_values import map_text, parse_map
+
+# The one typed model of all options that Penstock reads.
+#
+# Every option is defined once: those of jobs by planning (plans.topology.flink_options), the others beside
+# this module. The model, `penstock config` and the reference in docs/configuration.md follow from these
+# lists.
+
+
+OPTIONS: tuple[Option, ...] = (*JOB_OPTIONS, *CLUSTER_OPTIONS, *RUN_OPTIONS)
+"""Every option, in the order of the reference."""
+
+
+def _field(option: Option) -> tuple[Any, Any]:
+    """Type and default of a field; its text is read by the option's own parser, which gives that type."""
+    kind: Any = object if option.default is None else type(option.default)
+    if option.is_map:
+        kind = dict[str, int] if isinstance(next(iter(option.default.values()), ""), int) else dict[str, str]
+    kind = kind | None if option.default is None else kind
+    default = Field(default=option.default, alias=option.key, description=option.meaning)
+    return Annotated[kind, BeforeValidator(option.parse)], default
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+_FIELDS: dict[str, Any] = {option.field: _field(option) for option in OPTIONS}
+Options: type[BaseModel] = create_model("Options", __base__=_Strict, **_FIELDS)
+"""A field per option, named by its key; its alias is the key itself."""
+
+
+def typed_values(texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Values of all options by key, and what is wrong with texts, by key; defaults where there is none or a
+    wrong one.
+    """
+    wrong: dict[str, str] = {}
+    try:
+        found = Options.model_validate(dict(texts))
+    except ValidationError as error:
+        for one in error.errors(include_url=False):
+            cause = one.get("ctx", {}).get("error", one["msg"])
+            wrong[str(one["loc"][0])] = str(cause)
+        found = Options.model_validate({key: text for key, text in texts.items() if key not in wrong})
+    return found.model_dump(by_alias=True), wrong
+
 
 _BY_KEY = {key: option for option in OPTIONS for key in (option.key, *option.deprecated)}
 _MAPS = {option.key: option for option in OPTIONS if option.is_map}
@@ -110,3 +162,85 @@ def _as_map(
 def texts(settings: Mapping[str, Setting]) -> dict[str, str]:
     """Key to text."""
     return {key: setting.text for key, setting in settings.items()}
+
+
+# Which keys Flink and Spark know, and what to say of those that nobody knows.
+
+
+SPARK = "spark."
+_OPEN = (
+    "containerized.master.env.",
+    "containerized.taskmanager.env.",
+    "env.java.opts",
+    "events.reporter.",
+    "flink.hadoop.",
+    "flink.yarn.",
+    "fs.",
+    "gs.",
+    "metrics.reporter.",
+    "metrics.scope.",
+    "oss.",
+    "presto.s3.",
+    "s3.",
+    "s3a.",
+    "security.delegation.token.provider.",
+    "traces.reporter.",
+)
+"""Where keys of Flink begin that users or plugins name themselves."""
+_OPEN_OF_SPARK = (
+    "spark.databricks.",
+    "spark.executorEnv.",
+    "spark.hadoop.",
+    "spark.hive.",
+    "spark.kubernetes.",
+    "spark.metrics.conf.",
+    "spark.sql.catalog.",
+    "spark.yarn.appMasterEnv.",
+)
+_ALMOST = 0.93
+"""How alike an undeclared property and a declared one are if one is a misspelling of the other."""
+
+
+@cache
+def flink_keys() -> dict[str, str | None]:
+    """Every key of Flink 2.3.0; for a deprecated one, the key that replaced it."""
+    pairs = (line.split() for line in _lines("flink_keys.txt"))
+    return {pair[0]: pair[1] if len(pair) > 1 else None for pair in pairs}
+
+
+@cache
+def spark_keys() -> frozenset[str]:
+    """The properties that Spark declares; plugins have others."""
+    return frozenset(_lines("spark_keys.txt"))
+
+
+def is_known_to_flink(key: str) -> bool:
+    """Whether Flink reads the key, an entry of a map under it, or keys that begin like it."""
+    return key in flink_keys() or key.startswith(_OPEN) or any(one.fullmatch(key) for one in _patterns())
+
+
+def misspelled_spark_key(key: str) -> str | None:
+    """The declared property that this is a misspelling of; None if it is one, or is like none."""
+    if key in spark_keys() or key.startswith(_OPEN_OF_SPARK):
+        return None
+    return next(iter(get_close_matches(key, spark_keys(), n=1, cutoff=_ALMOST)), None)
+
+
+def closest_key(key: str, read: frozenset[str]) -> str | None:
+    """The closest key that somebody knows; `read` are those that Penstock reads. None if none is close."""
+    known = spark_keys() if key.startswith(SPARK) else {*flink_keys(), *read}
+    by_lower = {one.lower(): one for one in known}
+    found = get_close_matches(key.lower()[:200], by_lower, n=1, cutoff=0.6)
+    return by_lower[found[0]] if found else None
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """Keys with a name in them: `external-resource.<resource_name>.amount`, `kubernetes.secrets.<name>`."""
+    with_names = (re.escape(key) for key in flink_keys() if "<" in key)
+    return tuple(re.compile(re.sub(r"<\w+>", "[^.]+", re.sub(r"<\w+>$", ".+", key))) for key in with_names)
+
+
+def _lines(name: str) -> list[str]:
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -1,7 +1,7 @@
 """What one option is: its key, how its text is read, its default, and what it is for."""
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
 from penstock.plans.topology.flink_options import FlinkOption
@@ -82,3 +82,28 @@ def size_text(size: int) -> str:
     if size == _MAX_LONG:
         return "no limit"
     return next((f"{size // unit} {name}" for unit, name in _SIZES if size and size % unit == 0), f"{size} b")
+
+
+# One key as it was set: its text, and where.
+
+
+class Level(IntEnum):
+    """Where a setting comes from; a higher one wins."""
+
+    PROPERTIES = 1  #: spark-defaults.conf
+    FILE = 2  #: a YAML file of the directory
+    DEFINE = 3  #: -D key=value, or `config` of a library call
+    ENVIRONMENT = 4  #: an environment variable
+
+
+class Setting(NamedTuple):
+    """A key (as it was written), its text, and where it is: "conf/a.yaml:3", "-D", "PENSTOCK_JARS".
+
+    `is_list`: the text is a list in YAML.
+    """
+
+    key: str
+    text: str
+    level: Level
+    place: str
+    is_list: bool = False

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from penstock.engine.configuration.option import A_DURATION, Option, Reader
 from penstock.engine.configuration.restart_options import RESTART_OPTIONS
-from penstock.plans.topology.flink_values import parse_duration, parse_long, parse_string
-from penstock.plans.topology.option_maps import parse_map
+from penstock.plans.topology.flink_values import parse_duration, parse_long, parse_map, parse_string
 
 _A_PATH = "paths with commas between"
 _BYTES = "a whole number of bytes"

@@ -2,7 +2,7 @@
 
 import re
 
-from penstock.engine.configuration.setting import Level, Setting
+from penstock.engine.configuration.option import Level, Setting
 from penstock.engine.spark.spark_conf import (
     offline_jars,
     spark_conf_dir,

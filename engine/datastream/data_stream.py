@@ -11,18 +11,21 @@ from typing import Any, NoReturn, overload
 from penstock.engine.common.typeinfo import TypeInformation, Types
 from penstock.engine.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.datastream.arrow_schemas import column_keys
-from penstock.engine.datastream.broadcast_streams import BroadcastConnectedStream, BroadcastStream
 from penstock.engine.datastream.closeable_iterator import CloseableIterator
 from penstock.engine.datastream.connected_streams import ConnectedStreams
-from penstock.engine.datastream.data_stream_sink import DataStreamSink
 from penstock.engine.datastream.functions import KeySelector, NullByteKeySelector, Partitioner
 from penstock.engine.datastream.keyed_stream import KeyedOperations
 from penstock.engine.datastream.operator_settings import as_output_type, check_key_type
-from penstock.engine.datastream.partitioning import Partitioning, selector_of
+from penstock.engine.datastream.partitioning import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    Partitioning,
+    selector_of,
+)
 from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.state import MapStateDescriptor
 from penstock.engine.datastream.stream_joins import CoGroupedStreams, JoinedStreams, KeyedIntervalJoin
-from penstock.engine.datastream.stream_outputs import StreamOutputs
+from penstock.engine.datastream.stream_outputs import DataStreamSink, StreamOutputs
 from penstock.engine.datastream.unsettable_stream import UnsettableStream
 from penstock.engine.datastream.window import (
     CountSlidingWindowAssigner,

@@ -18,8 +18,7 @@ from penstock.engine.datastream.environment_settings import (
     set_default_local_parallelism,
 )
 from penstock.engine.datastream.execution_mode import RuntimeExecutionMode
-from penstock.engine.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
-from penstock.engine.datastream.python_options import (
+from penstock.engine.datastream.operator_settings import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PIPELINE_CLASSPATHS,
@@ -29,6 +28,8 @@ from penstock.engine.datastream.python_options import (
     PYTHON_EXECUTION_MODE,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
+    check_buffer_timeout,
+    check_max_parallelism,
 )
 from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.lowering.fuse_operators import KnownIds

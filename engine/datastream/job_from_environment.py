@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from penstock.engine.datastream.environment_options import EnvironmentOptions
 from penstock.engine.datastream.environment_settings import current_settings
-from penstock.engine.datastream.python_options import (
+from penstock.engine.datastream.operator_settings import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from penstock.engine.common.typeinfo import TypeInformation
-from penstock.engine.datastream.columnar_aggregates import aggregated
+from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
 from penstock.engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -29,7 +29,16 @@ from penstock.operators.process.keyed_function_operators import (
 )
 from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
 from penstock.operators.process.reduce_operator import ReduceOperator
+from penstock.operators.records.aggregate_batches import (
+    FUNCTIONS,
+    Aggregation,
+    FinalAggregateOperator,
+    PartialAggregateOperator,
+    final_schema,
+    partial_schema,
+)
 from penstock.operators.records.field_aggregates import Field, FieldAggregate
+from penstock.operators.records.key_selection import ColumnKeys
 
 if TYPE_CHECKING:
     from penstock.engine.datastream.data_stream import DataStream
@@ -112,3 +121,33 @@ class KeyedOperations(StreamSettings):
         call: Call = Call.KEYED_PROCESS,
     ) -> DataStream:
         return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,), call=call)
+
+
+# Keyed aggregation over columns: two operators and an exchange between them.
+
+
+def aggregated(
+    keyed: Any, select: Callable[[Any], Any], aggregations: Sequence[tuple[str, str]]
+) -> DataStream:
+    """The aggregates of a KeyedStream by key. TypeError and ValueError as KeyedStream.aggregate says."""
+    if not isinstance(select, ColumnKeys):
+        raise TypeError("aggregate needs keys by name: key_by of names of fields")
+    origin: DataStream = keyed._origin_stream
+    schema = schema_of_type(origin._transformation.output_type)
+    wanted = [Aggregation(column, function) for column, function in aggregations]
+    wrong = [f"{one.function} of {one.column}" for one in wanted if one.function not in FUNCTIONS]
+    wrong += [f"{one.function} of {one.column}" for one in wanted if one.column not in schema.names]
+    if wrong or not wanted:
+        raise ValueError(
+            f"aggregations {', '.join(wrong) or '(none)'}: functions are {', '.join(FUNCTIONS)}, "
+            f"fields {', '.join(schema.names)}"
+        )
+    keys = list(select.columns)
+    partial = origin._of_one_input(
+        "Local Aggregate",
+        PartialAggregateOperator(keys, wanted),
+        type_of_schema(partial_schema(schema, keys, wanted)),
+    )
+    return partial.key_by(keys)._of_one_input(
+        "Aggregate", FinalAggregateOperator(keys, wanted), type_of_schema(final_schema(schema, keys, wanted))
+    )

@@ -18,6 +18,8 @@ from penstock.engine.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
+from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.runtime.transformations import Transformation
 from penstock.operators.common.arguments import require_integer, require_text
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from penstock.operators.formats.data_types import is_data_type
@@ -131,3 +133,34 @@ def check_methods(function: Any, kinds: type | tuple[type, ...], what: str) -> N
 
 def _names(kinds: type | tuple[type, ...]) -> str:
     return " or ".join(one.__name__ for one in (kinds if isinstance(kinds, tuple) else (kinds,)))
+
+
+# Flink's options for what a job depends on.
+#
+# Source: org.apache.flink.python.PythonOptions, org.apache.flink.python.util.PythonDependencyUtils.
+
+
+PYTHON_FILES = "python.files"
+PYTHON_REQUIREMENTS = "python.requirements"
+PYTHON_ARCHIVES = "python.archives"
+PYTHON_EXECUTABLE = "python.executable"
+PYTHON_EXECUTION_MODE = "python.execution-mode"
+PIPELINE_JARS = "pipeline.jars"
+PIPELINE_CLASSPATHS = "pipeline.classpaths"
+
+FILE_DELIMITER = ","  #: between paths
+PARAM_DELIMITER = "#"  #: between a path and what belongs to it
+
+
+# Puts an operator or sink into a slot sharing group.
+#
+# Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator.slotSharingGroup.
+
+
+def set_slot_sharing_group(one: Transformation, group: str | SlotSharingGroup) -> None:
+    """Put `one` into the group."""
+    if isinstance(group, SlotSharingGroup):
+        one.slot_sharing_group = group.get_name()
+        one.slot_resources = group.slot_resources()
+    else:
+        one.slot_sharing_group, one.slot_resources = require_text(group, "slot sharing group"), ()

@@ -16,7 +16,7 @@ from penstock.engine.common.job_execution_result import JobExecutionResult
 from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.datastream.cached_streams import CachedStreams
 from penstock.engine.datastream.captured_jobs import NoRecords, PlannedJob, is_captured
-from penstock.engine.datastream.collected_values import collected_values
+from penstock.engine.datastream.closeable_iterator import collected_values
 from penstock.engine.datastream.data_stream import DataStream
 from penstock.engine.datastream.environment_options import PARALLELISM
 from penstock.engine.datastream.environment_settings import (
@@ -25,9 +25,8 @@ from penstock.engine.datastream.environment_settings import (
     default_local_parallelism,
 )
 from penstock.engine.datastream.environment_sources import EnvironmentSources
-from penstock.engine.datastream.execution_plan import execution_plan_json
 from penstock.engine.datastream.job_from_environment import is_batch, job_from_environment
-from penstock.engine.datastream.job_plan import job_plan
+from penstock.engine.datastream.job_plan import execution_plan_json, job_plan
 from penstock.engine.datastream.operator_settings import as_output_type
 from penstock.engine.datastream.source_checks import SideOutputTypes
 from penstock.engine.runtime.job import Job, topology_of

@@ -5,19 +5,21 @@ Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator; py
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.engine.common.execution_config import ExecutionConfig
 from penstock.engine.common.typeinfo import TypeInformation, Types
-from penstock.engine.datastream.line_of_script import line_of_script
 from penstock.engine.datastream.operator_settings import (
     check_buffer_timeout,
     check_max_parallelism,
     check_parallelism,
     check_uid_hash,
+    set_slot_sharing_group,
 )
 from penstock.engine.datastream.pickled import Pickled
-from penstock.engine.datastream.set_slot_sharing_group import set_slot_sharing_group
 from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.runtime.transformations import VIRTUAL_KINDS, Call, Transformation
 from penstock.operators.common.arguments import require_text
@@ -152,3 +154,17 @@ class StreamSettings:
             )
         )
         return self._stream(made)
+
+
+# Where in a script a method was called.
+
+
+_OWN = str(Path(__file__).parents[1])
+
+
+def line_of_script() -> str:
+    """The file and line of the nearest caller outside Penstock, as `file:line`; empty where there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from penstock.engine.diff.keyed_plans import KeyedPlans
-from penstock.engine.diff.plan_totals import Totals, changed_totals
+from penstock.engine.diff.keyed_plans import KeyedPlans, Totals, changed_totals
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = dict[int, list[dict[str, Any]]]

@@ -1,10 +1,11 @@
 """A comparison as people read it: counts, then changed topologies, worst verdict first."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from penstock.engine.diff.plan_totals import TOTALS
+from penstock.engine.diff.keyed_plans import TOTALS
 from penstock.engine.diff.savepoint_verdicts import VERDICT_WORDS, Restored, Verdict
 from penstock.engine.diff.side import Side
 from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
@@ -256,3 +257,29 @@ def _tell(line: DiffLine) -> None:
     )
     for each in lines:
         say(Styled(each, "bold") if line.is_heading else each)
+
+
+# A comparison in Markdown, for the comments of a Git forge and for notebooks.
+
+
+_PLAIN = re.compile("[^0-9A-Za-z .,:;/→…_-]|_(?![0-9A-Za-z])|(?<![0-9A-Za-z])_")
+"""Characters that Markdown, HTML or a forge could act on, such as @ and #; letters of other scripts too."""
+
+
+def markdown_of_diff(sides: Sequence[Side], counts: Counts, shown: Shown) -> Iterator[str]:
+    """Lines of Markdown: the counts as a list, then a section for each topology that is shown."""
+    for number, part in enumerate(diff_lines(sides, counts, shown)):
+        if number:
+            yield ""
+        yield from map(_markdown, part)
+
+
+def _markdown(line: DiffLine) -> str:
+    text = _PLAIN.sub(_entity, printable(line.text))
+    if line.is_heading:
+        return f"### {text}\n"
+    return f"{'  ' * max(0, line.indent // 2 - 1)}- {text}"
+
+
+def _entity(found: re.Match[str]) -> str:
+    return f"&#{ord(found.group())};"

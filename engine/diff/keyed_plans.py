@@ -66,3 +66,107 @@ def _operators(tables: Plans) -> pl.DataFrame:
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
     operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")
     return operators.join(given, on=[TOPOLOGY, "vertex"], how="left")
+
+
+# What a whole plan takes: tasks, channels, buffers, managed memory and slots of each topology.
+
+
+TOTALS = {
+    "tasks": "tasks",
+    "channels": "input channels",
+    "network_buffers": "network buffers",
+    "managed_bytes": "bytes of managed memory",
+    "slots": "slots",
+}
+"""What is counted, and how people read it."""
+
+Totals = dict[str, tuple[int, int]]
+"""By key of TOTALS, old and new value, where these differ."""
+
+_Tables = Mapping[str, pl.DataFrame]
+
+
+def changed_totals(old: _Tables, new: _Tables, in_both: pl.DataFrame) -> dict[int, Totals]:
+    """The totals that differ, by topology of `in_both`. Totals of tables that one side lacks are left out."""
+    names = [name for name, needed in _NEEDED.items() if needed <= old.keys() & new.keys()]
+    counted = [
+        _totals(tables, in_both, names).rename({name: f"{side} {name}" for name in names})
+        for side, tables in (("old", old), ("new", new))
+    ]
+    both = counted[0].join(counted[1], on=TOPOLOGY)
+    different = both.filter(
+        pl.any_horizontal(pl.lit(False), *(pl.col(f"old {name}") != pl.col(f"new {name}") for name in names))
+    )
+    return {
+        row[TOPOLOGY]: {
+            name: (row[f"old {name}"], row[f"new {name}"])
+            for name in names
+            if row[f"old {name}"] != row[f"new {name}"]
+        }
+        for row in different.iter_rows(named=True)
+    }
+
+
+def _totals(tables: _Tables, topologies: pl.DataFrame, names: list[str]) -> pl.DataFrame:
+    found = topologies
+    for name in names:
+        found = found.join(_COUNT[name](tables), on=TOPOLOGY, how="left")
+    return found.with_columns(pl.col(names).fill_null(0).cast(pl.Int64))
+
+
+def _tasks(tables: _Tables) -> pl.DataFrame:
+    return tables["execution_job_vertices"].group_by(TOPOLOGY).agg(tasks=_long("parallelism").sum())
+
+
+def _channels(tables: _Tables) -> pl.DataFrame:
+    partitions = _long("last_partition") - _long("first_partition") + 1
+    subpartitions = _long("last_subpartition") - _long("first_subpartition") + 1
+    return tables["execution_edges"].group_by(TOPOLOGY).agg(channels=(partitions * subpartitions).sum())
+
+
+def _network_buffers(tables: _Tables) -> pl.DataFrame:
+    """Of all tasks: what they announce, or require where that is not bounded."""
+    tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
+    of_tasks = tables["network_buffers"].join(tasks, on=[TOPOLOGY, "vertex"])
+    each = pl.coalesce(_long("announced"), _long("required")) * _long("parallelism")
+    return of_tasks.group_by(TOPOLOGY).agg(network_buffers=each.sum())
+
+
+def _managed_bytes(tables: _Tables) -> pl.DataFrame:
+    """Of all slots: each operator has its own for use case OPERATOR; other use cases share theirs."""
+    groups = tables["job_vertices"].select(TOPOLOGY, "vertex", "slot_sharing_group")
+    tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
+    used = tables["managed_memory"].join(groups, on=[TOPOLOGY, "vertex"]).join(tasks, on=[TOPOLOGY, "vertex"])
+    own = pl.col("use_case") == str(ManagedMemoryUseCase.OPERATOR)
+    each = used.filter(own).select(TOPOLOGY, bytes=_long("bytes") * _long("parallelism"))
+    shared = (
+        used.filter(~own)
+        .group_by(TOPOLOGY, "slot_sharing_group", "use_case")
+        .agg(bytes=_long("bytes").max() * _long("parallelism").max())
+        .select(TOPOLOGY, "bytes")
+    )
+    return pl.concat([each, shared]).group_by(TOPOLOGY).agg(managed_bytes=pl.col("bytes").sum())
+
+
+def _slots(tables: _Tables) -> pl.DataFrame:
+    return tables["required_slots"].group_by(TOPOLOGY).agg(slots=_long("slots").sum())
+
+
+def _long(column: str) -> pl.Expr:
+    return pl.col(column).cast(pl.Int64)
+
+
+_COUNT = {
+    "tasks": _tasks,
+    "channels": _channels,
+    "network_buffers": _network_buffers,
+    "managed_bytes": _managed_bytes,
+    "slots": _slots,
+}
+_NEEDED: dict[str, set[str]] = {
+    "tasks": {"execution_job_vertices"},
+    "channels": {"execution_edges"},
+    "network_buffers": {"execution_job_vertices", "network_buffers"},
+    "managed_bytes": {"execution_job_vertices", "job_vertices", "managed_memory"},
+    "slots": {"required_slots"},
+}

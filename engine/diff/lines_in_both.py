@@ -16,11 +16,9 @@ from penstock.plans.columnar.plan_as_read import ROWS_AT_A_TIME
 from penstock.plans.topology.columnar.parse_block import Block
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files, parsed_blocks
 from penstock.plans.topology.columnar.topologies_of_lines import topologies_in_parts
-from penstock.plans.topology.columnar.topology_id import topology_id
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
-from penstock.plans.topology.input_errors import no_topologies
+from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_topologies
 from penstock.plans.topology.job_defaults import JobDefaults
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 from penstock.plans.vocabulary import TopologyForm
 
 _DIGESTS = np.dtype("S16")

@@ -9,7 +9,7 @@ from penstock.plans.errors import InputError
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.parse_block import Block
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.parse_lines import lines_of
 
 BYTES_OF_A_PART = 1 << 23

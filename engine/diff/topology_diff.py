@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from penstock.engine.diff.plan_totals import TOTALS, Totals
+from penstock.engine.diff.keyed_plans import TOTALS, Totals
 from penstock.engine.diff.savepoint_verdicts import Restored, Verdict
 from penstock.plans.savepoint.restore_savepoint import Failure
 

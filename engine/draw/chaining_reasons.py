@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from penstock.engine.draw.drawn_plan import DrawnPlan, Row
+from penstock.engine.draw.graph import Group
 from penstock.plans.not_chainable_reasons import NotChainableReason
 
 EDGE_COLUMNS = (
@@ -49,3 +50,13 @@ def why_not_chained(reasons: Sequence[str], edge: Row, source: Row, target: Row)
         NotChainableReason[reason].record.sentence.format(edge=edge, source=source, target=target)
         for reason in reasons
     )
+
+
+# Slot sharing groups as a legend and as facts.
+
+
+def slot_sharing(plan: DrawnPlan) -> tuple[Group, ...]:
+    """The groups of a plan by number; none where it has no job graph."""
+    rows = plan.rows("slot_sharing_groups", "slot_sharing_group", "name")
+    groups = [Group(row["slot_sharing_group"], row["name"]) for row in rows]
+    return tuple(sorted(groups, key=lambda group: group.number))

@@ -2,11 +2,19 @@
 
 from enum import StrEnum
 
-from penstock.engine.draw.drawn_plan import DrawnPlan
+import polars as pl
+
+from penstock.engine.draw.chaining_reasons import (
+    NODE_COLUMNS,
+    is_chained,
+    reasons_of,
+    slot_sharing,
+    stream_edges_between_nodes,
+)
+from penstock.engine.draw.drawn_plan import DrawnPlan, Row
 from penstock.engine.draw.execution_graph import execution_graph
-from penstock.engine.draw.graph import Graph
-from penstock.engine.draw.job_graph import job_graph
-from penstock.engine.draw.stream_graph import stream_graph
+from penstock.engine.draw.graph import Edge, Graph, MadeOfRows, Node
+from penstock.engine.draw.job_graph import job_graph, parallelism_note
 from penstock.plans.errors import ConfigurationError
 
 
@@ -55,3 +63,82 @@ def drawable_layers(
     has = (DrawnLayer.JOB_GRAPH, DrawnLayer.STREAM_GRAPH)
     found += [layer for layer in has if plan.has(*_NEEDED[layer])]
     return (found or [DrawnLayer.JOB_GRAPH])[: 1 if one else None]
+
+
+# The stream graph: operators and the edges between them, with the chains they form as boxes around them.
+
+
+def stream_graph(plan: DrawnPlan) -> Graph:
+    """Operators by id. Chains of several operators are boxes, if the plan goes as far as the job graph."""
+    chained = plan.frame("chained_operators", "vertex", "node", "operator_id").with_columns(
+        members=pl.len().over("vertex")
+    )
+    vertices = plan.frame(
+        "job_vertices", *("vertex", "name", "slot_sharing_group", "topological_order")
+    ).rename({"name": "chain_name", "slot_sharing_group": "group_number"})
+    chains = (
+        vertices.join(chained.select("vertex", "members").unique(), on="vertex")
+        .filter(pl.col("members") > 1)
+        .sort("topological_order")
+    )
+    operators = (
+        plan.frame("stream_nodes", *NODE_COLUMNS, "uid", "operator_factory")
+        .join(chained, left_on="id", right_on="node", how="left")
+        .join(vertices, on="vertex", how="left")
+        .sort("id")
+    )
+    return Graph(
+        topology=plan.topology,
+        layer="stream graph",
+        nodes=MadeOfRows((chains, _chain), (operators, _operator)),
+        edges=MadeOfRows((stream_edges_between_nodes(plan), _edge)),
+        groups=slot_sharing(plan),
+    )
+
+
+def _chain(row: Row) -> Node:
+    return Node(
+        key=f"c{row['vertex']}",
+        name=row["chain_name"],
+        note=f"chain of {row['members']:,} operators",
+        group=row["group_number"],
+        facts=(("operators", f"{row['members']:,}"),),
+    )
+
+
+def _operator(row: Row) -> Node:
+    note = parallelism_note(row["parallelism"], row["max_parallelism"])
+    return Node(
+        key=f"n{row['id']}",
+        name=row["name"],
+        note=note,
+        group=row["group_number"],
+        inside=f"c{row['vertex']}" if (row["members"] or 0) > 1 else None,
+        facts=(
+            ("node", str(row["id"])),
+            ("parallelism", note),
+            ("chaining strategy", row["chaining"] or "none: it has no operator"),
+            ("slot sharing group", row["slot_sharing_group"]),
+            *([("operator", row["operator_factory"])] if row["operator_factory"] else []),
+            *([("uid", row["uid"])] if row["uid"] else []),
+            *([("operator id", row["operator_id"])] if row["operator_id"] else []),
+        ),
+    )
+
+
+def _edge(row: Row) -> Edge:
+    chained, why = is_chained(row), reasons_of(row)
+    return Edge(
+        source=f"n{row['source']}",
+        target=f"n{row['target']}",
+        label="" if chained else row["partitioner"],
+        kind="chained" if chained else "pipelined",
+        facts=(
+            ("partitioner", row["partitioner"]),
+            ("exchange mode", row["exchange_mode"]),
+            ("chained", "yes" if chained else "no"),
+            *([("not chained because", why)] if why else []),
+            *([("input", str(row["type_number"]))] if row["type_number"] else []),
+            *([("side output", row["output_tag"])] if row["output_tag"] else []),
+        ),
+    )

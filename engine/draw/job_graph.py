@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from penstock.engine.draw.chaining_reasons import reasons_of, stream_edges_between_nodes
+from penstock.engine.draw.chaining_reasons import reasons_of, slot_sharing, stream_edges_between_nodes
 from penstock.engine.draw.drawn_plan import DrawnPlan, Row
 from penstock.engine.draw.graph import Edge, Facts, Graph, MadeOfRows, Node
-from penstock.engine.draw.slot_sharing import slot_sharing
 
 _MEBIBYTE = 2**20
 _SIDES = {"GATE": "input gates", "RESULT_PARTITION": "result partitions"}

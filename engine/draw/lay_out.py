@@ -5,9 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.engine.draw.graph import Edge, Graph, Node
-from penstock.engine.draw.layered_layout import Layout, Point, Size, layered_layout
-from penstock.engine.draw.place_in_line import place_in_line
-from penstock.engine.draw.text_width import cut, text_width
+from penstock.engine.draw.layered_layout import (
+    Layout,
+    Point,
+    Size,
+    cut,
+    layered_layout,
+    place_in_line,
+    text_width,
+)
 from penstock.plans.printable import printable
 
 TEXT, SMALL = 13.0, 11.0

@@ -4,10 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
+from unicodedata import combining, east_asian_width
 
 import igraph
-
-from penstock.engine.draw.place_in_line import place_in_line
 
 ROW_GAP = 22.0
 _BEND_SIZE, _BEND_GAP = 4.0, 10.0
@@ -185,3 +184,63 @@ def _centres(
                 centres[item] = centre
     top = min(centre - height / 2 for centre, height in zip(centres, heights, strict=True))
     return [centre - top for centre in centres]
+
+
+# Boxes of one column: as near as possible to where they would like to be, in order and without overlap.
+
+
+def place_in_line(wanted: Sequence[float], sizes: Sequence[float], gaps: Sequence[float]) -> list[float]:
+    """Centres of boxes in the given order, whose squared distances from `wanted` are the least in sum.
+
+    `gaps[i]` is the least free space between box i and the next one. Neighbours that would overlap become a
+    block, which goes where its members want to be on average (pool adjacent violators).
+    """
+    offsets, at = [], 0.0
+    for place, size in enumerate(sizes):
+        if place:
+            at += (sizes[place - 1] + size) / 2 + gaps[place - 1]
+        offsets.append(at)
+    blocks: list[tuple[float, int]] = []  # mean of what they want, how many
+    for want, offset in zip(wanted, offsets, strict=True):
+        mean, count = want - offset, 1
+        while blocks and blocks[-1][0] > mean:
+            before, many = blocks.pop()
+            mean, count = (before * many + mean * count) / (many + count), many + count
+        blocks.append((mean, count))
+    means = [mean for mean, count in blocks for _ in range(count)]
+    return [mean + offset for mean, offset in zip(means, offsets, strict=True)]
+
+
+# How wide text is drawn, and names cut to fit: without a font, as wide as in DejaVu Sans.
+
+
+_NARROW = frozenset("iljtfrI.,:;|!'`()[]{}/\\-\" ")
+_WIDE = frozenset("mwMW@%<>=+~^#&…")
+
+
+def text_width(text: str, pixels: float) -> float:
+    """About how wide a line is, in pixels, at that size of the font."""
+    return sum(map(_share, text)) * pixels
+
+
+def cut(text: str, width: float, pixels: float) -> str:
+    """The text, or its beginning with an ellipsis where it is wider than `width` pixels."""
+    room, kept = width, 0
+    for place, character in enumerate(text):
+        room -= _share(character) * pixels
+        if room >= pixels:
+            kept = place + 1
+        elif room < 0:
+            return text[:kept].rstrip() + "…"
+    return text
+
+
+def _share(character: str) -> float:
+    """Of the size of the font."""
+    if character in _NARROW:
+        return 0.4
+    if character in _WIDE or east_asian_width(character) in "WF":
+        return 1.02
+    if combining(character):
+        return 0.0
+    return 0.72 if character.isupper() else 0.64

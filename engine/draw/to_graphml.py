@@ -1,10 +1,12 @@
 """A graph as GraphML, which graph tools read (yEd, Gephi, networkx, igraph)."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from penstock.engine.draw.attributes import edge_attributes, node_attributes
-from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.graph import Edge, Facts, Graph, Node
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.printable import printable
 
 
 def to_graphml(graph: Graph) -> Iterator[str]:
@@ -38,3 +40,50 @@ def _data(attributes: Mapping[str, str], keys: Mapping[str, str]) -> str:
     return "".join(
         f'      <data key="{keys[name]}">{escape(value)}</data>\n' for name, value in attributes.items()
     )
+
+
+# A graph for networkx.
+
+
+def to_networkx(graph: Graph) -> Any:
+    """A networkx.MultiDiGraph with what is known of nodes and edges as attributes.
+
+    Raises ConfigurationError where networkx, which Penstock does not bring along, is not installed.
+    """
+    try:
+        import networkx
+    except ImportError as error:
+        raise ConfigurationError("networkx is not installed", "pip install networkx") from error
+    found = networkx.MultiDiGraph(topology=graph.topology, layer=graph.layer)
+    for node in graph.nodes:
+        found.add_node(node.key, **node_attributes(node))
+    for edge in graph.edges:
+        found.add_edge(edge.source, edge.target, **edge_attributes(edge))
+    return found
+
+
+# Nodes and edges as attributes of other tools' graphs. What XML cannot hold is written as an escape.
+
+
+def node_attributes(node: Node) -> dict[str, str]:
+    """What is known of a node, by names of attributes."""
+    known = {"name": printable(node.name)}
+    if node.group is not None:
+        known["slot_sharing_group_number"] = str(node.group)
+    if node.inside is not None:
+        known["inside"] = node.inside
+    return _with_facts(known, node.facts)
+
+
+def edge_attributes(edge: Edge) -> dict[str, str]:
+    """What is known of an edge, by names of attributes."""
+    return _with_facts({"kind": edge.kind}, edge.facts)
+
+
+def _with_facts(known: dict[str, str], facts: Facts) -> dict[str, str]:
+    """Facts of one heading are one attribute."""
+    for heading, text in facts:
+        name = heading.replace(" ", "_")
+        said = printable(text)
+        known[name] = f"{known[name]}; {said}" if name in known else said
+    return known

@@ -7,8 +7,7 @@ from importlib.resources import files
 
 from penstock.engine.draw.graph import Graph, Group
 from penstock.engine.draw.lay_out import LINE, PADDING, SMALL, Box, Line, Picture, lay_out
-from penstock.engine.draw.layered_layout import Point
-from penstock.engine.draw.text_width import cut, text_width
+from penstock.engine.draw.layered_layout import Point, cut, text_width
 from penstock.plans.printable import printable
 
 MARGIN = 20.0

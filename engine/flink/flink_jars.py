@@ -13,7 +13,7 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from penstock.engine.machine.home_folder import home_folder
+from penstock.engine.machine.state_folder import home_folder
 from penstock.engine.spark.find_java import MINIMUM_JAVA, Java
 from penstock.plans.errors import ConfigurationError
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from penstock.engine.jobs.job_folder import jobs_folder
 from penstock.engine.machine.end_processes import end_processes
-from penstock.engine.machine.import_root import import_root
+from penstock.engine.machine.machine import import_root
 from penstock.plans.errors import MachineError
 
 _VARIABLE = "PENSTOCK_DETACHED_DRIVER"

@@ -14,8 +14,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from penstock.engine.machine.make_durable import make_durable
-from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.machine.replace_file import make_durable, replace_file
 from penstock.engine.machine.state_folder import state_folder
 from penstock.operators.files.private_files import create_private_file
 

@@ -126,7 +126,7 @@ def bench(
     from penstock.engine.bench.measure_suites import measure_suites
     from penstock.engine.bench.suites import cases_of, each_once, find_suite
     from penstock.engine.machine.hold_folder import hold_folder
-    from penstock.engine.machine.make_output_folder import make_output_folder
+    from penstock.engine.machine.replace_file import make_output_folder
     from penstock.engine.output.progress import Report
 
     layer = member("until", until, Layer)
@@ -175,7 +175,7 @@ def _folder(out: Any) -> Iterator[Path]:
 @contextmanager
 def _handed_on(config: Config) -> Iterator[Any]:
     """The configuration for child processes as long as the context; gives the defaults of jobs."""
-    from penstock.engine.bench.bench_configuration import handed_on
+    from penstock.engine.bench.bench_choices import handed_on
 
     library_configuration(config)  # says what is wrong with it
     if config is None or isinstance(config, Mapping):

@@ -8,14 +8,12 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.commits.temporary_folders import short_lived_folder
-from penstock.engine.diff.diff_in_markdown import markdown_of_diff
-from penstock.engine.diff.diff_in_text import Shown, tell_diff
+from penstock.engine.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
 from penstock.engine.diff.diff_sides import diff_sides
-from penstock.engine.diff.plan_totals import TOTALS
-from penstock.engine.diff.savepoint_verdicts import Verdict
+from penstock.engine.diff.keyed_plans import TOTALS
+from penstock.engine.diff.savepoint_verdicts import Required, Verdict, Worse
 from penstock.engine.diff.side import Side, only_topology
 from penstock.engine.diff.topology_diff import Counts, TopologyDiff
-from penstock.engine.diff.worse_verdicts import Required, Worse
 from penstock.engine.library.check_arguments import one_of, text
 from penstock.engine.library.given_topologies import Objects, Paths, Tables, given_topologies
 from penstock.engine.library.library_configuration import Config, library_configuration

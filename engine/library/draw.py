@@ -7,7 +7,7 @@ from penstock.engine.draw.drawn_plan import plan_of_tables
 from penstock.engine.draw.formats import FORMATS, format_of, rendered
 from penstock.engine.draw.graph import Graph
 from penstock.engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
-from penstock.engine.draw.to_networkx import to_networkx
+from penstock.engine.draw.to_graphml import to_networkx
 from penstock.engine.library.check_arguments import member, one_of, path, text
 from penstock.engine.library.open_store import read_plan
 from penstock.engine.library.plan import plan

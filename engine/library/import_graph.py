@@ -12,8 +12,8 @@ from penstock.plans.importing.given_graph import (
     SeveralInputs,
     topology_of_graph,
 )
-from penstock.plans.importing.graph_errors import graph_errors
 from penstock.plans.importing.graphs_of_libraries import graph_of_library
+from penstock.plans.importing.node_errors import graph_errors
 from penstock.plans.literals import PartitionerName, SeveralInputsName
 from penstock.plans.printable import first_and_count
 from penstock.plans.vocabulary import Partitioner

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.datastream.operator_settings import PYTHON_FILES
 from penstock.engine.library.run_script import ScriptError, run_script
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.runtime.job import Job
@@ -86,3 +88,14 @@ def _run_to_its_end(
 
 def _no_job(script: str) -> InputError:
     return InputError(f"{script}: it ended without executing a job", "a job is planned when it is executed")
+
+
+# The Flink options that a script's environments begin with.
+
+
+def with_python_files(configuration: EffectiveConfiguration, py_files: str | None) -> dict[str, str]:
+    """The configuration's options for scripts, over which `py_files` (FILE,…) win.
+
+    Source: CliFrontend.getEffectiveConfiguration: options of a program come after files and -D.
+    """
+    return {**configuration.scripts, PYTHON_FILES: py_files} if py_files else dict(configuration.scripts)

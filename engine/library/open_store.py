@@ -107,7 +107,7 @@ def read_plan(
 
 def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: str | None) -> Plan:
     from penstock.engine.spark.session import has_delta, require_delta
-    from penstock.engine.store.read_plan import read_plan as read_on_spark
+    from penstock.engine.store.open_plan import read_plan as read_on_spark
 
     if topology is not None:
         raise ConfigurationError(

@@ -22,7 +22,7 @@ from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
 from penstock.plans.literals import LayerName, NetworkName, SlotSharingName
 from penstock.plans.resources.network_options import PROFILES
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:

@@ -39,8 +39,8 @@ def run(
     """
     from penstock.engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.library.jobs_of_script import with_python_files
     from penstock.engine.library.run_script import run_script
-    from penstock.engine.library.script_options import with_python_files
     from penstock.engine.output.redaction import remember_secrets
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.runtime.collect_records import collects_closed_at_end

@@ -1,6 +1,6 @@
 """Tells what PyFlink's fusing of Python operators means for the job of a script."""
 
-from penstock.engine.explain.explain_fusing import lost_setting_text
+from penstock.engine.explain.explain_edge import lost_setting_text
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.runtime.job import Job
 

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.diff.lines_in_both import lines_in_both, parts_without
 from penstock.engine.diff.side import Side
-from penstock.engine.diff.side_of_store import side_of_store, side_of_tables
-from penstock.engine.diff.side_of_topologies import side_of_topologies
+from penstock.engine.diff.side_of_store import side_of_store, side_of_tables, side_of_topologies
 from penstock.engine.library.given_topologies import Objects, Tables, is_spark_frame
 from penstock.engine.library.planned_tables import Plan, by_text
 from penstock.engine.output.progress import Report
@@ -35,7 +34,7 @@ from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 
 _KEPT = ("penstock", "pyflink")
 

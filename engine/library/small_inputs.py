@@ -5,8 +5,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
-from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames, Tables
-from penstock.engine.library.topologies_of_rows import topologies_of_rows
+from penstock.engine.library.given_topologies import (
+    Given,
+    Objects,
+    Paths,
+    SparkFrames,
+    Tables,
+    topologies_of_rows,
+)
 from penstock.engine.library.topologies_on_spark import checked_frames
 from penstock.engine.library.topology_tables_of_frames import topology_tables_of_frames
 from penstock.plans.joins.spark_schemas import spark_schema

@@ -11,7 +11,7 @@ from penstock.engine.library.check_arguments import arguments_of_call, path, sec
 from penstock.engine.library.library_configuration import Config
 from penstock.engine.output.html_table import html_table
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
-from penstock.engine.sweep.table_format import DEFAULT_METRICS, TableFormat
+from penstock.engine.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 from penstock.plans.literals import TableFormatName
 from penstock.plans.printable import limited
 
@@ -39,7 +39,7 @@ class SweepResults(NamedTuple):
 
     def table(self, by: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> pa.Table:
         """Means of metrics over cells that are alike in `by` (default: all that differs)."""
-        from penstock.engine.sweep.results_in_rows import results_in_rows
+        from penstock.engine.sweep.format_table import results_in_rows
 
         return _arrow(results_in_rows(self._rows(), by, metrics))
 
@@ -51,8 +51,7 @@ class SweepResults(NamedTuple):
     ) -> str:
         """The same table as text: markdown, latex or csv."""
         from penstock.engine.library.check_arguments import member
-        from penstock.engine.sweep.format_table import formatted
-        from penstock.engine.sweep.results_in_rows import results_in_rows
+        from penstock.engine.sweep.format_table import formatted, results_in_rows
 
         return formatted(results_in_rows(self._rows(), by, metrics), member("format", format, TableFormat))
 
@@ -61,7 +60,7 @@ class SweepResults(NamedTuple):
 
         Raises ConfigurationError where matplotlib is not installed, or a column is not there.
         """
-        from penstock.engine.sweep.results_in_rows import figure_of_results
+        from penstock.engine.sweep.format_table import figure_of_results
 
         return figure_of_results(self._rows(), x, y, by)
 
@@ -77,7 +76,7 @@ class SweepResults(NamedTuple):
         )
 
     def _repr_html_(self) -> str:
-        from penstock.engine.sweep.results_in_rows import results_in_rows
+        from penstock.engine.sweep.format_table import results_in_rows
 
         found = results_in_rows(self._rows(), None, None)
         rows = [tuple(_cell(value) for value in row) for row in found.iter_rows()]

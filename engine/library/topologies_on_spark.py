@@ -5,8 +5,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames
-from penstock.engine.library.topologies_of_rows import require_topologies
+from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames, require_topologies
 from penstock.engine.library.topology_tables_of_frames import OF_TOPOLOGY, require_topology
 from penstock.plans.joins.spark_schemas import column_types
 from penstock.plans.tables.column_types import TOPOLOGY

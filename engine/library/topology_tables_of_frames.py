@@ -10,7 +10,7 @@ from penstock.plans.errors import InputError
 from penstock.plans.printable import first_and_count
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.columnar.topology_tables import topology_id
 
 OF_TOPOLOGY = "topology"
 """Column of `transformations` with the name of the topology, from which topology_id follows."""

@@ -6,18 +6,17 @@ pyflink.datastream.DataStream.execute_and_collect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.engine.lowering.align_operators import align_operators
 from penstock.engine.lowering.fuse_operators import OPERATOR_FUSING, KnownIds, fuse_operators
 from penstock.engine.lowering.generate_stream_graph import StreamGraphGenerator
-from penstock.engine.lowering.lost_settings import lost_settings
-from penstock.engine.lowering.lower_calls import LoweredCalls
+from penstock.engine.lowering.lower_calls import KEY_BY_MAP, KEYED_VALUES, PARTITION_CUSTOM_MAP, LoweredCalls
 from penstock.engine.lowering.stream_edges import refused
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.lowered_transformation import (
     GeneratedGraph,
+    LostSetting,
     LoweredJob,
     LoweredTransformation,
     NotFused,
@@ -121,3 +120,87 @@ def _is_enabled(config: Mapping[str, str]) -> bool:
         return bool(parse_boolean(config.get(OPERATOR_FUSING, "true")))
     except ValueError as error:
         raise JobCompileError(f"option {OPERATOR_FUSING}: {error}") from error
+
+
+# Finds what an author has set on operators that PyFlink fuses away, and so forgets.
+#
+# Source: org.apache.flink.python.chain.PythonOperatorChainingOptimizer.createChainedTransformation, which
+# keeps the first operator's uid and hash.
+
+
+def lost_settings(transformations: Iterable[LoweredTransformation]) -> tuple[LostSetting, ...]:
+    """The uids, hashes and names of operators that have become a part of another one, but its first."""
+    return tuple(
+        LostSetting(
+            setting=setting,
+            value=str(value),
+            name=step.name,
+            fused_into=one.name,
+            line=step.call.set_at.get(setting),
+        )
+        for one in transformations
+        for step in one.steps[1:]
+        if step.call is not None
+        for setting in ("uid", "uid_hash", "name")
+        if (value := getattr(step.call, setting)) is not None
+        and (setting != "name" or setting in step.call.set_at)
+    )
+
+
+# Operators that PyFlink adds for keys get the parallelism and place of those that they belong to.
+#
+# Source: org.apache.flink.python.util.PythonConfigUtil.{configPythonOperator,alignTransformation}.
+
+
+def align_operators(
+    transformations: Iterable[LoweredTransformation], aligned_before: Container[int] = ()
+) -> None:
+    """Align what `transformations`, a list of the environment, has; Python operators declare their memory.
+
+    An operator is known by its name. If its author has changed the name, it is not aligned, as in PyFlink.
+    Those of the ids `aligned_before` have their partitions already, which take no new ids.
+    """
+    for one in transformations:
+        if one.inputs:
+            given = one.inputs[0]
+            if given.name == KEYED_VALUES:
+                _require_input(
+                    one, f"the reader of {KEYED_VALUES!r}: put a map between partition_custom() and"
+                )
+                _take_place_of(given, one)
+                _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
+            if one.name in (KEY_BY_MAP, PARTITION_CUSTOM_MAP):
+                _require_input(one, "named like an operator of PyFlink's own: give another name to")
+                _take_place_of(one, given)
+                _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
+        if one.python is not None:
+            one.slot_scope.add("PYTHON")
+
+
+def _require_input(one: LoweredTransformation, why: str) -> None:
+    """PyFlink sets a field `input`, which transformations of several inputs do not have."""
+    if one.kind in ("two_input", "multi_input", "union", "cache"):
+        raise JobCompileError(f"PyFlink fails on {one.name!r}, which is {why} {one.name!r}")
+
+
+def _take_place_of(one: LoweredTransformation, other: LoweredTransformation) -> None:
+    if other.slot_sharing_group is not None:
+        one.slot_sharing_group, one.slot_resources = other.slot_sharing_group, other.slot_resources
+    one.co_location_group = other.co_location_group
+    one.parallelism, one.parallelism_configured = other.parallelism, False
+
+
+def _read_forward(one: LoweredTransformation, given: LoweredTransformation, partition: int) -> None:
+    """Let `one` read its first input, `given`, through a forward partition of the id `partition`.
+
+    Sinks of the Sink V2 API do not look at it.
+    """
+    one.inputs[0] = LoweredTransformation(
+        id=partition,
+        kind="partition",
+        name="Partition",
+        inputs=[given],
+        parallelism=given.parallelism,
+        output_type=given.output_type,
+        partitioner="forward" if one.commits is None else None,
+    )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from penstock.engine.machine.machine import cores
 from penstock.engine.machine.memory_cgroups import lines_of, memory_cgroups
+from penstock.plans.errors import NotEnoughMemoryError
 
 _PROC = Path("/proc")
 
@@ -74,3 +75,21 @@ def _kibibytes(file: Path) -> dict[str, int]:
 
 def _size(size_bytes: int) -> str:
     return f"{size_bytes / 2**30:.1f} GiB"
+
+
+# The error of work that does not fit in memory, said before it starts.
+
+
+def require_memory(needed_bytes: int, work: str, left: Available, hint: str) -> None:
+    """Raise NotEnoughMemoryError if `work`, as people call it, takes more than there is."""
+    if needed_bytes > left.size_bytes:
+        raise NotEnoughMemoryError(
+            f"{work} takes about {shown_bytes(needed_bytes)} of memory; there are "
+            f"{shown_bytes(left.size_bytes)}, which is what {left.limited_by} leaves",
+            hint,
+        )
+
+
+def shown_bytes(size_bytes: int) -> str:
+    """Memory, for people."""
+    return f"{size_bytes / 2**30:.2f} GiB"

@@ -1,7 +1,9 @@
 """What this machine, or the container on it, gives to a local Spark: memory and cores."""
 
 import os
+from pathlib import Path
 
+import penstock
 from penstock.engine.machine.memory_cgroups import memory_cgroups
 
 
@@ -22,3 +24,16 @@ def driver_memory_mebibytes() -> int:
     A heap above 30 GiB would lose compressed object pointers and hold less.
     """
     return max(1024, min(30 * 1024, memory_bytes() // 2**21))
+
+
+# Where Penstock is imported from.
+
+
+def import_root() -> Path:
+    """The folder that holds the package `penstock`: site-packages, or the root of a checkout."""
+    return Path(penstock.__file__).resolve().parents[1]
+
+
+def is_checkout() -> bool:
+    """Whether Penstock is imported from a checkout, which other processes have to be told of."""
+    return (import_root() / "pyproject.toml").is_file()

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import AF_UNIX, socket
@@ -12,7 +12,6 @@ from typing import BinaryIO
 from uuid import uuid4
 
 from penstock.engine.machine.machine_error import machine_error, takes_no_files
-from penstock.engine.machine.make_durable import sync_folder
 from penstock.plans.errors import ConfigurationError, MachineError
 
 _DESCRIPTORS = re.compile(r"/proc/(\d+)(?:/task/\d+)?/fd")
@@ -160,3 +159,62 @@ def _keep_owner_and_mode(descriptor: int, old: os.stat_result) -> None:
         os.fchown(descriptor, old.st_uid, old.st_gid)
     with suppress(PermissionError):
         os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+# The folder that --out names, made.
+
+
+def make_output_folder(folder: str | os.PathLike[str]) -> None:
+    """Make `folder`, and those above it, unless it is there.
+
+    Raises ConfigurationError where a file is in the way, MachineError where the system takes no folder.
+    """
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise ConfigurationError(f"--out {folder}: {error.filename} is no directory") from error
+    except FileNotFoundError as error:  # of a name that is new, in a folder that is there, as in /proc
+        above = os.path.dirname(os.path.abspath(error.filename))
+        raise takes_no_files(above, f"--out {folder}") from error
+
+
+# What was written survives a loss of power: files and the folders that name them reach the disk.
+
+
+_CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)
+"""What file systems say that cannot sync a folder."""
+
+
+def make_durable(files: Iterable[str], below: str) -> None:
+    """Sync `files`, then each folder above them up to the parent of `below`.
+
+    Files that are gone are passed over: logs are cleaned up. Raises OSError where the disk fails.
+    """
+    folders: set[str] = set()
+    top = os.path.dirname(os.path.abspath(below))
+    for file in files:
+        with suppress(FileNotFoundError):
+            _sync(file)
+        folder = os.path.dirname(os.path.abspath(file))
+        while folder not in folders and folder.startswith(top):
+            folders.add(folder)
+            folder = os.path.dirname(folder)
+    for folder in sorted(folders, key=len, reverse=True):
+        sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """Names in `folder` that were made, replaced or removed are so after a loss of power."""
+    try:
+        _sync(folder)
+    except OSError as error:
+        if error.errno not in _CANNOT_SYNC:
+            raise
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

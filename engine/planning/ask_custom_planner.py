@@ -10,8 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from penstock.engine.planning.find_custom_planners import CustomPlanner
-from penstock.engine.planning.place_in_planner import place_of_error, place_of_function
+from penstock.engine.planning.find_custom_planners import CustomPlanner, place_of_error, place_of_function
 from penstock.engine.planning.planner_program import PlannerProgram, ProgramFailedError
 from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
 from penstock.plans.errors import SchemaError

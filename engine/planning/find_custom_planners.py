@@ -3,20 +3,27 @@
 import importlib
 import inspect
 import os
+import shutil
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from contextlib import chdir, redirect_stdout
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.engine.planning.place_in_planner import place_of_error, place_of_function
+from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.planning.planner_program import PREFIX, PlannerProgram, program_named
 from penstock.plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.vocabulary import Layer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 
 GROUP = "penstock.planners"
 """The group of entry points whose names --planner takes."""
@@ -122,3 +129,60 @@ def _custom_planner(name: str, function: Any) -> CustomPlanner:
     layers = [Layer.STREAM_GRAPH if table == COSTS else _LAYERS[table] for table in wanted]
     layers.append(ANSWERS[decision].layer if decision in ANSWERS else Layer.TOPOLOGY)
     return CustomPlanner(name, decision, function, wanted, max(layers, key=list(Layer).index))
+
+
+# Modules of planners on Spark's workers.
+
+
+def send_planners(spark: "SparkSession", custom_planners: Iterable[CustomPlanner]) -> None:
+    """Let the workers import the modules that custom planners are in: files, or the packages around."""
+    modules = {planner.function.__module__.partition(".")[0] for planner in custom_planners}
+    for module in sorted(modules - {"penstock"} - set(sys.stdlib_module_names)):
+        found = importlib.import_module(module).__file__
+        if (
+            found is None
+        ):  # a package without __init__: what is in it cannot be told from the folders around it
+            continue
+        file = Path(found)
+        if file.name != "__init__.py":
+            spark.sparkContext.addPyFile(str(file))
+            continue
+        with short_lived_folder("planner") as folder:
+            archive = shutil.make_archive(f"{folder}/{module}", "zip", file.parent.parent, module)
+            spark.sparkContext.addPyFile(archive)
+
+
+# Where in a custom planner something is: the file and line that messages name.
+
+
+_INSTALLED = ("site-packages", "dist-packages", "/lib/python3")
+
+
+def place_of_function(function: Callable[..., Any]) -> str:
+    """`mine.py, line 5`: where a function is defined, or the program that it is; empty where unknown."""
+    if isinstance(function, PlannerProgram):
+        return function.name
+    code = getattr(function, "__code__", None)
+    return "" if code is None else f"{as_imported(code.co_filename)}, line {code.co_firstlineno}"
+
+
+def place_of_error(error: BaseException, apart: str) -> str:
+    """`mine.py, line 5, in policy`: the deepest frame outside of installed packages, if any is.
+
+    `apart`: a file whose frames are not meant.
+    """
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename != apart and "importlib" not in frame.filename
+    ]
+    own = [frame for frame in frames if not any(folder in frame.filename for folder in _INSTALLED)]
+    for frame in reversed(own or frames):
+        return f"{as_imported(frame.filename)}, line {frame.lineno}, in {frame.name}"
+    return ""
+
+
+def as_imported(path: str) -> str:
+    """The path from the folder of modules that it is in: the same in workers, which have copies elsewhere."""
+    folders = [folder for folder in sys.path if folder and Path(path).is_relative_to(folder)]
+    return str(Path(path).relative_to(max(folders, key=len))) if folders else path

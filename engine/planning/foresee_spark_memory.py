@@ -3,8 +3,7 @@
 docs/scaling.md has the measurements.
 """
 
-from penstock.engine.machine.available_memory import Available
-from penstock.engine.machine.require_memory import require_memory, shown_bytes
+from penstock.engine.machine.available_memory import Available, require_memory, shown_bytes
 from penstock.engine.spark.foresee_spark_memory import HINT, LEAST_HEAP_MEBIBYTES
 from penstock.plans.errors import NotEnoughMemoryError
 

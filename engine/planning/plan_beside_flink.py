@@ -27,8 +27,8 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
 
 PLANNERS_DISAGREE = "PlannersDisagree"

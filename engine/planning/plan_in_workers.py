@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.engine.planning.custom_planners import CustomPlanners
+from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
-from penstock.engine.planning.send_planners import send_planners
-from penstock.engine.spark.scoped_settings import scoped_settings
+from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.columnar.plan_packed_tables import (
     ORPHANS,
     PACKED,

@@ -38,9 +38,9 @@ from penstock.plans.layers import Choices
 from penstock.plans.stream_graph.joins.limit_expansion import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_of_pipes import lines_of_pipes
-from penstock.plans.topology.input_errors import tables_beside_others
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.is_delta_table import is_delta_table
+from penstock.plans.topology.joins.files_of_delta_table import is_delta_table
 from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
 from penstock.plans.topology.joins.normalized_tables import normalized_tables
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
@@ -48,7 +48,6 @@ from penstock.plans.topology.joins.read_topology_objects import read_topology_ob
 from penstock.plans.topology.joins.read_topology_rows import read_topology_rows
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topology_tables import GivenTables, TopologyTables
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 from penstock.plans.vocabulary import Layer
 
 _GIVEN = ("topologies", "transformations")

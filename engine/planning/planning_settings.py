@@ -7,7 +7,7 @@ from math import ceil
 from pyspark.sql import SparkSession
 
 from penstock.engine.planning.choose_planner import Planner
-from penstock.engine.spark.scoped_settings import scoped_settings
+from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.plans.joins.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
 ROWS_PER_PARTITION = 250_000

@@ -7,16 +7,18 @@ import json
 import os
 import posixpath
 import re
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 from uuid import uuid4
 
 from pyarrow import fs
 
 from penstock.engine.commits.run_owner import describe_owner, liveness, this_process
-from penstock.engine.recovery.state_key import state_key
+from penstock.engine.machine.state_folder import state_folder
 from penstock.operators.files.durable_files import (
     force_folder,
     make_folder_of_user,
@@ -233,3 +235,22 @@ def _write(folder: str, name: str, value: Any) -> None:
 def _read(folder: str, name: str) -> Any:
     system, path = filesystem_of(folder)
     return read_once_written(system, posixpath.join(path, name))
+
+
+# The key by which Penstock knows again what it has kept itself.
+
+
+_BYTES = 32
+
+
+def state_key() -> bytes:
+    """The key of this user's state folder, made at its first use. OSError where it cannot be read or made."""
+    return _key_in(str(state_folder()))
+
+
+@cache
+def _key_in(folder: str) -> bytes:
+    system, path = fs.LocalFileSystem(), f"{folder}/key"
+    while (found := read_once_written(system, path)) is None:
+        write_once(system, path, secrets.token_hex(_BYTES))
+    return bytes.fromhex(found)

@@ -11,12 +11,11 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock.engine.commits.earlier_runs import say
-from penstock.engine.runtime.deliver_rows import records
+from penstock.engine.runtime.deliver_rows import ResultsToDriver, records, results_to_driver
 from penstock.engine.runtime.errors import JobCancelledError, JobCompileError
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.job_result import JobResult
 from penstock.engine.runtime.receive_results import ResultReceiver
-from penstock.engine.runtime.results_to_driver import ResultsToDriver, results_to_driver
 from penstock.engine.runtime.run_control import RunControl
 from penstock.engine.runtime.run_job import BegunRun, begin_job, end_job
 from penstock.engine.runtime.spark_application import driver_host

@@ -3,11 +3,12 @@
 import pickle
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.runtime.compile_job import Terminal
+from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex, Terminal
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink
@@ -65,3 +66,58 @@ def _rows(table: pa.Table) -> Iterator[tuple[int, int, int, pa.Buffer]]:
         payloads = batch.column("payload")
         for row, (edge, channel, sequence) in enumerate(keys):
             yield edge, channel, sequence, payloads[row].as_buffer()
+
+
+# Sends the records of `execute_and_collect` to the driver while the job runs.
+#
+# Flink's collect sink is one subtask that all subtasks before it write to. On Spark that exchange would be
+# a barrier: the first record would come once the last one is made. In STREAMING mode the driver is this
+# subtask instead, and reads from those before it directly.
+
+
+@dataclass(frozen=True)
+class ResultsToDriver:
+    """A job whose only CollectSink gets its records over a socket."""
+
+    compiled: CompiledJob
+    types: dict[int, TypeInformation | None]  #: of the edges that lead to the driver
+    subtasks: tuple[tuple[int, int], ...]  #: (vertex, subtask) that write to them, in the order to read them
+    here: int | None  #: the vertex that the driver is; None: the sink is in a chain with others
+
+
+def results_to_driver(compiled: CompiledJob, *, batch: bool) -> ResultsToDriver:
+    """How the driver reads the records of `compiled` while it runs.
+
+    In BATCH mode the exchange before the sink is a barrier in Flink too, and stays.
+    """
+    (terminal,) = (one for one in compiled.terminals if isinstance(one.sink, CollectSink))
+    last = next(
+        vertex
+        for vertex in compiled.vertices
+        if any(one.node == terminal.node for one in vertex.chain.operators)
+    )
+    if batch or len(last.chain.operators) > 1:
+        subtasks = tuple((last.chain.vertex, subtask) for subtask in range(last.chain.parallelism))
+        types = {terminal.edge: terminal.transformation.output_type}
+        return ResultsToDriver(compiled, types, subtasks, None)
+    types = {gate.edge: gate.type_info for gate in last.chain.gates}
+    vertices = tuple(_writing_to_driver(one, types) for one in compiled.vertices if one is not last)
+    first_edges = {
+        one.chain.vertex: min(output.edge for output in one.chain.outputs if output.to_driver)
+        for one in vertices
+        if any(output.to_driver for output in one.chain.outputs)
+    }
+    sizes = {one.chain.vertex: one.chain.parallelism for one in vertices}
+    subtasks = tuple(
+        (vertex, subtask)
+        for vertex in sorted(first_edges, key=lambda vertex: first_edges[vertex])
+        for subtask in range(sizes[vertex])
+    )
+    return ResultsToDriver(CompiledJob(vertices, compiled.terminals), types, subtasks, last.chain.vertex)
+
+
+def _writing_to_driver(vertex: CompiledVertex, types: dict[int, TypeInformation | None]) -> CompiledVertex:
+    outputs = tuple(
+        replace(one, to_driver=True) if one.edge in types else one for one in vertex.chain.outputs
+    )
+    return replace(vertex, chain=replace(vertex.chain, outputs=outputs))

@@ -5,6 +5,7 @@ Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -12,33 +13,34 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
 from penstock.engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
-from penstock.engine.commits.earlier_runs import say, settle_earlier_runs
+from penstock.engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
 from penstock.engine.commits.journal import Run
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.runtime.compile_job import CompiledJob, compile_job
-from penstock.engine.runtime.deliver_rows import Rows, committables, deliver
+from penstock.engine.runtime.deliver_rows import ResultsToDriver, Rows, committables, deliver
 from penstock.engine.runtime.job import Job
-from penstock.engine.runtime.job_done_before import committed_before, job_done_before
+from penstock.engine.runtime.job_fingerprint import job_fingerprint
 from penstock.engine.runtime.job_monitor import Attempt, JobMonitor, now
 from penstock.engine.runtime.job_result import JobResult
 from penstock.engine.runtime.keep_vertices import finished_vertices
-from penstock.engine.runtime.next_run import next_run
-from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.engine.runtime.recover_jobs import recovered_job
-from penstock.engine.runtime.restart_backoff import Backoff, restart_backoff
-from penstock.engine.runtime.results_to_driver import ResultsToDriver
 from penstock.engine.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
 from penstock.engine.runtime.run_environment import run_session, show_run
 from penstock.engine.runtime.run_on_spark import run_on_spark, source_dataframes
-from penstock.engine.runtime.run_until_enough import run_until_enough
+from penstock.engine.runtime.run_settings import plan_to_run
+from penstock.engine.runtime.run_until_enough import (
+    Backoff,
+    restart_backoff,
+    run_until_enough,
+    start_again_after_failures,
+)
 from penstock.engine.runtime.slots_of_run import slots_of_run
 from penstock.engine.runtime.spark_application import (
     driver_host,
 )
-from penstock.engine.runtime.start_again import start_again_after_failures
 from penstock.engine.runtime.transformations import Transformation
-from penstock.operators.connectors.recover_sinks import needs_commit
-from penstock.operators.connectors.sink import CollectSink
+from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
+from penstock.operators.connectors.sink import CollectSink, Sink
 from penstock.operators.task.task_spec import ResultsAddress
 
 
@@ -207,3 +209,60 @@ def collect_job(job: Job, sink: Transformation) -> Iterator[Any]:
 
 def _is_done(control: RunControl) -> bool:
     return control.recovered is not None and control.recovered.done_before
+
+
+# The result of a job that an earlier run has done: none of its vertices runs.
+
+
+def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why: str) -> JobResult:
+    """The result of a job that an earlier run has done: no vertex has run."""
+    say(f"job {job.name!r} is not run again: {why}")
+    nothing = CompiledJob((), ())
+    result = JobResult(
+        control.job_id,
+        job.name,
+        job.batch,
+        "FINISHED",
+        None,
+        now(),
+        0,
+        [],
+        tables,
+        nothing,
+        job.plan_options.recorded,
+    )
+    for submitted in submit_listeners:
+        submitted(result, control)
+    ended(control, result)
+    for listener in run_listeners:
+        listener(result)
+    if control.recovered is not None:
+        control.recovered.finished()
+    return result
+
+
+def committed_before(repeated: Run) -> str:
+    """Why a job is not run again whose earlier run had committed, and was killed before it could say so."""
+    return (
+        f"its run {repeated.short_id} of {datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is "
+        "committed, and ended before it could say so; the next run is a new one"
+    )
+
+
+# A job that is about to run, as earlier runs of it are compared with it.
+
+
+def next_run(job: Job) -> NextRun:
+    """What earlier runs are compared with."""
+    sinks = [
+        JobSink(one.name, one.operator, one.output_type)
+        for one in job.transformations
+        if isinstance(one.operator, Sink)
+    ]
+    options = {
+        recovery.folder: given
+        for one in sinks
+        if (given := getattr(one.sink, "storage_options", None)) and (recovery := recovery_of(one.sink))
+    }
+    committed = any(needs_commit(one.sink) for one in sinks)
+    return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)

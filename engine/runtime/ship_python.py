@@ -18,11 +18,11 @@ from penstock.engine.commits.temporary_folders import temporary_folder
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.spark_application import local_path_of_sent, send_file
-from penstock.operators.task.extract_archive import is_tar
 from penstock.operators.task.python_dependencies import (
     PythonDependencies,
     ShippedFile,
     is_prepared,
+    is_tar,
     module_folders,
     prepared_folder,
 )

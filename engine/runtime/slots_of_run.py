@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.clusters.session_folder import Session, live_session
 from penstock.engine.clusters.show_waiting import show_waiting
-from penstock.engine.clusters.slot_queue import ticket
-from penstock.engine.clusters.slot_request import SlotRequest, Supply, not_available, slot_request
+from penstock.engine.clusters.slot_request import SlotRequest, Supply, not_available, slot_request, ticket
 from penstock.engine.commits.run_owner import describe_owner, liveness
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from penstock.engine.runtime.errors import JobCancelledError, JobExecutionError

@@ -14,7 +14,6 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from penstock.engine.runtime.errors import JobCompileError
-from penstock.engine.runtime.send_once import send_once
 
 _SECONDS_BETWEEN_INTERRUPTS = 0.2
 
@@ -100,3 +99,17 @@ def local_path_of_sent(spark: SparkSession, folder: Path) -> Callable[[str], str
 
 def _add_artifact(spark: SparkSession) -> Callable[[str], None]:
     return lambda path: spark.addArtifacts(path, file=True)
+
+
+# Sends a file to Spark's workers once in an application; Spark would warn each further time.
+
+
+_sent: dict[str, set[str]] = {}
+
+
+def send_once(application: str, send: Callable[..., None], path: str, *arguments: Any) -> None:
+    """Call `send(path, *arguments)`, unless the path has been sent to this Spark application before."""
+    sent = _sent.setdefault(application, set())
+    if path not in sent:
+        send(path, *arguments)
+        sent.add(path)

@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
-from penstock.engine.configuration.recorded_cluster import recorded_cluster
+from penstock.engine.configuration.cluster_settings import (
+    NO_CLUSTER_SETTINGS,
+    ClusterSettings,
+    recorded_cluster,
+)
 from penstock.engine.planning.plan_options import configured_task_manager, plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.resources.place_jobs import MODES, place_jobs, require_task_managers

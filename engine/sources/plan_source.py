@@ -6,16 +6,15 @@ from glob import has_magic
 from typing import NamedTuple
 
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.local_store_and_version import AT_VERSION
 from penstock.engine.store.manifest import MANIFEST
+from penstock.engine.store.open_plan import AT_VERSION
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.importing.read_graphs import form_of_graph
 from penstock.plans.importing.recognise_content import NoJob, content_of
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe, local_path
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables
-from penstock.plans.topology.texts_of_file import texts_of_file
-from penstock.plans.topology.unpacked_texts import CODECS
+from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 _LOOKED_AT_BYTES = 1 << 16
 
@@ -109,7 +108,7 @@ def _kind_by_name(path: str) -> SourceKind | None:
 def _kind_of_folder(path: str, place: str) -> SourceKind:
     if os.path.isdir(os.path.join(place, MANIFEST)):
         return SourceKind.STORE
-    from penstock.engine.sql.open_results import tables_of_results
+    from penstock.engine.sql.open_views import tables_of_results
 
     if tables_of_results(path):
         return SourceKind.RESULTS

@@ -5,20 +5,24 @@ cache; later ones map it into memory. Java itself leaves out an archive of anoth
 """
 
 import hashlib
+import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
-from penstock.engine.machine.cache_folder import cache_folder
-from penstock.engine.machine.make_durable import make_durable, sync_folder
+from penstock.engine.machine.replace_file import make_durable, replace_file, sync_folder
+from penstock.engine.machine.state_folder import cache_folder
 from penstock.engine.machine.stop_on_signals import handles_signals
+from penstock.engine.output.redaction import redact
 from penstock.engine.spark.find_java import Java
-from penstock.engine.spark.remembered_jars import remembered_jars
 from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
+from penstock.plans.errors import PenstockError
 
 _ADDS_CLASSES = (
     "HADOOP_CONF_DIR",
@@ -151,3 +155,72 @@ def _remove_old(kept: Path) -> None:
     for one in [*archives[_KEPT:], *dead]:
         if one != kept:
             one.unlink(missing_ok=True)
+
+
+# Zip archives whose bytes follow from what they hold, readable by this user only.
+
+
+_MODE_OF_A_FILE = 0o600 << 16
+
+
+def write_archive(target: Path, entries: Mapping[str, Path | str]) -> None:
+    """Write a zip with an entry for each name: a file, all files below a folder, or a text.
+
+    What Python has compiled is left out. FileExistsError if `target` is there.
+    """
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in entries.items():
+            for within, data in _files(name, content):
+                info = zipfile.ZipInfo(within)  # of 1980, whenever it is written
+                info.compress_type = zipfile.ZIP_DEFLATED
+                info.external_attr = _MODE_OF_A_FILE
+                archive.writestr(info, data)
+
+
+def _files(name: str, content: Path | str) -> Iterator[tuple[str, bytes]]:
+    if isinstance(content, str):
+        yield name, content.encode()
+    elif content.is_file():
+        yield name, content.read_bytes()
+    else:
+        for path in sorted(content.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield f"{name}/{path.relative_to(content).as_posix()}", path.read_bytes()
+
+
+# Which files Spark has resolved its packages to, so that Ivy need not be asked at each start.
+
+
+_KEYS = ("spark.jars.packages", "spark.jars.excludes", "spark.jars.ivy", "spark.jars.ivySettings")
+
+
+def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
+    """The jars that `settings` were resolved to before; None if that is not known, or one has gone."""
+    try:
+        jars = [Path(one) for one in json.loads(_note(settings).read_text(encoding="utf-8"))]
+    except (OSError, ValueError, TypeError):
+        return None
+    return jars if jars and all(one.is_file() for one in jars) else None
+
+
+def resolves_what_it_says(settings: Mapping[str, str]) -> bool:
+    """Whether the jars of a context started with `settings` are those of its packages, and no others.
+
+    Jars of a user's own come beside them, and a command line for spark-submit may name other packages.
+    """
+    return not settings.get("spark.jars") and not os.environ.get("PYSPARK_SUBMIT_ARGS")
+
+
+def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
+    """Note `resolved`: spark.jars of a context that was started with `settings`. Best effort."""
+    jars = [unquote(urlparse(one).path) for one in resolved.split(",") if one.startswith("file:")]
+    if not jars or redact(resolved) != resolved:
+        return
+    with suppress(OSError, PenstockError), replace_file(_note(settings)) as file:
+        file.write(json.dumps(jars).encode())
+
+
+def _note(settings: Mapping[str, str]) -> Path:
+    asked = json.dumps([settings.get(key, "") for key in _KEYS])
+    return cache_folder() / f"jars-{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from penstock.engine.machine.import_root import import_root
+from penstock.engine.machine.machine import import_root
+from penstock.engine.spark.class_archive import write_archive
 from penstock.engine.spark.spark_conf import spark_conf_dir
 from penstock.engine.spark.submitted_driver import WHEEL_FOLDER
-from penstock.engine.spark.write_archive import write_archive
 
 _ARCHIVES, _ARCHIVES_ON_YARN = "spark.archives", "spark.yarn.dist.archives"
 _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"

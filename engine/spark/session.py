@@ -16,13 +16,16 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.machine.stop_on_signals import handles_signals, keeping_interrupts
 from penstock.engine.output.redaction import redact_value, remember_secrets
-from penstock.engine.spark.class_archive import ArchivedStart, archived_start
-from penstock.engine.spark.describe_disk_error import disk_error_of_spark
-from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.engine.spark.class_archive import (
+    ArchivedStart,
+    archived_start,
+    remember_jars,
+    resolves_what_it_says,
+)
+from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.find_java import require_java
 from penstock.engine.spark.foresee_spark_memory import require_memory_for_spark
 from penstock.engine.spark.local_folders import require_local_folders
-from penstock.engine.spark.remembered_jars import remember_jars, resolves_what_it_says
 from penstock.engine.spark.spark_conf import (
     DELTA_CATALOG,
     DELTA_EXTENSION,

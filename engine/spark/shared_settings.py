@@ -7,8 +7,6 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from penstock.engine.spark.scoped_settings import scoped_settings
-
 
 @dataclass(slots=True)
 class _Held:
@@ -47,3 +45,22 @@ def _name_of(spark: SparkSession) -> str:
     """What tells a session from others; several objects of Python may stand for one."""
     java = getattr(spark, "_jsparkSession", None)
     return str(java.sessionUUID() if java is not None else spark.session_id)  # type: ignore[attr-defined]
+
+
+# Spark settings for as long as a block lasts.
+
+
+@contextmanager
+def scoped_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+    """Sets `wanted` on `spark` and puts back what was there: a caller's session may differ."""
+    before = {key: spark.conf.get(key, None) for key in wanted}
+    for key, value in wanted.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, old in before.items():
+            if old is None:
+                spark.conf.unset(key)
+            else:
+                spark.conf.set(key, old)

@@ -18,9 +18,8 @@ from penstock.engine.spark.class_archive import (
     remember_written,
     writes_archive,
 )
-from penstock.engine.spark.forward_jvm_output import Silence
 from penstock.engine.spark.spark_conf import delta_coordinates
-from penstock.engine.spark.spawn_jvm import SpawnedJvm, connect_jvm, end_spawned, spawn_jvm
+from penstock.engine.spark.spawn_jvm import Silence, SpawnedJvm, connect_jvm, end_spawned, spawn_jvm
 from penstock.engine.spark.start_settings import ivy_dir
 from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMemoryError
 

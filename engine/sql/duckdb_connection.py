@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.machine.available_memory import available_memory
+from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
 
 _LEAST_BYTES = 2**28
 """DuckDB holds a few blocks for each thread, whatever the query."""
@@ -71,3 +73,22 @@ def _without_globs(path: str) -> str:
 
 def _text(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+# Which tables a query names.
+
+
+def mentions(query: str, table: str) -> bool:
+    """Whether a query has the name of a table in it: as a table, or as something else of that name."""
+    return re.search(rf"\b{table}\b", query, re.IGNORECASE) is not None
+
+
+# Whether DuckDB can be imported; an installation in place that is older lacks it.
+
+
+def require_duckdb() -> None:
+    """ConfigurationError without DuckDB."""
+    try:
+        import duckdb  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError("DuckDB is not installed", "pip install 'duckdb>=1.5,<2'") from error

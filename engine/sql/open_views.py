@@ -6,18 +6,26 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+from deltalake import DeltaTable
 
-from penstock.engine.sql.duckdb_connection import close_to_all_but, duckdb_connection, parquet_files
-from penstock.engine.sql.mentions import mentions
+from penstock.engine.sql.duckdb_connection import (
+    close_to_all_but,
+    duckdb_connection,
+    mentions,
+    parquet_files,
+    parquet_files_by_name,
+)
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import local_folder
-from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import MANIFEST, PlanVersion
+from penstock.engine.store.open_plan import read_plan, require_intact
 from penstock.engine.store.plan_versions import find_version
-from penstock.engine.store.read_plan import read_plan, require_intact
 from penstock.engine.store.require_columns import require_columns_to_read
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of import tables_of
+from penstock.engine.sweep.results_table import RESULTS, SCHEMA
 from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import COMMENT
 from penstock.plans.tables.view_columns import view_columns
 
 if TYPE_CHECKING:
@@ -91,3 +99,53 @@ def _add_table(connection: "DuckDBPyConnection", table: str, rows: pa.Table) -> 
 
 def _selected(table: str) -> str:
     return ", ".join(f'"{stored}" AS "{name}"' for stored, name in view_columns(table).items())
+
+
+# DuckDB with the tables of results, of `penstock sweep` and `penstock bench`, as views.
+
+
+_RESULTS = (RESULTS, "quality")
+"""Tables that sweeps and benchmarks write."""
+
+
+def tables_of_results(folder: str) -> list[str]:
+    """The tables in a folder of results; none if it is something else."""
+    if not is_local(folder):
+        return []
+    place = local_folder(folder)
+    if os.path.isdir(os.path.join(place, MANIFEST)):
+        return []
+    return [table for table in _RESULTS if os.path.isdir(os.path.join(place, table, "_delta_log"))]
+
+
+@contextmanager
+def open_results(folder: str) -> Iterator[Views]:
+    """A view of each table in a folder of results. Raises StoreError for damage."""
+    with duckdb_connection() as connection:
+        readable: list[str] = []
+        with store_errors(folder, "reading"):
+            for table in tables_of_results(folder):
+                place = local_folder(folder, table)
+                uris = DeltaTable(place).get_add_actions(flatten=True)
+                paths = [os.path.join(place, path) for path in pa.table(uris)["path"].to_pylist()]
+                if paths:
+                    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {parquet_files_by_name(paths)}")
+                    readable += paths
+        close_to_all_but(connection, readable)
+        yield Views(connection, None)
+
+
+def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:
+    """Table, column, type and meaning of all that a folder of results holds."""
+    found = []
+    for table in tables_of_results(folder):
+        with store_errors(folder, "reading"):
+            schema = pa.schema(DeltaTable(local_folder(folder, table)).schema().to_arrow())
+        for field in schema:
+            known = (
+                SCHEMA.field(field.name).metadata
+                if field.name in SCHEMA.names and "cell" in schema.names
+                else {}
+            )
+            found.append((table, field.name, field.type, known.get(COMMENT, b"").decode()))
+    return found

@@ -31,7 +31,7 @@ from penstock.engine.store.delta_rs_table import (
     share_log_tail,
     to_table,
 )
-from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.log_tail import COMMITS_OF_A_CHECKPOINT, commit_files
 from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from penstock.engine.store.manifest_files import listed_writes, manifest_rows, rows_of_files, whole_rows
@@ -42,7 +42,6 @@ from penstock.engine.store.store_tables import (
     retry_conflicts,
 )
 from penstock.engine.store.stored_tables import WRITE_ID, in_files
-from penstock.engine.store.table_path import table_path
 from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.operators.common.without_pandas import without_pandas
 

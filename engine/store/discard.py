@@ -16,7 +16,7 @@ from penstock.engine.store.store_tables import Rows, StoreTables
 from penstock.engine.store.stored_tables import WRITE_ID
 from penstock.engine.store.tables_of import log_reader
 from penstock.engine.store.version_notes import drop_staged
-from penstock.engine.store.write_ids import is_write_id
+from penstock.engine.store.version_number import is_write_id
 from penstock.plans.errors import PenstockError
 
 _TIMES_TO_REMOVE = 5

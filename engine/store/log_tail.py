@@ -27,7 +27,7 @@ from deltalake.exceptions import DeltaError
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.store_tables import ATTEMPTS, TRANSACTION_VERSION, application_id
 from penstock.engine.store.stored_tables import WRITE_ID
-from penstock.engine.store.write_ids import began_at
+from penstock.engine.store.version_number import began_at
 
 COMMITS_OF_A_CHECKPOINT = 100
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.engine.machine.make_durable import make_durable
+from penstock.engine.machine.replace_file import make_durable
 from penstock.engine.store.column_encodings import with_dictionary
 
 

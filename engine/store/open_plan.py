@@ -1,18 +1,26 @@
 """The tables of one version as polars frames: without Spark where the store is local, else through Spark."""
 
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import NamedTuple
 
 import polars as pl
 
+from penstock.engine.store.data_files import damaged
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.manifest import PlanVersion
+from penstock.engine.store.find_damage import find_damage
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.manifest import MANIFEST, PlanVersion
 from penstock.engine.store.plan_versions import find_version
-from penstock.engine.store.read_plan import require_intact
+from penstock.engine.store.require_columns import require_columns_to_read
 from penstock.engine.store.scan_stored_table import BY_NAME, scan_stored_table
 from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.store_tables import Rows, StoreTables
 from penstock.engine.store.tables_of import tables_of
+from penstock.plans.errors import StoreError
 
 __all__ = ["BY_NAME", "StoredPlan", "open_plan"]
 
@@ -48,8 +56,67 @@ def open_plan(store: str, version: int | None = None, topology: str | None = Non
                 recorded = found.files_of(name)
                 files = delta.listed_files(name, found.write_id) if recorded is None else recorded
             return scan_stored_table(store, name, files or [], topology)
-        from penstock.engine.store.scan_spark_rows import scan_spark_rows
+        from penstock.engine.store.spark_rows import scan_spark_rows
 
         return scan_spark_rows(delta.read(name, found.write_id), name, topology)
 
     return StoredPlan(found, table)
+
+
+# Which store, and which version of it, a text names: STORE or STORE@VERSION.
+
+
+AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
+"""A version of a store, as plan and diff take it."""
+
+
+def local_store_and_version(path: str) -> tuple[str, int | None] | None:
+    """The local store that a path names, and the version (None: the newest); None for other paths."""
+    if _is_store(path):
+        return path, None
+    found = AT_VERSION.fullmatch(path)
+    if found is None or os.path.exists(path) or not _is_store(found["store"]):
+        return None
+    return found["store"], int(found["version"])
+
+
+def _is_store(path: str) -> bool:
+    return is_local(path) and os.path.isdir(os.path.join(local_folder(path), MANIFEST))
+
+
+# Read the tables of one version.
+
+
+PARALLEL_READS = 4
+
+
+def read_plan(
+    delta: StoreTables[Rows], version: int | None = None, tables: Collection[str] | None = None
+) -> dict[str, Rows]:
+    """Table name to the rows of that version (default: the newest), with the columns of plans.tables.TABLES.
+
+    `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). `tables`: only these,
+    where not all are wanted. Raises StoreError: not a store, no such version, a damaged one, a table that the
+    version does not have, columns of another version of Penstock.
+    """
+    found = find_version(delta, version)
+    missing = sorted(set(tables or ()) - set(found.tables))
+    if missing:
+        raise StoreError(
+            f"version {found.version} of {delta.store} does not have the tables {', '.join(missing)}",
+            f"it has {', '.join(found.tables)}",
+        )
+    names = [name for name in found.tables if tables is None or name in tables]
+    require_intact(delta, found, names)
+    if is_local(delta.store):
+        require_columns_to_read(delta.store, names)
+    with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="penstock-store") as pool:
+        return dict(zip(names, pool.map(lambda t: delta.read(t, found.write_id), names), strict=True))
+
+
+def require_intact(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence[str]) -> None:
+    """StoreError unless these tables of the version are as they were written."""
+    with store_errors(delta.store, "reading"):
+        damage = find_damage(delta, version, tables)
+    if damage:
+        raise damaged(delta.store, version.version, damage)

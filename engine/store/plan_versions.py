@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.store.delta_rs_table import read_shared
-from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.manifest import (
     MANIFEST,
     Listed,
@@ -21,7 +21,6 @@ from penstock.engine.store.manifest import (
 )
 from penstock.engine.store.store_errors import first_line
 from penstock.engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
-from penstock.engine.store.table_path import table_path
 from penstock.engine.store.version_notes import (
     how_to_mend,
     lost,

@@ -7,7 +7,7 @@ from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail, open_table
-from penstock.engine.store.table_path import table_path
+from penstock.engine.store.is_local import table_path
 from penstock.plans.errors import StoreError
 
 

@@ -8,13 +8,12 @@ from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error, takes_no_files
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.manifest import MANIFEST
 from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
 from penstock.engine.store.repair_manifest import mend_manifest
 from penstock.engine.store.require_columns import require_columns_to_write
 from penstock.engine.store.stored_tables import WRITE_ID
-from penstock.engine.store.table_path import table_path
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.tables import TABLES
 

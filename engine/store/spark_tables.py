@@ -1,6 +1,8 @@
 """The Delta tables of a store through Spark: DataFrames, on any file system that Spark reaches."""
 
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from penstock.engine.machine.replace_file import make_durable
 from penstock.engine.spark.shared_settings import shared_settings
 from penstock.engine.store.append_side_by_side import append_side_by_side
 from penstock.engine.store.column_encodings import with_dictionary, without_dictionary
 from penstock.engine.store.data_files import DataFile
-from penstock.engine.store.delta_rs_table import create_table
-from penstock.engine.store.durable_commits import durable_commits
-from penstock.engine.store.is_local import is_local
+from penstock.engine.store.delta_rs_table import create_table, open_table, to_table
+from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.manifest import MANIFEST, Listed
 from penstock.engine.store.spark_rows import SparkRows, files_for
 from penstock.engine.store.store_tables import (
@@ -38,7 +40,7 @@ from penstock.engine.store.stored_tables import (
     properties_of,
     stored_columns,
 )
-from penstock.engine.store.table_path import table_path
+from penstock.engine.store.write_file import make_log_durable
 from penstock.plans.joins.spark_schemas import conform
 from penstock.plans.tables import TABLES
 
@@ -218,3 +220,32 @@ class SparkTables(SparkRows):
 @cache
 def _schema(table: str) -> StructType:
     return StructType.fromJson(delta_schema(stored_columns(table)))
+
+
+# Commits of another process, such as the JVM, that last once they are made.
+
+
+@contextmanager
+def durable_commits(store: str, table: str) -> Iterator[None]:
+    """Sync what is put into a local table within: first the files of data, then the log that names them."""
+    if not is_local(store):
+        yield
+        return
+    since, before = _files(store, table)
+    yield
+    folder = local_folder(store, table)
+    files = [os.path.join(folder, path) for path in _files(store, table)[1] - before]
+    # Hadoop refuses a file whose own checksums, in a file beside it, are not whole.
+    sums = [os.path.join(os.path.dirname(file), f".{os.path.basename(file)}.crc") for file in files]
+    make_durable([*files, *sums], below=folder)
+    make_log_durable(folder, since)
+
+
+def _files(store: str, table: str) -> tuple[int, set[str]]:
+    """The version of a table's log and the files that it lists; version 0 and none if there is no table."""
+    made = open_table(table_path(store, table))
+    if made is None:
+        return 0, set()
+    actions = to_table(made.get_add_actions())
+    paths = actions["path"].to_pylist() if len(actions) else []
+    return made.version(), {unquote(path) for path in paths}

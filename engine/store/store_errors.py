@@ -51,7 +51,7 @@ def first_line(error: BaseException) -> str:
 
 
 def _refused_to_spark(error: BaseException, store: str) -> PenstockError | None:
-    from penstock.engine.spark.describe_disk_error import disk_error_of_spark
+    from penstock.engine.spark.describe_spark_error import disk_error_of_spark
 
     return disk_error_of_spark(error, store=store)
 

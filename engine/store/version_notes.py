@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from xxhash import xxh3_128_hexdigest
 
-from penstock.engine.machine.make_durable import sync_folder
+from penstock.engine.machine.replace_file import sync_folder
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.manifest import (
     MANIFEST,
@@ -27,7 +27,7 @@ from penstock.engine.store.manifest import (
     row_checksum,
     versions_of,
 )
-from penstock.engine.store.write_ids import is_write_id
+from penstock.engine.store.version_number import is_write_id
 from penstock.plans.errors import StoreError
 
 _NOTES = "_versions"

@@ -8,7 +8,7 @@ from json import dumps
 import pyarrow as pa
 from deltalake.transaction import AddAction
 
-from penstock.engine.machine.make_durable import make_durable
+from penstock.engine.machine.replace_file import make_durable
 from penstock.engine.store.open_file import OpenFile
 
 

@@ -13,9 +13,8 @@ from penstock.engine.store.plan_versions import is_store, start_manifest
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of_spark import tables_of_spark
-from penstock.engine.store.unchanged_topologies import unchanged_topologies
 from penstock.engine.store.version_number import VersionNumber
-from penstock.engine.store.write_plan import Begun, new_write_id, write_plan
+from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
 from penstock.plans.joins.packed_blocks import PackedTables
 from penstock.plans.joins.run_passes import Planned
 from penstock.plans.tables import TABLES

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from penstock.engine.spark.describe_disk_error import CANNOT_WRITE_TO_STORE
+from penstock.engine.spark.describe_spark_error import CANNOT_WRITE_TO_STORE
 from penstock.engine.store.open_file import OpenFile
 from penstock.engine.store.require_rows import require_rows
 from penstock.engine.store.stored_tables import in_files

@@ -10,7 +10,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 from deltalake.transaction import AddAction, RemoveAction
 
-from penstock.engine.machine.make_durable import sync_folder
+from penstock.engine.machine.replace_file import sync_folder
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.stored_tables import delta_schema

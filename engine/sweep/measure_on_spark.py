@@ -7,8 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from penstock.engine.bench.measure_planner import describe_failure
-from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
-from penstock.engine.planning.send_planners import send_planners
+from penstock.engine.planning.find_custom_planners import (
+    find_custom_planners,
+    names_custom_planner,
+    send_planners,
+)
 from penstock.engine.sweep.grid import Cell
 from penstock.engine.sweep.measure_cell import CellMeter, CellRequest
 from penstock.engine.sweep.run_sweep import Answer, Measure

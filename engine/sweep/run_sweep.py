@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from penstock.engine.bench.describe_machine import describe_machine, describe_versions
-from penstock.engine.machine.make_output_folder import make_output_folder
+from penstock.engine.machine.replace_file import make_output_folder
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep.grid import Cell
 from penstock.engine.sweep.results_table import append_rows, forget_cells, measured_cells, result_row

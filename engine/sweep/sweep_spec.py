@@ -1,6 +1,7 @@
 """Spec files of sweeps: what they may hold."""
 
 from collections import Counter
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -129,3 +130,17 @@ def beside(spec: str, path: str) -> str:
 def costs_beside(spec: str, costs: str | None) -> str | None:
     """What --costs takes for the `costs` of a spec file."""
     return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)
+
+
+# What `penstock sweep table` shows where nothing is said, and in which formats.
+
+
+DEFAULT_METRICS = ("sustained_records_per_second", "slots", "planning_seconds")
+
+
+class TableFormat(StrEnum):
+    """What --format takes."""
+
+    MARKDOWN = "markdown"
+    LATEX = "latex"  #: for the package booktabs
+    CSV = "csv"

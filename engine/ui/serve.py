@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
 from io import BufferedReader
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,13 +15,20 @@ from urllib.parse import parse_qs, urlsplit
 from penstock.engine.draw.to_html import asset
 from penstock.engine.draw.to_svg import style
 from penstock.engine.jobs.job_records import JobRecord
-from penstock.engine.ui.assets import own_asset
 from penstock.engine.ui.connections import Places, Rest, read_head
 from penstock.engine.ui.guard import Guard
 from penstock.engine.ui.pages import list_page, message_page, run_page
 from penstock.engine.ui.run_figures import run_figures
 from penstock.engine.ui.shown_run import StoredRun, find_run, shown_runs
 from penstock.plans.errors import PenstockError
+
+# Scripts and style sheets of the run page.
+
+
+def own_asset(name: str) -> str:
+    """The text of a file beside this one."""
+    return files("penstock.engine.ui").joinpath(name).read_text(encoding="utf-8")
+
 
 MOST_CONNECTIONS = 24
 """Of browsers that have sent the token, at a time."""

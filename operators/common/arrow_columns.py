@@ -9,15 +9,17 @@ Source: pyflink.fn_execution.coders.
 
 import gc
 from collections.abc import Callable, Sequence
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_types import arrow_type, element_type, is_bytes, type_info_of_arrow
 from penstock.operators.common.basic_types import ForeignTypeInfo, PickledBytesTypeInfo, TypeInformation
-from penstock.operators.common.codec import Codec
-from penstock.operators.common.collection_codecs import ListCodec, MapCodec
+from penstock.operators.common.codec import NONE_TYPE, Codec, NullableCodec, mismatch
 from penstock.operators.common.collection_types import (
     BasicArrayTypeInfo,
     ExternalTypeInfo,
@@ -28,6 +30,8 @@ from penstock.operators.common.collection_types import (
 )
 from penstock.operators.common.composite_codecs import RowCodec, TupleCodec
 from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.java_hash import java_hash_codes
+from penstock.operators.common.polynomial_hashes import Hashes
 from penstock.operators.common.single_codecs import PickledCodec, single_codec
 from penstock.operators.common.without_pandas import without_pandas
 
@@ -102,3 +106,144 @@ def _uncollected(function: Callable[[Any], Any], argument: Any) -> Any:
     finally:
         if enabled:
             gc.enable()
+
+
+# Codecs of lists, arrays and maps: their elements in one column, and where each begins.
+#
+# Source: pyflink.fn_execution.coder_impl_fast.{GenericArrayCoderImpl,PrimitiveArrayCoderImpl,MapCoderImpl}.
+
+
+class ListCodec(NullableCodec):
+    """Lists; tuples come back as lists."""
+
+    def __init__(self, type_info: TypeInformation, element: Codec) -> None:
+        self.type_info = type_info
+        self.arrow_type = pa.list_(element.arrow_type)
+        self._element = element
+        self._primitive = isinstance(type_info, PrimitiveArrayTypeInfo)
+
+    def encode_present(self, values: Sequence[Any]) -> pa.Array:
+        """The column."""
+        elements = self._elements(values)
+        return pa.ListArray.from_arrays(_offsets(values), self._element.encode(elements))
+
+    def decode_present(self, column: pa.Array) -> list[Any]:
+        """The values of a column."""
+        bounds = column.offsets.to_pylist()
+        if not bounds:
+            return []
+        first = bounds[0]
+        elements = self._element.decode(column.values.slice(first, bounds[-1] - first))
+        ends = [bound - first for bound in bounds]
+        return [elements[start:end] for start, end in pairwise(ends)]
+
+    def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What comes back from a trip through a column."""
+        elements = self._elements(values)
+        coerced = self._element.coerce(elements)
+        if coerced is elements and set(map(type, values)) <= {list}:
+            return values
+        rest = iter(coerced)
+        return [[next(rest) for _ in value] for value in values]
+
+    def _elements(self, values: Sequence[Any]) -> list[Any]:
+        if not set(map(type, values)) <= {list, tuple}:
+            for value in values:
+                if not isinstance(value, (list, tuple)):
+                    raise TypeError(mismatch(value, self.type_info))
+        elements = list(chain.from_iterable(values))
+        if self._primitive and NONE_TYPE in set(map(type, elements)):
+            value = next(one for one in values if any(element is None for element in one))
+            raise TypeError(mismatch(value, self.type_info, "its elements must not be None"))
+        return elements
+
+
+class MapCodec(NullableCodec):
+    """Dicts; they come back in the order of Java's HashMap."""
+
+    def __init__(self, type_info: MapTypeInfo, key: Codec, value: Codec) -> None:
+        self.type_info = type_info
+        self.arrow_type = pa.map_(key.arrow_type, value.arrow_type)
+        self._key, self._value = key, value
+        self._key_type = type_info._key_type_info
+
+    def encode_present(self, values: Sequence[Any]) -> pa.Array:
+        """The column."""
+        keys, items = self._entries(values)
+        key_column = self._key.encode(keys)
+        item_column = self._value.encode(items)
+        order = self._order(values, key_column)
+        if order is not None:
+            key_column, item_column = key_column.take(order), item_column.take(order)
+        return pa.MapArray.from_arrays(_offsets(values), key_column, item_column)
+
+    def decode_present(self, column: pa.Array) -> list[Any]:
+        """The values of a column."""
+        bounds = column.offsets.to_pylist()
+        if not bounds:
+            return []
+        first, count = bounds[0], bounds[-1] - bounds[0]
+        keys = self._key.decode(column.keys.slice(first, count))
+        items = self._value.decode(column.items.slice(first, count))
+        return _dicts([bound - first for bound in bounds], keys, items)
+
+    def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What comes back from a trip through a column."""
+        keys, items = self._entries(values)
+        coerced_keys, coerced_items = self._key.coerce(keys), self._value.coerce(items)
+        order = None
+        if any(len(value) > 1 for value in values):
+            order = self._order(values, self._key.encode(coerced_keys))
+        if order is None:
+            if coerced_keys is keys and coerced_items is items and set(map(type, values)) <= {dict}:
+                return values
+        else:
+            places = order.to_pylist()
+            coerced_keys = [coerced_keys[place] for place in places]
+            coerced_items = [coerced_items[place] for place in places]
+        return _dicts([0, *accumulate(map(len, values))], coerced_keys, coerced_items)
+
+    def _entries(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        for value in values:
+            if not isinstance(value, dict):
+                raise TypeError(mismatch(value, self.type_info))
+            if None in value:
+                raise TypeError(mismatch(value, self.type_info, "its keys must not be None"))
+        keys = list(chain.from_iterable(values))
+        return keys, list(chain.from_iterable(value.values() for value in values))
+
+    def _order(self, values: Sequence[Any], keys: pa.Array) -> pa.Array | None:
+        sizes = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
+        order = hash_map_order(java_hash_codes(keys, self._key_type), sizes)
+        return None if np.array_equal(order, np.arange(len(order))) else pa.array(order)
+
+
+def _offsets(values: Sequence[Any]) -> pa.Array:
+    found = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, values), dtype=np.int64, count=len(values)), out=found[1:])
+    return pa.array(found, pa.int32())
+
+
+def _dicts(bounds: list[int], keys: Sequence[Any], items: Sequence[Any]) -> list[Any]:
+    return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in pairwise(bounds)]
+
+
+# The order in which Java's HashMap goes through its entries: that of dicts that went through Flink.
+#
+# Source: java.util.HashMap; org.apache.flink.util.CollectionUtil.newHashMapWithExpectedSize, from which
+# org.apache.flink.api.common.typeutils.base.MapSerializer takes its maps.
+
+
+def hash_map_order(hashes: Hashes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Positions of the entries of many maps, one map after the other, in the order of each map's HashMap.
+
+    `hashes` are the hashCodes of all keys, `sizes` the number of keys of each map.
+    """
+    # the smallest power of two that holds the size at a load factor of 3/4, and one more up to a size of 2
+    capacities = np.where(sizes <= 2, sizes + 1, -(-sizes * 4 // 3))
+    tables = 1 << np.ceil(np.log2(np.maximum(capacities, 1))).astype(np.int64)
+    spread = hashes ^ (hashes >> np.uint32(16))
+    buckets = spread & np.repeat(tables - 1, sizes).astype(np.uint32)
+    maps = np.repeat(np.arange(len(sizes)), sizes)
+    found: npt.NDArray[np.int64] = np.lexsort((buckets, maps))
+    return found

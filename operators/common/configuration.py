@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.operators.common.arguments import require_text
+from penstock.operators.common.flink_yaml import load_yaml
 from penstock.operators.common.polynomial_hashes import Hashes, string_hashes
-from penstock.operators.common.yaml_lists import parse_list
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[fFdD]?|[-+]?(?:NaN|Infinity)")
@@ -194,3 +194,17 @@ def java_text(value: float) -> str:
     sign = "-" if value < 0 else ""
     figures = re.sub(r"e.*|[-.]", "", shortest).lstrip("0").rstrip("0") or digits[:1]
     return f"{sign}{figures[0]}.{figures[1:] or '0'}E{int(exponent)}"
+
+
+# The lists that Flink writes into options: YAML's, or parts between semicolons.
+
+
+def parse_list(text: str | None) -> list[Any]:
+    """The elements of a list in YAML ("[a, 'b', 1]", or lines that begin with "- "), or of "a;b"."""
+    if not text:
+        return []
+    try:
+        found = load_yaml(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, list) else text.split(";")

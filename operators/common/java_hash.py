@@ -9,15 +9,18 @@ java.math, java.sql, java.time and java.util;
 org.apache.flink.streaming.api.functions.python.KeyByKeySelector.
 """
 
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_types import arrow_type, element_type
-from penstock.operators.common.basic_types import ForeignTypeInfo, TypeInformation
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, ForeignTypeInfo, TypeInformation
 from penstock.operators.common.collection_types import (
     ExternalTypeInfo,
     ListTypeInfo,
@@ -25,8 +28,18 @@ from penstock.operators.common.collection_types import (
     PrimitiveArrayTypeInfo,
 )
 from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from penstock.operators.common.polynomial_hashes import Hashes, binary_offsets, polynomial_hashes
-from penstock.operators.common.single_value_hashes import single_value_hashes
+from penstock.operators.common.polynomial_hashes import (
+    Hashes,
+    binary_offsets,
+    polynomial_hashes,
+    string_hashes,
+)
+from penstock.operators.common.time_types import (
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
 
 _31 = np.uint32(31)
 
@@ -95,3 +108,131 @@ def _of_maps(column: pa.Array, type_info: MapTypeInfo, in_row: bool) -> Hashes:
     offsets = column.offsets.to_numpy()
     found: Hashes = sums[offsets[1:]] - sums[offsets[:-1]] + np.uint32(1 if in_row else 0)
     return found
+
+
+# Java's hashCode of values that are no rows, tuples, lists or maps, for whole columns.
+
+
+_MASK = (1 << 32) - 1
+_MILLIS_PER_DAY = 86_400_000
+_MICROS_PER_DAY = 86_400_000_000
+
+
+def single_value_hashes(column: pa.Array, type_info: TypeInformation) -> Hashes:
+    """hashCode() of each value, as unsigned numbers; of null anything.
+
+    `column` has the type that `arrow_type` names; binary stands for byte arrays, pickles among them.
+    """
+    if isinstance(type_info, ForeignTypeInfo):
+        foreign: Hashes = type_info.hashes(column)
+        return foreign
+    if kinds.is_binary(column.type):
+        content, offsets = binary_offsets(column)
+        return polynomial_hashes(content.view(np.int8), offsets, 1)
+    if isinstance(type_info, BasicTypeInfo):
+        return _BASIC[type_info._basic_type](column)
+    if isinstance(type_info, LocalTimeTypeInfo):
+        return _LOCAL[type_info._time_type](column)
+    if isinstance(type_info, DateTypeInfo):
+        return _folded(_numbers(column.cast(pa.int32())).astype(np.int64) * _MILLIS_PER_DAY)
+    if isinstance(type_info, TimeTypeInfo):
+        return _folded(_numbers(column.cast(pa.int32())).astype(np.int64))
+    if isinstance(type_info, TimestampTypeInfo):
+        return _folded(_numbers(column.cast(pa.int64())))
+    raise TypeError(f"values of {type_info!r} have no hash in Java")
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[Any]:
+    found: npt.NDArray[Any] = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _folded(longs: npt.NDArray[np.int64]) -> Hashes:
+    bits = longs.view(np.uint64)
+    return (bits ^ (bits >> np.uint64(32))).astype(np.uint32)
+
+
+def _booleans(column: pa.Array) -> Hashes:
+    return np.where(column.fill_null(False).to_numpy(zero_copy_only=False), 1231, 1237).astype(np.uint32)
+
+
+def _floats(column: pa.Array) -> Hashes:
+    found = _numbers(column).copy()
+    found[np.isnan(found)] = np.nan
+    return found.view(np.uint32)
+
+
+def _doubles(column: pa.Array) -> Hashes:
+    found = _numbers(column).copy()
+    found[np.isnan(found)] = np.nan
+    return _folded(found.view(np.int64))
+
+
+def _instants(column: pa.Array) -> Hashes:
+    nanos = _numbers(column.field(1)).astype(np.uint32)
+    return _folded(_numbers(column.field(0))) + nanos * np.uint32(51)
+
+
+def _dates(column: pa.Array) -> Hashes:
+    return _dates_of(_numbers(column.cast(pa.int32())).astype("datetime64[D]"))
+
+
+def _dates_of(days: npt.NDArray[np.datetime64]) -> Hashes:
+    months = days.astype("datetime64[M]")
+    year = months.astype("datetime64[Y]").astype(np.int64) + 1970
+    month = months.astype(np.int64) % 12 + 1
+    day = (days - months).astype(np.int64) + 1
+    found: Hashes = ((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day)).astype(np.uint32)
+    return found
+
+
+def _times(column: pa.Array) -> Hashes:
+    return _folded(_numbers(column.cast(pa.int64())) * 1000)
+
+
+def _date_times(column: pa.Array) -> Hashes:
+    micros = _numbers(column.cast(pa.int64()))
+    days, of_day = np.divmod(micros, _MICROS_PER_DAY)
+    return _dates_of(days.astype("datetime64[D]")) ^ _folded(of_day * 1000)
+
+
+def _of_each(hash_of: Callable[[str], int]) -> Callable[[pa.Array], Hashes]:
+    def hashes(column: pa.Array) -> Hashes:
+        found = [0 if text is None else hash_of(text) & _MASK for text in column.to_pylist()]
+        return np.array(found, dtype=np.uint32)
+
+    return hashes
+
+
+def _big_integer(value: int) -> int:
+    magnitude, found = abs(value), 0
+    for at in range((magnitude.bit_length() + 31) // 32 - 1, -1, -1):
+        found = (31 * found + (magnitude >> 32 * at & _MASK)) & _MASK
+    return -found if value < 0 else found
+
+
+def _big_decimal(text: str) -> int:
+    sign, digits, exponent = Decimal(text).as_tuple()
+    unscaled = int("".join(map(str, digits)))
+    return 31 * _big_integer(-unscaled if sign else unscaled) - int(exponent)
+
+
+_BASIC: dict[BasicType, Callable[[pa.Array], Hashes]] = {
+    BasicType.STRING: string_hashes,
+    BasicType.CHAR: string_hashes,
+    BasicType.BOOLEAN: _booleans,
+    BasicType.BYTE: lambda column: _numbers(column).astype(np.uint32),
+    BasicType.SHORT: lambda column: _numbers(column).astype(np.uint32),
+    BasicType.INT: lambda column: _numbers(column).astype(np.uint32),
+    BasicType.LONG: lambda column: _folded(_numbers(column)),
+    BasicType.FLOAT: _floats,
+    BasicType.DOUBLE: _doubles,
+    BasicType.BIG_INT: _of_each(lambda text: _big_integer(int(text))),
+    BasicType.BIG_DEC: _of_each(_big_decimal),
+    BasicType.INSTANT: _instants,
+}
+_LOCAL: dict[LocalTimeTypeInfo.TimeType, Callable[[pa.Array], Hashes]] = {
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE: _dates,
+    LocalTimeTypeInfo.TimeType.LOCAL_TIME: _times,
+    LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME: _date_times,
+}

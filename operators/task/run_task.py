@@ -32,10 +32,9 @@ from penstock.operators.task.python_dependencies import (
     PythonDependencies,
     python_dependencies,
 )
-from penstock.operators.task.read_gates import GateReader
+from penstock.operators.task.read_gates import GateReader, MetricsSender
 from penstock.operators.task.read_sources import read_sources
 from penstock.operators.task.report import Reporter
-from penstock.operators.task.send_metrics import MetricsSender
 from penstock.operators.task.send_results import ResultSender
 from penstock.operators.task.task_spec import TaskSpec
 

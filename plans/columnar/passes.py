@@ -54,8 +54,8 @@ from penstock.plans.slots.columnar.create_slot_sharing_groups import (
 from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.stream_graph.columnar.choose_partitioners import choose_partitioners
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
-from penstock.plans.stream_graph.columnar.find_edge_ends import find_edge_ends
 from penstock.plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from penstock.plans.stream_graph.columnar.input_rows import find_edge_ends
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     refuse_stream_graphs,
     refuse_transformations,

@@ -23,9 +23,8 @@ from penstock.plans.topology.columnar.read_topology_tables import (
     read_topology_tables,
 )
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
-from penstock.plans.topology.input_errors import tables_beside_others
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 from penstock.plans.vocabulary import Layer
 
 ROWS_AT_A_TIME = 100_000

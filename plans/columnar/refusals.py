@@ -5,9 +5,8 @@ import polars as pl
 
 from penstock.plans.arrow_walks import Ints
 from penstock.plans.columnar.frames import empty, join_topology
-from penstock.plans.counts import runs
+from penstock.plans.counts import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS, runs
 from penstock.plans.errors import ALLOWED, HINT, ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from penstock.plans.most_tasks import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS
 from penstock.plans.printable import limited
 from penstock.plans.tables import REJECTED
 from penstock.plans.tables.column_types import TOPOLOGY

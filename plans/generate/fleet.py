@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.topology.columnar.topology_id import XXHASH64_SEED
+from penstock.plans.topology.columnar.topology_tables import XXHASH64_SEED
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import ManagedMemoryUseCase
 

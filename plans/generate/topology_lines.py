@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.plans.generate.fleet import INDEX, Fleet, Spec
 from penstock.plans.plan_json.columnar.json_text import in_list, json_object, quoted
 from penstock.plans.tables import TABLES, TRANSFORMATIONS
-from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.columnar.topology_tables import topology_id
 from penstock.plans.vocabulary import VIRTUAL_KINDS, TopologyForm
 
 GENERATOR = 2

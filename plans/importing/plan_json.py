@@ -6,8 +6,7 @@ from typing import Any
 from penstock.plans.importing.imported import Imported, with_notes
 from penstock.plans.importing.job_vertices import ASSUMED as OF_VERTICES
 from penstock.plans.importing.job_vertices import Vertex, VertexInput, topology_of_vertices
-from penstock.plans.importing.memory_weights import memory_weights
-from penstock.plans.importing.plan_json_errors import plan_json_errors
+from penstock.plans.importing.node_errors import plan_json_errors
 from penstock.plans.importing.stream_graph_form import (
     DEFAULT_GROUP,
     sources_as_read,
@@ -15,6 +14,7 @@ from penstock.plans.importing.stream_graph_form import (
     stream_graph,
     stream_node,
 )
+from penstock.plans.importing.vertex_order import memory_weights
 from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from penstock.plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, UNSPECIFIED_FORWARD
 from penstock.plans.topology.operator_rules import OPERATOR_SCOPE, SLOT_SCOPE

@@ -5,9 +5,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.plans.counts import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS
 from penstock.plans.errors import ALLOWED, HINT
 from penstock.plans.joins.frames import join_local, limited_column
-from penstock.plans.most_tasks import ALLOWED_TASKS, AROUND_FOUND, HINT_TASKS, TOO_MANY_TASKS
 from penstock.plans.tables import REJECTED
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.error_kinds import ErrorKind

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 from penstock.plans.bounds import MOST_BYTES, BoundError, bounded_file, bounded_text, require_at_most
 from penstock.plans.errors import InputError
 from penstock.plans.printable import MOST_OF_A_NAME, limited
-from penstock.plans.topology.texts_of_file import texts_of_file
-from penstock.plans.topology.unpacked_texts import CODECS
+from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 MOST_ROWS = 20_000_000
 _LONGEST_ROW_BYTES = 64 << 10

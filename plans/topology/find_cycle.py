@@ -1,6 +1,12 @@
 """A cycle of a directed graph in O(V + E), without recursion."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from penstock.plans.compiled import run_loop
 
 
 def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:
@@ -34,3 +40,82 @@ def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:
     cycle = path[position[node] :]
     start = cycle.index(min(cycle))
     return cycle[start:] + cycle[:start]
+
+
+# A cycle among transformations with ids 1..n, in arrays of numbers: for topologies of millions.
+
+
+def find_cycle_in_rows(starts: npt.NDArray[np.int64], inputs: npt.NDArray[np.int32], most: int) -> list[int]:
+    """The ids along the cycle that `find_cycle` finds, empty if there is none; the first `most` of them.
+
+    The transformation with id i reads `inputs[starts[i - 1]:starts[i]]`; ids that none has are ignored.
+    """
+    size = len(starts) - 1
+    known = (inputs >= 1) & (inputs <= size)
+    starts = np.append(0, np.cumsum(known))[starts]
+    read = inputs[known] - 1
+    readers = np.repeat(np.arange(size, dtype=np.int32), np.diff(starts))[np.argsort(read, kind="stable")]
+    readers_from = np.append(0, np.cumsum(np.bincount(read, minlength=size)))
+    found = np.zeros(most, np.int64)
+    work = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int32)
+    run_loop(_follow, size + len(read), (starts, read, readers_from, readers), (*work, found))
+    return [number for number in found.tolist() if number]
+
+
+def _follow(
+    starts: Any,
+    inputs: Any,
+    readers_from: Any,
+    readers: Any,
+    unread: Any,
+    place: Any,
+    following: Any,
+    found: Any,
+) -> None:
+    """`find_cycle` over numbers from 0; `found` gets ids, and 0 after the last.
+
+    `unread` counts the inputs of each that are on a cycle or after one, `place` is first the list of those
+    that have none left, then whether the path came to each, and `following` what each of the path reads.
+    """
+    size = len(unread)
+    ready = 0
+    for node in range(size):
+        unread[node] = starts[node + 1] - starts[node]
+        if unread[node] == 0:
+            place[ready] = node
+            ready += 1
+    while ready > 0:
+        ready -= 1
+        node = place[ready]
+        for i in range(readers_from[node], readers_from[node + 1]):
+            reader = readers[i]
+            unread[reader] -= 1
+            if unread[reader] == 0:
+                place[ready] = reader
+                ready += 1
+    node = 0
+    while node < size and unread[node] == 0:
+        node += 1
+    if node == size:
+        return
+    for i in range(size):
+        place[i] = 0
+    while place[node] == 0:
+        place[node] = 1
+        least = size
+        for i in range(starts[node], starts[node + 1]):
+            if unread[inputs[i]] > 0 and inputs[i] < least:
+                least = inputs[i]
+        following[node] = least
+        node = least
+    first = node
+    other = following[node]
+    while other != node:
+        first = min(first, other)
+        other = following[other]
+    count = 0
+    node = first
+    while count < len(found) and (count == 0 or node != first):
+        found[count] = node + 1
+        count += 1
+        node = following[node]

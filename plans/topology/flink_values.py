@@ -4,8 +4,9 @@ FlinkValueError is raised if Flink's message is not that it could not parse the 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from penstock.operators.common.flink_yaml import as_option_text, load_yaml
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 
 _JAVA_WHITESPACE = "".join(map(chr, range(33)))
@@ -167,3 +168,36 @@ def split_escaped(value: str, delimiter: str) -> list[str]:
             parts.append(value[cursor:end_at].strip(_JAVA_WHITESPACE))
             cursor = end_at
     return parts
+
+
+# Maps of strings as values of options.
+#
+# Source: ConfigurationUtils.convertToProperties.
+
+
+_QUOTED = frozenset("'\",;: ")
+
+
+def parse_map(text: str) -> dict[str, str]:
+    """The entries of "a:1,b:2", or of a map in YAML. Raises ValueError for any other text."""
+    if text.lstrip().startswith("{"):
+        found = load_yaml(text)
+        if isinstance(found, dict):
+            return {as_option_text(name): as_option_text(value) for name, value in found.items()}
+    pairs = [split_escaped(entry, ":") for entry in split_escaped(text, ",")]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError("is no list of key:value")
+    return {pair[0]: pair[1] for pair in pairs}
+
+
+def map_text(values: Mapping[str, str]) -> str:
+    """The text that `parse_map` reads back as `values`."""
+    entries = (f"{_quoted(name)}:{_quoted(value)}" for name, value in values.items())
+    return ",".join(map(_quoted, entries))
+
+
+def _quoted(text: str) -> str:
+    if text and not _QUOTED & set(text) and not text.startswith("{"):
+        return text
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"

@@ -255,3 +255,24 @@ def _sorted_inputs_weight(size: int) -> int:
     """BatchExecutionUtils.deriveMemoryWeight, MemorySize.getMebiBytes: an int has no room for 2 PiB."""
     low_bits = size >> 20 & 0xFFFF_FFFF
     return max(1, low_bits if low_bits < 2**31 else low_bits - 2**32)
+
+
+# Options and job settings of one topology of a table.
+
+
+def settings_or_errors(
+    topology: Mapping[str, Any], reads_unbounded: bool
+) -> tuple[str | None, list[TopologyError], dict[str, Any] | None]:
+    """Stage and errors of a TOPOLOGIES row with right values, or its job settings."""
+    try:
+        derived = read_job_settings(
+            dict(topology["config"]),
+            topology_name=topology["name"],
+            parallelism=topology["parallelism"],
+            max_parallelism=topology["max_parallelism"],
+            chaining=topology["chaining"],
+            transformations_have_unbounded_source=reads_unbounded,
+        )
+    except FlinkRefusal as refusal:
+        return refusal.error_stage, refusal.as_topology_errors(), None
+    return None, [], derived

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.plans.topology.find_cycle_in_rows import find_cycle_in_rows
+from penstock.plans.topology.find_cycle import find_cycle_in_rows
 from penstock.plans.topology.validate_transformations import MOST_SHOWN, PositionOf
 
 Ids = npt.NDArray[np.int32]

@@ -12,7 +12,7 @@ line numbers follow. On Spark, a document that is left to a second reading gives
 """
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
@@ -23,19 +23,19 @@ from penstock.plans.errors import TopologyError
 from penstock.plans.importing.known_forms import as_topology
 from penstock.plans.printable import MOST_ERRORS, limited
 from penstock.plans.topology.duplicate_keys import duplicate_keys
-from penstock.plans.topology.error_kinds import INPUT_STAGE, ErrorKind
+from penstock.plans.topology.error_kinds import INPUT_STAGE, STREAM_GRAPH_STAGE, ErrorKind
 from penstock.plans.topology.fingerprint import header, stream_graph_fingerprint
+from penstock.plans.topology.input_errors import line_too_long
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.job_settings import (
     may_run_as_batch,
     read_job_settings,
     read_stream_graph_settings,
 )
-from penstock.plans.topology.line_too_long import line_too_long
+from penstock.plans.topology.operator_rules import UID_HASH
 from penstock.plans.topology.parsed_batches import ROWS_A_BATCH, Parsed, parsed_batches
 from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
-from penstock.plans.topology.refuse_uid_hashes import refuse_uid_hashes
-from penstock.plans.topology.setting_refusals import FlinkRefusal
+from penstock.plans.topology.setting_refusals import ILLEGAL_ARGUMENT, FlinkRefusal
 from penstock.plans.topology.stream_graph_columns import nodes_with_sources, placed_edges
 from penstock.plans.topology.validate_topology import LINE, parse_topology, validate_topology
 from penstock.plans.vocabulary import TopologyForm
@@ -254,3 +254,28 @@ def _accepted(topology: dict[str, Any], place: dict[str, Any]) -> Parsed:
         "fingerprint": stream_graph_fingerprint(header(topology, TopologyForm.STREAM_GRAPH), graph),
     }
     return Parsed(row, stream_nodes=nodes_with_sources(graph), stream_edges=placed_edges(graph))
+
+
+# Uid hashes that Flink refuses, which it does before it reads any setting.
+
+
+_MESSAGE = "Node hash must be a 32 character String that describes a hex code. Found: "
+
+
+def refuse_uid_hashes(topology: dict[str, Any], errors: Sequence[TopologyError]) -> FlinkRefusal | None:
+    """Flink's refusal, if nothing but uid hashes (and options) is wrong with the `transformations`.
+
+    `errors`: all that validate_topology finds. Source: Transformation.setUidHash.
+    """
+    if "transformations" not in topology or not all(map(_is_flinks, errors)):
+        return None
+    hashes = (entry.get("uid_hash") for entry in topology["transformations"])
+    wrong = [uid_hash for uid_hash in hashes if uid_hash is not None and not UID_HASH.accepts(uid_hash)]
+    if not wrong:
+        return None
+    return FlinkRefusal(STREAM_GRAPH_STAGE, ILLEGAL_ARGUMENT, f"{_MESSAGE}{wrong[0]}", tuple(errors))
+
+
+def _is_flinks(error: TopologyError) -> bool:
+    of_hash = error.error == ErrorKind.OUT_OF_RANGE and error.found.startswith("uid_hash ")
+    return of_hash or error.error == ErrorKind.INVALID_OPTION_VALUE

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from penstock.engine.bench.bench_configuration import OPTIONS, hand_on
+from penstock.engine.bench.bench_choices import OPTIONS, hand_on
 from penstock.engine.bench.run_child import python_environment
 from penstock.engine.bench.write_results import ROWS
 from penstock.engine.commands import main as module
@@ -136,8 +136,7 @@ def test_measured_planners_plan_for_the_cluster_that_options_describe(monkeypatc
     monkeypatch.setenv(OPTIONS, "{}")
     hand_on(None, {"taskmanager.numberOfTaskSlots": "7"})
     code = (
-        "from penstock.engine.bench.bench_configuration import bench_choices\n"
-        "print(bench_choices().task_manager)"
+        "from penstock.engine.bench.bench_choices import bench_choices\nprint(bench_choices().task_manager)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, check=True

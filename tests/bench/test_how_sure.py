@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.engine.bench.how_sure import answers, doubts
-from penstock.engine.bench.interval_of_median import interval_of_median
-from penstock.engine.bench.summarise import summarise
+from penstock.engine.bench.summarise import interval_of_median, summarise
 from tests.bench.made_up import record, results
 
 

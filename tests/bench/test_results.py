@@ -13,9 +13,9 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.engine.bench.draw_figures import Line, draw_lines
+from penstock.engine.bench.measure_suites import render_page
 from penstock.engine.bench.print_results import equality_lines
 from penstock.engine.bench.summarise import best_planning, compare_results, summarise
-from penstock.engine.bench.write_page import render_page
 from penstock.engine.bench.write_results import append_rows, read_results
 from penstock.engine.planning.digest_plans import digest_plans, find_differences
 from penstock.plans.errors import InputError

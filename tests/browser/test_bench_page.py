@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.bench.measure_suites import render_page
 from penstock.engine.bench.summarise import summarise
-from penstock.engine.bench.write_page import render_page
 from tests.bench.made_up import hostile_results, record, results
 from tests.browser.browser import browser, complaints
 

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from penstock.engine.cluster_mode.require_cluster_mode import require_cluster_mode
+from penstock.engine.cluster_mode.submit_to_cluster import require_cluster_mode
 from penstock.engine.clusters.cluster_kinds import CLUSTER_KINDS, Asked, choose_cluster, describe_choice
 from penstock.engine.clusters.session_folder import (
     Session,
@@ -22,12 +22,11 @@ from penstock.engine.clusters.session_folder import (
     write_token,
 )
 from penstock.engine.clusters.session_request import session_request
-from penstock.engine.clusters.stop_session import stop_session
+from penstock.engine.clusters.start_session import stop_session
 from penstock.engine.commands.chosen_cluster import chosen_cluster, default_parallelism
 from penstock.engine.commits.run_owner import this_process
 from penstock.engine.configuration.load_configuration import load_configuration
-from penstock.engine.machine.home_folder import home_folder
-from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.machine.state_folder import STATE_DIR, home_folder
 from penstock.engine.spark.start_jvm import _explain
 from penstock.engine.spark.start_settings import start_settings
 from penstock.plans.errors import ConfigurationError, MachineError

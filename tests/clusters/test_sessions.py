@@ -13,7 +13,7 @@ import pytest
 
 from penstock.engine.clusters.connect_to_session import connected_to
 from penstock.engine.clusters.session_folder import live_session, write_session
-from penstock.engine.clusters.slot_queue import ticket
+from penstock.engine.clusters.slot_request import ticket
 from penstock.engine.commits.run_owner import liveness
 from penstock.engine.machine.end_processes import is_running, processes_of_session
 from penstock.engine.machine.state_folder import STATE_DIR

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 import pyarrow as pa
 import pytest
 
-from penstock.engine.clusters.slot_queue import ticket
 from penstock.engine.clusters.slot_request import (
     GroupSlots,
     SlotRequest,
@@ -17,6 +16,7 @@ from penstock.engine.clusters.slot_request import (
     not_available,
     said_of_waiting,
     slot_request,
+    ticket,
 )
 
 GROUPS = (GroupSlots("default", 4, "Map"), GroupSlots("wide", 6, "Window"))
@@ -50,7 +50,7 @@ def test_slots_come_back_however_a_job_ends(tmp_path):
 
 def test_a_killed_client_holds_no_slots(tmp_path):
     script = (
-        "import sys, time, pathlib; from penstock.engine.clusters.slot_queue import ticket\n"
+        "import sys, time, pathlib; from penstock.engine.clusters.slot_request import ticket\n"
         "with ticket(pathlib.Path(sys.argv[1]), 'dead', 2) as one:\n"
         "    print(one.ask(2, 2).has_slots, flush=True); time.sleep(60)"
     )

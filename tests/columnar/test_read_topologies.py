@@ -12,8 +12,8 @@ from penstock.engine.planning.plan_topologies import read_topologies as read_wit
 from penstock.engine.planning.plan_topologies import validated
 from penstock.plans.columnar.frames import to_arrow
 from penstock.plans.columnar.plan_as_read import read_topologies
-from penstock.plans.topology import texts_of_file
-from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology import unpacked_texts
+from penstock.plans.topology.columnar.topology_tables import topology_id
 from tests.columnar.table_contents import frame_contents
 from tests.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
 from tests.topology.test_read_topology_files import contents, fleet, reading
@@ -116,7 +116,7 @@ def test_a_fleet_and_the_golden_topologies(
     assert_same(spark, path)
     whole = frame_contents(read_topologies(path))
     for block_bytes in (1_000, 100_000):
-        monkeypatch.setattr(texts_of_file, "BLOCK_BYTES", block_bytes)
+        monkeypatch.setattr(unpacked_texts, "BLOCK_BYTES", block_bytes)
         assert frame_contents(read_topologies(path)) == whole
 
 

@@ -16,8 +16,7 @@ from penstock.plans.columnar.frames import to_arrow
 from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError, SchemaError
 from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
-from penstock.plans.topology.columnar.topology_id import topology_id
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark

@@ -16,7 +16,7 @@ from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_p
 from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.open_plan import read_plan
 from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError, NotEnoughMemoryError
 from penstock.plans.topology.columnar import rows_in_parts as parts

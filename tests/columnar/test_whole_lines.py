@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.plans.columnar.plan_as_read import read_topologies
-from penstock.plans.topology.columnar.whole_lines import LongLine, whole_lines
+from penstock.plans.topology.columnar.read_topology_files import LongLine, whole_lines
 from tests.columnar.test_read_topologies import assert_same
 from tests.topology.builders import simple
 

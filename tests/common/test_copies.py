@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.engine.datastream.collected_values import collected_values
+from penstock.engine.datastream.closeable_iterator import collected_values
 from penstock.operators.chain.copies import copies, is_plain, never_change, own
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.row import Row

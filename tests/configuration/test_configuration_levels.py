@@ -8,7 +8,7 @@ import pytest
 from penstock.engine.configuration.describe_settings import describe_settings
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.configuration.merge_settings import merge_settings
-from penstock.engine.configuration.setting import Level, Setting
+from penstock.engine.configuration.option import Level, Setting
 from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
 from penstock.engine.datastream import StreamExecutionEnvironment
 from penstock.engine.datastream.environment_settings import EnvironmentSettings, use_settings

@@ -11,8 +11,7 @@ import pytest
 from penstock.operators.common.row import Row
 from penstock.operators.common.time_types import TimeTypeInfo
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.collection import CollectionSource
-from penstock.operators.connectors.given_values import given_values
+from penstock.operators.connectors.collection import CollectionSource, given_values
 
 FIVE = datetime.timezone(datetime.timedelta(hours=5))
 NOON = datetime.datetime(2024, 5, 1, 12, 30, 1, 123456)

@@ -6,7 +6,7 @@ import math
 import polars as pl
 import pytest
 
-from penstock.engine.bench.compare_quality import bootstrap_interval, compare_quality
+from penstock.engine.bench.measure_quality import bootstrap_interval, compare_quality
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import InputError

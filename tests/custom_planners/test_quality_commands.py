@@ -12,7 +12,7 @@ from penstock.engine.bench import measure_quality
 from penstock.engine.commands import main as module
 from penstock.engine.machine.available_memory import Available
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.open_plan import read_plan
 from penstock.plans.columnar import plan_in_parts
 from penstock.plans.metrics.exchange_costs import CONSTANTS
 from tests.reference.random_topologies import random_topology
@@ -93,7 +93,7 @@ def test_metrics_of_a_store_on_spark(spark, tmp_path, capsys, monkeypatch):
         found = read_plan(DeltaRsTables(delta.store), version, tables)
         return {name: delta.spark.createDataFrame(rows) for name, rows in found.items()}
 
-    monkeypatch.setattr("penstock.engine.store.read_plan.read_plan", read)
+    monkeypatch.setattr("penstock.engine.store.open_plan.read_plan", read)
     assert penstock("plan", str(EXAMPLES), "--out", store) == 0
     shown = []
     for where in ((), ("--master", spark.sparkContext.master)):

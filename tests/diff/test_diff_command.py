@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
-from penstock.engine.diff import pair_topologies
+from penstock.engine.diff import diff_sides
 from tests.draw.pictures import hostile_topology
 
 PAGE = (Path(__file__).parents[2] / "docs" / "comparing.md").read_text(encoding="utf-8")
@@ -133,8 +133,8 @@ def test_settings_alone_are_said_to_be_that(fleets):
 
 def test_any_slicing_finds_the_same(fleets, monkeypatch):
     whole = differences(fleets / "store")
-    monkeypatch.setattr(pair_topologies, "OPERATORS_OF_A_SLICE", 5)
-    monkeypatch.setattr(pair_topologies, "TOPOLOGIES_AT_ONCE", 3)
+    monkeypatch.setattr(diff_sides, "OPERATORS_OF_A_SLICE", 5)
+    monkeypatch.setattr(diff_sides, "TOPOLOGIES_AT_ONCE", 3)
     assert differences(fleets / "store") == whole
 
 

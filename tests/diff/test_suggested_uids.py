@@ -12,7 +12,7 @@ from penstock.engine.diff.diff_sides import diff_sides
 from penstock.engine.diff.read_pairs import Pair
 from penstock.engine.diff.savepoint_verdicts import Verdict, savepoint_verdicts
 from penstock.engine.diff.side import Side
-from penstock.engine.diff.side_of_topologies import side_of_topologies
+from penstock.engine.diff.side_of_store import side_of_topologies
 from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
 from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.engine.planning.plan_options import plan_options

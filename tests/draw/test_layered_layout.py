@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.draw.layered_layout import Size, layered_layout
-from penstock.engine.draw.place_in_line import place_in_line
+from penstock.engine.draw.layered_layout import Size, layered_layout, place_in_line
 
 SIZES = st.builds(Size, st.floats(10, 300), st.floats(10, 200))
 

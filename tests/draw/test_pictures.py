@@ -16,7 +16,7 @@ from penstock.engine.draw.drawn_plan import plan_of_tables
 from penstock.engine.draw.fold import fold
 from penstock.engine.draw.formats import FORMATS, rendered
 from penstock.engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
-from penstock.engine.draw.text_width import cut, text_width
+from penstock.engine.draw.layered_layout import cut, text_width
 from penstock.engine.draw.to_html import hash_of, to_html
 from penstock.engine.draw.to_svg import to_svg
 from penstock.engine.planning.plan_in_process import plan_in_process

@@ -12,7 +12,7 @@ import pytest
 
 from penstock.engine.draw.drawn_plan import DrawnPlan
 from penstock.engine.explain.explain_edge import explain_edge
-from penstock.engine.explain.explain_operator import explain_operator, explain_slots
+from penstock.engine.explain.explain_plan import explain_operator, explain_slots
 from penstock.engine.explain.explained_plan import ExplainedPlan
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow

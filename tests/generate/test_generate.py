@@ -27,7 +27,7 @@ from penstock.plans.generate.topology_lines import (
     transformations_table,
 )
 from penstock.plans.tables import TABLES
-from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.columnar.topology_tables import topology_id
 from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import EXPANDED_KINDS, VIRTUAL_KINDS, Kind, Layer
 

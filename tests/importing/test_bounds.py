@@ -38,7 +38,7 @@ def names(letter: str, count: int) -> str:
 
 
 def test_products_of_subgraphs(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.plans.importing.read_dot.MOST_EDGES", 50_000)
+    monkeypatch.setattr("penstock.plans.importing.read_graphs.MOST_EDGES", 50_000)
     text = f"digraph {{ {{{names('a', 300)}}} -> {{{names('b', 300)}}} }}"
     assert "found more than 50,000 edges" in refused(tmp_path / "a.dot", text)
 

@@ -13,8 +13,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.importing.flink_plan import from_flink_plan
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
-from penstock.plans.importing.memory_weights import memory_weights
-from penstock.plans.importing.vertex_order import children_in_order
+from penstock.plans.importing.vertex_order import children_in_order, memory_weights
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
 from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.machine.state_folder import STATE_DIR, state_folder
-from penstock.engine.recovery.kept_script import KeptScript, new_script, scripts_in
-from penstock.engine.recovery.state_key import state_key
+from penstock.engine.recovery.kept_script import KeptScript, new_script, scripts_in, state_key
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.exchange.blocks import decode, encode_values
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows

@@ -23,7 +23,7 @@ from penstock.engine.runtime.errors import JobExecutionError
 from penstock.engine.runtime.job_result import JobResult
 from penstock.engine.runtime.recover_jobs import ScriptRecovery, use_recovery
 from penstock.engine.runtime.run_control import run_listeners
-from penstock.engine.spark.describe_disk_error import disk_error_of_spark
+from penstock.engine.spark.describe_spark_error import disk_error_of_spark
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from penstock.plans.errors import ConfigurationError, InputError
 

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.datastream.environment_settings import EnvironmentSettings
-from penstock.engine.explain.explain_fusing import explain_fusing, lost_setting_text
+from penstock.engine.explain.explain_edge import explain_fusing, lost_setting_text
 from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
 from penstock.plans.errors import InputError
 

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 from pyspark import SparkContext
 
-from penstock.engine.machine.cache_folder import CACHE_DIR
+from penstock.engine.machine.state_folder import CACHE_DIR
 from penstock.engine.spark import class_archive, session, start_jvm
-from penstock.engine.spark.class_archive import archived_start, keep_archive, remember_written
+from penstock.engine.spark.class_archive import (
+    archived_start,
+    keep_archive,
+    remember_jars,
+    remember_written,
+    remembered_jars,
+    resolves_what_it_says,
+)
 from penstock.engine.spark.find_java import Java
-from penstock.engine.spark.remembered_jars import remember_jars, remembered_jars, resolves_what_it_says
 from penstock.engine.spark.spark_conf import spark_conf_dir, spark_settings
 from penstock.plans.errors import ConfigurationError
 

@@ -146,7 +146,6 @@ TAKE_SPARK = {
         "engine/commands/metrics.py",
         "engine/planning/checkpoints_in.py",
         "engine/planning/count_rows.py",
-        "engine/planning/costs_on_spark.py",
         "engine/planning/metrics_on_spark.py",
         "engine/planning/plan_in_workers.py",
         "engine/planning/plan_topologies.py",
@@ -159,7 +158,6 @@ TAKE_SPARK = {
         "engine/store/tables_of_spark.py",
         "engine/store/write_layers.py",
         "engine/store/write_rows_in_workers.py",
-        "engine/store/scan_spark_rows.py",
         "engine/store/store_errors.py",
         "engine/commands/explain_error.py",
         "engine/commands/check_installation.py",
@@ -175,7 +173,7 @@ TAKE_SPARK = {
         "engine/library/transform.py",
         "engine/library/topologies_on_spark.py",
         "engine/sweep/measure_on_spark.py",
-        "engine/planning/send_planners.py",
+        "engine/planning/find_custom_planners.py",
     },
 }
 """What else needs Spark: its planners, adapters of stores, what runs in its workers, and what says what its

@@ -14,8 +14,7 @@ from penstock.engine.machine.available_memory import Available, available_memory
 from penstock.engine.machine.machine import memory_bytes
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning import foresee_memory as foresee
-from penstock.engine.planning.choose_planner import Planner, choose_planner
-from penstock.engine.planning.estimate_size import estimate_size
+from penstock.engine.planning.choose_planner import Planner, choose_planner, estimate_size
 from penstock.engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark

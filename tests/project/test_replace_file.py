@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.machine.make_output_folder import make_output_folder
-from penstock.engine.machine.replace_file import _open_anonymous, replace_file
+from penstock.engine.machine.replace_file import _open_anonymous, make_output_folder, replace_file
 from penstock.engine.output.write_lines import write_texts
 from penstock.plans.errors import ConfigurationError, MachineError
 

@@ -19,9 +19,9 @@ from penstock.engine.output.redaction import (
     remember_secret_arguments,
     remember_secrets,
 )
-from penstock.engine.spark.forward_jvm_output import JvmOutput
 from penstock.engine.spark.session import get_session
 from penstock.engine.spark.spark_conf import spark_conf_dir
+from penstock.engine.spark.spawn_jvm import JvmOutput
 from penstock.engine.spark.submit_settings import submit_arguments
 from penstock.plans.errors import ConfigurationError
 from tests.project.test_session import ROOT, run_python
@@ -211,7 +211,7 @@ def test_a_setting_that_is_none_is_not_repeated_if_it_looks_secret(capsys, comma
 def test_the_command_line_shows_no_secrets():
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from penstock.engine.output.mask_arguments import mask_arguments\n"
+        "from penstock.engine.output.redaction import mask_arguments\n"
         "mask_arguments()\nprint(Path('/proc/self/cmdline').read_text().split(chr(0))[3:-1])\n"
         "print(sys.argv[1:])"
     )

@@ -15,9 +15,8 @@ from penstock.engine.runtime.deliver_rows import records
 from penstock.engine.runtime.errors import JobCancelledError
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.job_monitor import JobMonitor
-from penstock.engine.runtime.plan_job import plan_to_run
 from penstock.engine.runtime.run_control import RunControl
-from penstock.engine.runtime.run_settings import task_settings
+from penstock.engine.runtime.run_settings import plan_to_run, task_settings
 from penstock.engine.runtime.run_until_enough import Rows, run_until_enough
 from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, FIRST_OF_ALL
 from penstock.operators.task.run_task import run_task

@@ -16,7 +16,7 @@ from penstock.engine.datastream.window import CountTumblingWindowAssigner, Globa
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.engine.runtime.compile_job import compile_job
 from penstock.engine.runtime.errors import JobExecutionError
-from penstock.engine.runtime.plan_job import plan_to_run
+from penstock.engine.runtime.run_settings import plan_to_run
 from penstock.operators.chain.errors import EnoughResults, UserFunctionError
 from penstock.operators.task.pulled import pulled
 from penstock.operators.task.run_task import run_task

@@ -5,8 +5,8 @@ import os
 from penstock.engine.common import Types
 from penstock.engine.datastream import StreamExecutionEnvironment
 from penstock.engine.runtime.compile_job import CompiledJob
-from penstock.engine.runtime.describe_failure import describe_failure
 from penstock.engine.runtime.job_monitor import JobMonitor
+from penstock.engine.runtime.run_on_spark import describe_failure
 from tests.runtime.python_workers import kill, python_workers
 
 

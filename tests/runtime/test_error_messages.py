@@ -15,9 +15,9 @@ from penstock.engine.datastream.functions import (
     ProcessFunction,
 )
 from penstock.engine.runtime.compile_job import CompiledJob
-from penstock.engine.runtime.describe_failure import describe_failure
 from penstock.engine.runtime.job_monitor import JobMonitor
-from penstock.engine.runtime.send_once import send_once
+from penstock.engine.runtime.run_on_spark import describe_failure
+from penstock.engine.runtime.spark_application import send_once
 from penstock.operators.chain.describe_error import describe_error, describe_record
 from penstock.operators.common.row import Row
 from penstock.operators.task.report import Reporter

@@ -7,8 +7,8 @@ from penstock.engine.datastream import StreamExecutionEnvironment
 from penstock.engine.datastream.connectors.file_system import FileSink
 from penstock.engine.runtime.errors import JobCompileError, JobExecutionError
 from penstock.engine.runtime.job_result import JobResult, summaries
-from penstock.engine.runtime.restart_backoff import restart_backoff
 from penstock.engine.runtime.run_control import run_listeners
+from penstock.engine.runtime.run_until_enough import restart_backoff
 from penstock.plans.vocabulary import ExecutionState
 
 

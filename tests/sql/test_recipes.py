@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import penstock
+from penstock.engine.commands.drop import drop_version
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.drop_version import drop_version
 from penstock.engine.store.plan_versions import find_version
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"

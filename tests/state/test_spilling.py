@@ -10,8 +10,8 @@ from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.entry_size import entry_bytes
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
 from penstock.operators.state.pickle_state import dump_state, load_states
-from penstock.operators.state.spilled_entries import SpilledEntries
-from penstock.operators.state.spilled_timers import SpilledTimers
+from penstock.operators.state.state_table import SpilledEntries
+from penstock.operators.state.timer_queue import SpilledTimers
 
 
 def test_only_some_keys_stay_in_memory():

@@ -14,11 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan
 from penstock.engine.spark.describe_spark_error import describe_spark_error
-from penstock.engine.spark.scoped_settings import scoped_settings
 from penstock.engine.spark.session_beside import with_settings
+from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.engine.store import local_spark_tables, write_rows_in_workers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.read_plan import read_plan
+from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of_spark import tables_of_spark

@@ -12,13 +12,12 @@ from pyspark.sql import functions as F
 
 from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
+from penstock.engine.store.is_local import table_path
+from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.read_plan import read_plan
-from penstock.engine.store.remove_unfinished import remove_unfinished
 from penstock.engine.store.spark_tables import SparkTables
-from penstock.engine.store.table_path import table_path
-from penstock.engine.store.unchanged_topologies import unchanged_topologies
-from penstock.engine.store.write_plan import new_write_id, write_plan
+from penstock.engine.store.vacuum_store import remove_unfinished
+from penstock.engine.store.write_plan import new_write_id, unchanged_topologies, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from penstock.plans.joins.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES

@@ -9,18 +9,17 @@ from threading import Barrier
 import pyarrow as pa
 import pytest
 
+from penstock.engine.commands.drop import drop_version
 from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from penstock.engine.store.delta_rs_table import create_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.drop_version import drop_version
 from penstock.engine.store.manifest import MANIFEST
+from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import all_writes, find_version, list_versions
-from penstock.engine.store.read_plan import read_plan
-from penstock.engine.store.remove_unfinished import remove_unfinished
-from penstock.engine.store.unchanged_topologies import unchanged_topologies
+from penstock.engine.store.vacuum_store import remove_unfinished
 from penstock.engine.store.version_notes import renew_notes
-from penstock.engine.store.write_plan import Begun, new_write_id, write_plan
+from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from tests.columnar.table_contents import rows_of
 from tests.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write

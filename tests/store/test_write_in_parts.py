@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from penstock.engine.commands.verify import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_in_process as in_process
 from penstock.engine.planning.choose_planner import Choice, Planner
@@ -20,15 +21,14 @@ from penstock.engine.planning.plan_into_store import Stored, plan_into_store_by_
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store import plan_versions
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.read_plan import read_plan
-from penstock.engine.store.remove_unfinished import remove_unfinished
-from penstock.engine.store.verify_version import verify_version
+from penstock.engine.store.vacuum_store import remove_unfinished
 from penstock.engine.store.write_while_planning import WriteWhilePlanning
 from penstock.plans.columnar.plan_as_read import plan_as_read
 from penstock.plans.errors import InputError, MachineError, StoreError
 from penstock.plans.layers import Choices
-from penstock.plans.topology import texts_of_file
+from penstock.plans.topology import unpacked_texts
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.vocabulary import Layer
 from tests.columnar.table_contents import rows_of
@@ -56,7 +56,7 @@ TWICE = [
 def size_of_parts(request, monkeypatch) -> int:
     """Parts of one topology, and of some; blocks are small."""
     monkeypatch.setattr(in_process, "ROWS_AT_A_TIME", request.param)
-    monkeypatch.setattr(texts_of_file, "BLOCK_BYTES", 700)
+    monkeypatch.setattr(unpacked_texts, "BLOCK_BYTES", 700)
     return int(request.param)
 
 

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.engine.commands.verify import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner
@@ -16,9 +17,8 @@ from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_i
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.local_spark_tables import LocalSparkTables
+from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.read_plan import read_plan
-from penstock.engine.store.verify_version import verify_version
 from penstock.engine.store.write_layers import WriteLayers
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.joins import run_passes

@@ -5,6 +5,7 @@ import os
 import orjson
 import pytest
 
+from penstock.engine.commands.verify import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import foresee_memory
 from penstock.engine.planning.choose_planner import Choice, Planner
@@ -12,9 +13,8 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.read_plan import read_plan
-from penstock.engine.store.verify_version import verify_version
 from penstock.engine.store.write_while_planning import WriteWhilePlanning
 from penstock.plans.errors import MachineError
 from penstock.plans.vocabulary import Layer

@@ -8,12 +8,12 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.output.progress import Report
-from penstock.engine.sweep import planner_code
+from penstock.engine.sweep import grid
 from penstock.engine.sweep.grid import cells_of
 from penstock.engine.sweep.read_results import read_results
-from penstock.engine.sweep.read_sweep_spec import sweep_spec_of
 from penstock.engine.sweep.results_table import append_rows, result_row
 from penstock.engine.sweep.run_sweep import run_sweep
+from penstock.engine.sweep.sweep_grid import sweep_spec_of
 from penstock.plans.errors import InputError
 
 PLANNER = """
@@ -45,8 +45,8 @@ def keys(tmp_path, monkeypatch):
     def found(*depends):
         for module in ("own_policy", "helpers", "helpers.level", "later"):
             sys.modules.pop(module, None)
-        planner_code.code_of_planner.cache_clear()
-        planner_code.digest_of_path.cache_clear()
+        grid.code_of_planner.cache_clear()
+        grid.digest_of_path.cache_clear()
         cells = cells_of(sweep_spec_of(SPEC, "spec"), "spec", depends)
         return [{cell.key for cell in cells if cell.planner == name} for name in SPEC["planners"]]
 
@@ -69,8 +69,8 @@ def test_a_cell_is_another_one_when_a_package_or_a_declared_file_changes(keys, t
     assert not declared[1] & before[1]
     (tmp_path / "solver").write_bytes(b"\x7fELF of today")
     assert not keys("solver")[1] & declared[1]
-    assert any(one.startswith("polars==") for one in planner_code.code_of_planner("own_policy:policy"))
-    monkeypatch.setattr(planner_code, "version", lambda name: "0.0.1")
+    assert any(one.startswith("polars==") for one in grid.code_of_planner("own_policy:policy"))
+    monkeypatch.setattr(grid, "version", lambda name: "0.0.1")
     assert not keys()[1] & before[1]
     with pytest.raises(InputError, match="no such file"):
         keys("nowhere")

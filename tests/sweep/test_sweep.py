@@ -23,12 +23,11 @@ from penstock.engine.bench.prepare_inputs import count_operators
 from penstock.engine.commands.main import app
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep import results_table
-from penstock.engine.sweep.grid import Cell, cells_of
+from penstock.engine.sweep.grid import Cell, cells_of, digest_of_path
 from penstock.engine.sweep.measure_cell import CellMeter, CellRequest
-from penstock.engine.sweep.planner_code import digest_of_path
-from penstock.engine.sweep.read_sweep_spec import read_sweep_spec
 from penstock.engine.sweep.results_table import MEASURED, measured_cells, result_row
 from penstock.engine.sweep.run_sweep import Answer, run_sweep
+from penstock.engine.sweep.sweep_grid import read_sweep_spec
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.plan_metrics import METRICS

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.engine.sweep.grid import axes_of_options
-from penstock.engine.sweep.read_sweep_spec import read_sweep_spec
+from penstock.engine.sweep.sweep_grid import read_sweep_spec
 from penstock.plans.errors import InputError
 from tests.sweep.grids import run
 

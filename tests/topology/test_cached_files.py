@@ -2,11 +2,11 @@
 
 import pytest
 
+from penstock.plans.topology.flink_options import parse_cached_files
 from penstock.plans.topology.flink_values import (
     FlinkValueError,
     split_escaped,
 )
-from penstock.plans.topology.parse_cached_files import parse_cached_files
 
 
 def test_cached_files():

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.plans.errors import InputError
-from penstock.plans.topology import texts_of_file
+from penstock.plans.topology import unpacked_texts
 from penstock.plans.topology.joins.parse_splits import _END, _lines, can_be_split, parse_splits
 from tests.topology.builders import simple
 
@@ -16,7 +16,7 @@ from tests.topology.builders import simple
 @pytest.mark.parametrize("seed", range(20))
 def test_every_line_belongs_to_the_part_in_which_it_begins(seed, tmp_path, monkeypatch):
     dice = random.Random(seed)
-    monkeypatch.setattr(texts_of_file, "BLOCK_BYTES", dice.randint(1, 40))
+    monkeypatch.setattr(unpacked_texts, "BLOCK_BYTES", dice.randint(1, 40))
     texts = [bytes(dice.choices(b"ab ", k=dice.choice((0, 1, 5, 30)))) for _ in range(dice.randint(1, 30))]
     file = tmp_path / "a file"
     file.write_bytes(b"\n".join(texts) + b"\n" * dice.randint(0, 1))

@@ -16,7 +16,7 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.plan_json.columnar import describe_vertices, json_text
+from penstock.plans.plan_json.columnar import json_text, view_lines
 from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
 from penstock.plans.vocabulary import Layer
 from tests.topology.changed_graphs import forked_graph
@@ -81,7 +81,7 @@ def test_a_stream_graph_says_itself_which_nodes_are_sinks(golden):
 
 
 def test_a_tree_that_would_fill_the_memory_is_refused_before_it_does(monkeypatch):
-    monkeypatch.setattr(describe_vertices, "LONGEST_DESCRIPTION", 10_000)
+    monkeypatch.setattr(view_lines, "LONGEST_DESCRIPTION", 10_000)
     with pytest.raises(NotEnoughMemoryError, match="vertex-description-mode to CASCADING"):
         to_flink_plan_lines(tables_of([chain(100)]))
     cascading = tables_of([chain(100, **{"pipeline.vertex-description-mode": "CASCADING"})])

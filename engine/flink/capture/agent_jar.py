@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.engine.flink.capture.build_agent import JAR_NAME, build_agent, digest_in_jar, digest_of_sources
 from penstock.engine.flink.flink_jars import flink_jars
-from penstock.engine.machine.import_root import is_checkout
+from penstock.engine.machine.machine import is_checkout
 from penstock.plans.errors import ConfigurationError
 
 FILE = "PENSTOCK_CAPTURE_FILE"

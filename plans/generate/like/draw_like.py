@@ -12,7 +12,7 @@ from penstock.plans.generate.fleet import draws, hexadecimal
 from penstock.plans.generate.like.find_segments import GivenFleet, Ints, Segments
 from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topology_id import topology_id
+from penstock.plans.topology.columnar.topology_tables import topology_id
 
 SHARE_VARIED = 0.5
 """Of the pairs of segments, the share of which one is repeated and the other left out."""

@@ -9,7 +9,7 @@ from pyarrow import json
 from penstock.plans.arrow_walks import Ints
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.topology.columnar.find_plain_lines import Bytes, FoundLines
-from penstock.plans.topology.columnar.plain_sinks import READ_BY_ARROW
+from penstock.plans.topology.columnar.plain_topologies import READ_BY_ARROW
 from penstock.plans.topology.operator_rules import OPERATOR_SCOPE
 from penstock.plans.topology.transformation_columns import COLUMNS
 

@@ -8,7 +8,7 @@ from penstock.plans.topology.columnar.find_topology_files import find_topology_f
 from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.parse_block import Block
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 
 _LINES = lines_batch([], None, []).schema
 

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -13,13 +14,11 @@ from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.parse_block import BYTES_OF_A_ROW, Block, parse_block
 from penstock.plans.topology.columnar.topologies_of_lines import topologies_in_parts, topologies_of_lines
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
-from penstock.plans.topology.columnar.whole_lines import LongLine, whole_lines
-from penstock.plans.topology.input_errors import no_files_given, no_topologies
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_files_given, no_topologies
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, Element, elements, is_document
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 from penstock.plans.topology.parse_lines import parse_lines
-from penstock.plans.topology.texts_of_file import BLOCK_BYTES, texts_of_file
+from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, texts_of_file
 
 _ELEMENTS_AT_ONCE = 1_000
 
@@ -151,3 +150,59 @@ def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[
             continue
         yield Block(found.removeprefix(BYTE_ORDER_MARK) if lines == 0 else found, file, lines)
         lines += found.count(b"\n")
+
+
+# A stream of text cut into whole lines, in bounded memory.
+
+
+class LongLine(NamedTuple):
+    """In place of a line that was longer than allowed: its size without the newline."""
+
+    size_bytes: int
+
+
+def whole_lines(texts: Iterable[bytes], max_line_bytes: int) -> Iterator[bytes | LongLine]:
+    """The lines of `texts` in order: many together, each with its newline, or one LongLine.
+
+    The last line of `texts` may lack its newline. Of a line longer than `max_line_bytes` no more than that
+    (and one text) is ever held.
+    """
+    open_line: list[bytes] = []
+    size = 0
+    for text in texts:
+        end = text.find(b"\n")
+        if end >= 0 and size + end > max_line_bytes:
+            yield LongLine(size + end)
+            open_line, size = [], 0
+            text = text[end + 1 :]  # noqa: PLW2901 - what follows the long line
+        whole, newline, rest = text.rpartition(b"\n")
+        if newline:
+            yield from _without_long_lines(b"".join([*open_line, whole, newline]), max_line_bytes)
+            open_line, size = [], 0
+        open_line.append(rest)
+        size += len(rest)
+        if size > max_line_bytes:
+            open_line.clear()
+    if size > max_line_bytes:
+        yield LongLine(size)
+    elif size:
+        yield b"".join([*open_line, b"\n"])
+
+
+def _without_long_lines(text: bytes, max_line_bytes: int) -> Iterator[bytes | LongLine]:
+    """`text`, which ends with a newline, cut at the lines that are too long."""
+    if len(text) <= max_line_bytes + 1:
+        yield text
+        return
+    start = 0
+    begin = 0
+    while begin < len(text):
+        end = text.index(b"\n", begin)
+        if end - begin > max_line_bytes:
+            if start < begin:
+                yield text[start:begin]
+            yield LongLine(end - begin)
+            start = end + 1
+        begin = end + 1
+    if start < len(text):
+        yield text[start:]

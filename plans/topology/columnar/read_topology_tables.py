@@ -1,39 +1,45 @@
 """Given tables (Arrow, Delta, Parquet) of topologies and transformations as the topology layer."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.columnar.groups import ints
+from penstock.plans.counts import runs
 from penstock.plans.errors import SchemaError
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.canonical_texts import canonical_headers
+from penstock.plans.topology.columnar.digest_blocks import digest_blocks
 from penstock.plans.topology.columnar.find_topology_files import local_path
-from penstock.plans.topology.columnar.given_columns import GivenColumns, given_columns
 from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables, topologies_without_rows
 from penstock.plans.topology.columnar.normalized_tables import (
+    GivenColumns,
+    given_columns,
     normalized_topologies,
     normalized_transformations,
     to_nullable_arrow,
 )
 from penstock.plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
-from penstock.plans.topology.columnar.rejected_rows import Refused, rejected_rows
-from penstock.plans.topology.columnar.row_errors import no_topology, row_errors
+from penstock.plans.topology.columnar.rejected_rows import Refused, no_topology, rejected_rows, row_errors
 from penstock.plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
 from penstock.plans.topology.columnar.settings_of_topologies import settings_of_topologies
-from penstock.plans.topology.columnar.sound_topologies import sound_topologies
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_holds
 from penstock.plans.topology.columnar.wrong_rows_of_large import wrong_rows_of_large
 from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.topology.fingerprint import fingerprint
 from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.parse_lines import parse_lines, shown
 from penstock.plans.topology.parsed_batches import SETTINGS
 from penstock.plans.topology.require_given_columns import require_given_columns
 from penstock.plans.topology.validate_wrong_rows import LARGE
+from penstock.plans.vocabulary import TopologyForm
 
 _Refused = dict[int, tuple[str, list[Any]]]
 """Position in topologies to stage and errors."""
@@ -236,3 +242,46 @@ def _refused_in(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[str, list[An
     bad = batch.select(["ordinal", "error_stage", "errors"]).filter(batch["error_stage"].is_valid())
     for row in bad.to_pylist():
         yield row["ordinal"], (row["error_stage"], row["errors"])
+
+
+# Which topologies of given tables are right in every row, and their fingerprints.
+
+
+_IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).fill_null(False)
+
+
+def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collection[int]) -> pl.DataFrame:
+    """(position, fingerprint): the rows of `given` that are right and whose transformations are.
+
+    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are not looked
+    at, and no topology_id comes twice but there. Whatever is not given back may be wrong.
+    """
+    keys = rows.select(pl.col(TOPOLOGY, "id").fill_null(0))
+    ids, numbers = ints(keys, TOPOLOGY), ints(keys, "id")
+    of_topologies, order = runs(ids), None
+    holds = of_topologies.numbers() + 1 == numbers
+    if len(np.unique(ids[of_topologies.starts])) < len(of_topologies.starts) or not holds.all():
+        order = np.lexsort((numbers, ids))
+        ids = ids[order]
+        of_topologies = runs(ids)
+        holds = of_topologies.numbers() + 1 == numbers[order]
+    starts = of_topologies.starts
+    blocks = digest_blocks(rows, order, starts)
+    right = np.array([digest != "" for digest in blocks.digests], bool)
+    rows_hold = np.logical_and.reduceat(holds, starts) if len(starts) else holds
+    blocks_hold = np.logical_and.reduceat(right, blocks.first) if len(starts) else right
+    of_ids = pl.DataFrame({TOPOLOGY: ids[starts], "first": blocks.first, "end": blocks.end}).filter(
+        pl.Series(values=rows_hold & blocks_hold)
+    )
+    left_out = pl.Series(sorted(leave_out), dtype=pl.UInt32)
+    sound = (
+        given.with_row_index("position")
+        .filter(topology_holds() & _IS_OF_TRANSFORMATIONS & ~pl.col("position").is_in(left_out.implode()))
+        .join(of_ids, on=TOPOLOGY)
+        .sort("position")
+    )
+    found = [
+        fingerprint(header, blocks.digests[first:end])
+        for header, first, end in zip(canonical_headers(sound), sound["first"], sound["end"], strict=True)
+    ]
+    return sound.select("position", pl.Series("fingerprint", found, pl.String))

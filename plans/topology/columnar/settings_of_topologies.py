@@ -13,12 +13,11 @@ from penstock.plans.counts import runs
 from penstock.plans.errors import TopologyError
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.canonical_headers import config_text
-from penstock.plans.topology.job_settings import may_run_as_batch
+from penstock.plans.topology.columnar.canonical_texts import config_text
+from penstock.plans.topology.job_settings import may_run_as_batch, settings_or_errors
 from penstock.plans.topology.parse_lines import as_arrow
 from penstock.plans.topology.parsed_batches import SETTINGS
 from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
-from penstock.plans.topology.settings_of_topologies import settings_or_errors
 from penstock.plans.vocabulary import Kind
 
 Refusals = dict[int, tuple[str, list[TopologyError]]]

@@ -10,11 +10,13 @@ from penstock.plans.errors import SchemaError
 from penstock.plans.topology.columnar.open_given_table import is_delta
 from penstock.plans.topology.input_errors import missing_table, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.files_of_delta_table import files_of_delta_table
-from penstock.plans.topology.joins.is_delta_table import is_delta_table
+from penstock.plans.topology.joins.files_of_delta_table import (
+    AS_THEY_ARE,
+    files_of_delta_table,
+    is_delta_table,
+)
 from penstock.plans.topology.joins.local_transformations import MOST_FILES
 from penstock.plans.topology.joins.normalized_tables import normalized_tables
-from penstock.plans.topology.joins.paths_of_glob import AS_THEY_ARE
 from penstock.plans.topology.joins.topology_tables import GivenTables
 
 _HIDDEN = ("_", ".")

@@ -13,13 +13,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.topology.columnar.read_topology_files import elements_as_lines, head_of
-from penstock.plans.topology.columnar.whole_lines import LongLine, whole_lines
+from penstock.plans.topology.columnar.read_topology_files import (
+    LongLine,
+    elements_as_lines,
+    head_of,
+    whole_lines,
+)
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document
 from penstock.plans.topology.parse_lines import Line, lines_of, parse_each, readable_path
-from penstock.plans.topology.texts_of_file import BLOCK_BYTES, broken_file
-from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
+from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, CODECS, broken_file, unpacked_texts
 
 
 def as_they_are(ending: str) -> dict[str, str]:

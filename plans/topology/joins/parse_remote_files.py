@@ -6,21 +6,24 @@ Source: org.apache.hadoop.mapreduce.lib.input.LineRecordReader.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain, count, groupby
+from operator import attrgetter, itemgetter
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.plans.topology.job_defaults import JobDefaults
-from penstock.plans.topology.joins.elements_of_documents import PIECE_ENDS_AT, elements_of_documents
-from penstock.plans.topology.joins.parse_all_but_documents import parse_all_but_documents
+from penstock.plans.topology.columnar.read_topology_files import elements_as_lines
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.joins.parse_packed_files import as_they_are, packed_pieces, parse_packed_files
 from penstock.plans.topology.joins.topologies_of_lines import parsed_lines
-from penstock.plans.topology.json_documents import HEAD_BYTES
+from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
+from penstock.plans.topology.parse_lines import LINES, Line, lines_of, parse_each
 from penstock.plans.topology.parsed_batches import PARSED
-from penstock.plans.topology.unpacked_texts import CODECS
+from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, CODECS
 
 _LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
 _LARGEST_INT = 2**31 - 1
@@ -104,3 +107,125 @@ def _lines(text: DataFrame, max_line_bytes: int) -> DataFrame:
         F.lit(None).cast("long").alias("line"),
         F.when(too_long, size).alias("too_long_bytes"),
     )
+
+
+# Lines of files that Spark reads, parsed, with files that turn out to be JSON documents left out.
+
+
+def parse_all_but_documents(
+    batches: Iterable[pa.RecordBatch],
+    max_line_bytes: int | None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+    cut_bytes: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over LINES; gives batches of PARSED.
+
+    As parse_lines, but the first block of a file that is a document (see json_documents) gives one row that
+    says so; what its other blocks give is of no use.
+    """
+    documents: list[str] = []
+    lines = _without_documents(lines_of(batches), documents)
+    yield from parse_each(lines, max_line_bytes, job_defaults, cut_bytes)
+    if documents:
+        of_each = [{"source_file": file, "block_start": 0, "is_document": True} for file in documents]
+        yield pa.RecordBatch.from_pylist(of_each, PARSED)
+
+
+def _without_documents(lines: Iterable[Line], documents: list[str]) -> Iterator[Line]:
+    """The lines but those of a file's first block if it is a document, which is added to `documents`."""
+    for (file, start), of_block in groupby(lines, attrgetter("source_file", "block_start")):
+        if file is None or start != 0:
+            yield from of_block
+            continue
+        head: list[Line] = []
+        size, opened = 0, False
+        for line in of_block:
+            head.append(line)
+            size += len(line.value) + 1
+            if not opened and line.value.removeprefix(BYTE_ORDER_MARK).strip():
+                opened = may_open_document(line.value)
+                if not opened:
+                    break
+            if size >= HEAD_BYTES:
+                break
+        if opened and is_document(b"".join(line.value + b"\n" for line in head)[:HEAD_BYTES]):
+            documents.append(file)
+            continue
+        yield from chain(head, of_block)  # noqa: B031 - the rest of the block
+
+
+# Files that are JSON documents, read by Spark piece by piece, as LINES of their elements.
+#
+# A piece ends at a quotation mark: a line may be as long as the whole document, while a string that is
+# longer than an element may be makes its element too long.
+
+
+PIECE_ENDS_AT = '"'
+
+_FILES_A_CORE = 4
+_END = PIECE_ENDS_AT.encode()
+_SCHEMA = pa.schema(
+    [("value", pa.binary()), ("source_file", pa.string()), ("block_start", pa.int64()), ("place", pa.int64())]
+)
+
+
+def elements_of_documents(text: DataFrame, documents: Sequence[str], max_line_bytes: int) -> DataFrame:
+    """The elements of the files `documents` as LINES; `text` reads them in pieces.
+
+    The pieces of a document meet in one partition, in their order; of each no more is held than one element.
+    """
+    cores = text.sparkSession.sparkContext.defaultParallelism
+    place = F.col("_metadata.file_path").alias("source_file"), F.col("_metadata.file_block_start")
+    in_order = (
+        text.select(F.col("value").cast("binary"), *place)
+        .where(F.col("source_file").isin(list(documents)))
+        .mapInArrow(_joined, from_arrow_schema(_SCHEMA))
+        .repartition(min(len(documents), _FILES_A_CORE * cores), "source_file")
+        .sortWithinPartitions("source_file", "block_start", "place")
+        .select("value", "source_file")
+    )
+    return in_order.mapInArrow(partial(_elements, max_line_bytes=max_line_bytes), LINES)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The pieces of a partition, many in one row, numbered in the order in which Spark reads them."""
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
+    numbers = count()
+    for (file, start), of_block in groupby(rows, itemgetter(1, 2)):
+        for text in _texts_together(value for value, _, _ in of_block):
+            row = {"value": text, "source_file": file, "block_start": start, "place": next(numbers)}
+            yield pa.RecordBatch.from_pylist([row], _SCHEMA)
+
+
+def _texts_together(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= BLOCK_BYTES:
+            yield _END.join(held)
+            held, size = [], 0
+    if held:
+        yield _END.join(held)
+
+
+def _elements(batches: Iterable[pa.RecordBatch], max_line_bytes: int) -> Iterator[pa.RecordBatch]:
+    rows = (
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    )
+    for file, pieces in groupby(rows, itemgetter(1)):
+        yield from elements_as_lines(_texts(value for value, _ in pieces), file, max_line_bytes)
+
+
+def _texts(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces and the quotation marks between them."""
+    yield next(pieces, b"")
+    for piece in pieces:
+        yield _END + piece

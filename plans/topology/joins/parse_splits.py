@@ -11,13 +11,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.plans.tables.column_types import BOOL, INT, LONG, STR
-from penstock.plans.topology.columnar.read_topology_files import elements_as_lines, head_of
-from penstock.plans.topology.columnar.whole_lines import LongLine, whole_lines
+from penstock.plans.topology.columnar.read_topology_files import (
+    LongLine,
+    elements_as_lines,
+    head_of,
+    whole_lines,
+)
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
 from penstock.plans.topology.parse_lines import Line, lines_of, parse_each, readable_path
-from penstock.plans.topology.texts_of_file import texts_of_file
-from penstock.plans.topology.unpacked_texts import CODECS
+from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 SMALLEST_SPLIT_BYTES = 4 * 2**20
 LARGEST_SPLIT_BYTES = 128 * 2**20

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.plans.errors import InputError
 from penstock.plans.topology.input_errors import (
+    MAX_LINE_BYTES,
     incomplete_gzip,
     no_files_given,
     no_such_path,
@@ -21,12 +22,11 @@ from penstock.plans.topology.input_errors import (
     unusable_path,
 )
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.files_of_delta_table import AS_THEY_ARE, paths_of_glob
 from penstock.plans.topology.joins.parse_remote_files import parse_remote_files
 from penstock.plans.topology.joins.parse_splits import can_be_split, parse_splits, splits_of_files
-from penstock.plans.topology.joins.paths_of_glob import AS_THEY_ARE, paths_of_glob
 from penstock.plans.topology.joins.topologies_of_lines import parsed_lines, topologies_of_lines
 from penstock.plans.topology.joins.topology_tables import TopologyTables
-from penstock.plans.topology.line_too_long import MAX_LINE_BYTES
 from penstock.plans.topology.parse_lines import readable_path
 from penstock.plans.topology.parsed_batches import PARSED
 

@@ -16,11 +16,14 @@ from penstock.plans.topology.joins.fingerprint import canonical_header, canonica
 from penstock.plans.topology.joins.normalized_tables import normalized_tables
 from penstock.plans.topology.joins.reads_unbounded_source import reads_unbounded_source
 from penstock.plans.topology.joins.rejected_rows import rejected_rows
-from penstock.plans.topology.joins.settings_of_topologies import SETTLED, settings_of_topologies
 from penstock.plans.topology.joins.suspicious_transformation import suspicious_transformation
-from penstock.plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
+from penstock.plans.topology.joins.topologies_of_lines import text_of_topology, text_of_transformation
 from penstock.plans.topology.joins.topology_tables import TopologyTables
-from penstock.plans.topology.joins.wrong_rows_of_large import wrong_rows_of_large
+from penstock.plans.topology.joins.wrong_rows_of_large import (
+    SETTLED,
+    settings_of_topologies,
+    wrong_rows_of_large,
+)
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.parse_lines import parse_lines
 from penstock.plans.topology.parsed_batches import PARSED

@@ -11,11 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.plans.tables.column_types import INT, LONG
-from penstock.plans.topology.joins.settings_of_topologies import SETTLED
+from penstock.plans.errors import TopologyError
+from penstock.plans.tables.column_types import INT, LONG, STR
+from penstock.plans.topology.job_settings import settings_or_errors
 from penstock.plans.topology.joins.suspicious_transformation import suspicious_transformation
-from penstock.plans.topology.joins.texts_of_tables import text_of_topology, text_of_transformation
+from penstock.plans.topology.joins.topologies_of_lines import text_of_topology, text_of_transformation
 from penstock.plans.topology.numbered_rows import cycle_of, known, misplaced, position_of, position_of_counted
+from penstock.plans.topology.parse_lines import as_arrow, shown
+from penstock.plans.topology.parsed_batches import ERRORS, SETTINGS
 from penstock.plans.topology.validate_wrong_rows import validate_wrong_rows
 
 _NUMBERS_OF_A_ROW = 250_000
@@ -154,3 +157,36 @@ def _with_positions(rows: Iterable[Any], position_of_id: Any) -> Iterator[tuple[
 def _values(column: pa.Array) -> list[Any]:
     values: list[Any] = column.to_pylist()
     return values
+
+
+# Options and job settings of topologies that came in as a table, in Spark's Python workers.
+
+
+SETTLED = pa.schema([("topology_id", LONG), ("error_stage", STR), ("errors", ERRORS), ("settings", SETTINGS)])
+
+
+def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: SETTLED, one row per topology, with either settings or errors.
+
+    Input columns: topology_id, name, parallelism, max_parallelism, chaining, config, reads_unbounded (whether
+    an operator reads an unbounded source; false where the job type does not depend on that).
+    """
+    for batch in batches:
+        stages, errors, settings = [], [], []
+        for row in batch.to_pylist():
+            stage, found, derived = settings_or_errors(row, row["reads_unbounded"])
+            stages.append(stage)
+            errors.append(_or_none(found))
+            settings.append(None if derived is None else as_arrow(derived))
+        yield pa.RecordBatch.from_pydict(
+            {
+                "topology_id": batch.column("topology_id"),
+                "error_stage": pa.array(stages, pa.string()),
+                "errors": pa.array(errors, ERRORS),
+                "settings": pa.array(settings, SETTINGS),
+            }
+        )
+
+
+def _or_none(errors: list[TopologyError]) -> list[dict[str, str]] | None:
+    return [shown(e) for e in errors] or None

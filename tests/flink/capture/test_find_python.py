@@ -5,10 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.flink.capture.find_python import find_python
-from penstock.engine.flink.capture.flink_home import FlinkHome, find_flink_home, find_flink_home_of_script
-from penstock.engine.flink.capture.program_command import Program, ProgramKind, program_command
-from penstock.engine.flink.capture.pyflink_of_python import CLIENT_EXECUTABLE, CLIENT_OPTION
+from penstock.engine.flink.capture.flink_home import (
+    CLIENT_EXECUTABLE,
+    CLIENT_OPTION,
+    FlinkHome,
+    find_flink_home,
+    find_flink_home_of_script,
+)
+from penstock.engine.flink.capture.program_command import Program, ProgramKind, find_python, program_command
 from penstock.plans.errors import ConfigurationError
 
 
