@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tests.topology.hostile_lines import hostile_lines
-from tests.topology.planned_alike import PLANNERS, plan_alike
+from tests.plans.topology.hostile_lines import hostile_lines
+from tests.plans.topology.planned_alike import PLANNERS, plan_alike
 
 
 def main(

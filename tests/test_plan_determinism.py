@@ -15,7 +15,7 @@ from penstock.plans.joins.run_passes import run_passes
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.vocabulary import Layer
-from tests.columnar.table_contents import rows_of
+from tests.plans.columnar.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology
 
 TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]

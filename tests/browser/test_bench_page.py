@@ -6,8 +6,8 @@ import pytest
 
 from penstock.engine.bench.measure_suites import render_page
 from penstock.engine.bench.summarise import summarise
-from tests.bench.made_up import hostile_results, record, results
 from tests.browser.browser import browser, complaints
+from tests.engine.bench.made_up import hostile_results, record, results
 
 SHOTS = Path("build/screenshots")
 

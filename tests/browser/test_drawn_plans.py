@@ -13,7 +13,7 @@ from penstock.engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
 from penstock.engine.draw.to_html import to_html
 from penstock.plans.printable import printable
 from tests.browser.browser import browser, complaints
-from tests.draw.pictures import ATTACKS, hostile_topology, planned
+from tests.engine.draw.pictures import ATTACKS, hostile_topology, planned
 
 EXAMPLES = "engine/examples/examples.jsonl"
 SHOTS = Path("build/screenshots")

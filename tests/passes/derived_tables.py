@@ -18,7 +18,7 @@ from penstock.plans.layers import Choices
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.vocabulary import Layer
-from tests.columnar.table_contents import with_dicts
+from tests.plans.columnar.table_contents import with_dicts
 
 Derived = Callable[[str, Choices, str], list[dict[str, Any]]]
 """(table, how the cluster is configured, name of a topology) to its rows."""

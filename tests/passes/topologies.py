@@ -18,7 +18,7 @@ from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.vocabulary import Kind, SlotSharingStrategy
 from tests.passes.fixtures import Case, Shown, read_cases
-from tests.topology.builders import stream_edge, stream_graph, stream_node
+from tests.plans.topology.builders import stream_edge, stream_graph, stream_node
 
 _OF_TOPOLOGY = ("parallelism", "max_parallelism", "chaining")
 _SOURCE = {"source": True, "coordinated": True, "invokable": "SourceOperatorStreamTask"}

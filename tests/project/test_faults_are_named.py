@@ -18,9 +18,9 @@ from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.windows.other_triggers import PurgingTrigger
 from penstock.operators.windows.trigger import Trigger, TriggerResult
 from penstock.plans.errors import ConfigurationError
-from tests.custom_planners.asked_planners import custom_planner
 from tests.operator_harness import run
-from tests.windows.windows_of_ten import TEN, at, processing
+from tests.operators.windows.windows_of_ten import TEN, at, processing
+from tests.plans.custom_planners.asked_planners import custom_planner
 
 CYCLE = "digraph { a -> b -> a }"
 

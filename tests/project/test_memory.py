@@ -23,7 +23,7 @@ from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar import job_graph_arrays as counting
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from penstock.plans.vocabulary import Layer
-from tests.topology.builders import simple, transformation
+from tests.plans.topology.builders import simple, transformation
 
 MEBIBYTE = 2**20
 

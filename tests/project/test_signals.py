@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from penstock.engine.machine.end_processes import end_processes, is_running, process_tree
-from tests.topology.builders import simple
+from tests.plans.topology.builders import simple
 
 ROOT = Path(__file__).parents[2]
 

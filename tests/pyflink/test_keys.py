@@ -13,8 +13,8 @@ import pytest
 
 from penstock.engine.datastream.environment_settings import EnvironmentSettings
 from penstock.engine.library.run_script import run_script
+from tests.engine.runtime.run_in_process import run_jobs_in_process
 from tests.pyflink.test_cases import scripts
-from tests.runtime.run_in_process import run_jobs_in_process
 
 KEYS = Path(__file__).parent / "keys"
 SCRIPTS = scripts(KEYS)

@@ -1,0 +1,138 @@
+"""Explanations of all golden topologies agree with their plans, and the values shown with the verdicts."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mmh3
+import pytest
+
+from penstock.engine.draw.drawn_plan import DrawnPlan
+from penstock.engine.explain.explain_edge import explain_edge
+from penstock.engine.explain.explain_plan import explain_operator, explain_slots
+from penstock.engine.explain.explained_plan import ExplainedPlan
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.tables.column_types import TOPOLOGY
+
+GOLDEN = sorted(
+    path for path in (Path(__file__).parents[2] / "golden").glob("*.jsonl.gz") if "large" not in path.name
+)
+
+MET = {
+    "CHAINING_DISABLED": lambda found: found["chaining"] == "on",
+    "SEVERAL_INPUTS": lambda found: found["input edges"] == 1 or len(found) > 1,
+    "UNION_INPUT": lambda found: found["edges into the input"] == 1,
+    "DIFFERENT_SLOT_SHARING_GROUP": lambda found: found["producer"] == found["reader"],
+    "YIELDING_BEHIND_LEGACY_SOURCE": lambda found: not (found["reader yields"] and found["SourceFunction"]),
+    "UPSTREAM_NEVER_CHAINS": lambda found: found["strategy"] != "NEVER",
+    "DOWNSTREAM_NEVER_CHAINS": lambda found: found["strategy"] != "NEVER",
+    "DOWNSTREAM_IS_HEAD": lambda found: found["strategy"] != "HEAD",
+    "UPSTREAM_IS_NOT_A_SOURCE": lambda found: (
+        found["strategy"] != "HEAD_WITH_SOURCES" or found["producer is a source"]
+    ),
+    "DIFFERENT_PARALLELISM": lambda found: found["producer"] == found["reader"],
+    "DIFFERENT_MAX_PARALLELISM": lambda found: found["may differ"] or found["producer"] == found["reader"],
+    "PARTITIONER_NOT_FORWARD": lambda found: found["partitioner"] == "FORWARD",
+    "BATCH_EXCHANGE": lambda found: (
+        found["exchange mode"] != "BATCH"
+        or found["partitioner class"] not in ("ForwardPartitioner", "ForwardForUnspecifiedPartitioner")
+    ),
+}
+"""Each condition, of the values that its explanation shows."""
+
+
+@cache
+def explained_plans(path: Path) -> list[ExplainedPlan]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        planned = plan_in_process([json.loads(line)["topology"] for line in lines])
+    tables = {name: from_arrow(table) for name, table in planned.tables.items()}
+    parts: dict[str, dict[Any, Any]] = {
+        name: frame.partition_by(TOPOLOGY, as_dict=True)
+        for name, frame in tables.items()
+        if TOPOLOGY in frame.columns
+    }
+
+    def plan(name: str, key: int) -> DrawnPlan:
+        return DrawnPlan(
+            name,
+            lambda table: parts[table].get((key,), tables[table].clear()).lazy() if table in parts else None,
+        )
+
+    topologies = tables["topologies"].select("name", TOPOLOGY)
+    return [ExplainedPlan(plan(name, key)) for name, key in topologies.iter_rows()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.split(".")[0])
+def test_an_edge_is_chained_if_and_only_if_all_conditions_are_met(path):
+    edges = 0
+    for plan in explained_plans(path):
+        for edge, why in plan.edges:
+            edges += 1
+            explained = explain_edge(plan, edge, why)
+            where = plan.plan.topology, explained
+            met = {one["reason"]: one["met"] for one in explained["conditions"]}
+            assert explained["chained"] == all(met.values()), where
+            of_values = {
+                one["reason"]: bool(MET[one["reason"]](one["found"])) for one in explained["conditions"]
+            }
+            assert of_values == met, where
+            assert all((one["change"] is None) == one["met"] for one in explained["conditions"]), where
+            if edge["source"] in plan.operators:  # some source leads to it
+                assert explained["chained"] == (explained["result"] is None), where
+            if "gives nothing before the end" in str(explained["result"]):
+                assert explained["result"]["type"] == "BLOCKING", where
+                assert any(node["no_output_until_end_of_input"] for node in plan.nodes.values()), where
+    assert edges > 0
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name.split(".")[0])
+def test_what_is_said_of_ids_groups_and_slots_gives_them(path):
+    for plan in explained_plans(path):
+        for node in plan.nodes.values():
+            explained = explain_operator(plan, node)
+            where = plan.plan.topology, explained
+            if explained["operator_id"] is not None:
+                assert explained["operator_id"] in ids_as_explained(plan, node), where
+            if "agree" in explained["slot_sharing_group_because"]:
+                assert explained["slot_sharing_group"] == "default", where
+        for group in explain_slots(plan):
+            of_group = [
+                one["parallelism"]
+                for one in plan.vertices.values()
+                if one["slot_sharing_group"] == group["slot_sharing_group"]
+            ]
+            assert group["slots"] == max(of_group) or -1 in of_group, group
+
+
+def ids_as_explained(plan: ExplainedPlan, node: dict[str, Any]) -> Iterator[str]:
+    """The id that a uid gives, or those that each number in the walk gives."""
+    if node["uid"] is not None:
+        yield mmh3.mmh3_x64_128_digest(node["uid"].encode(), 0).hex()
+        return
+    times = 1 + plan.chained_outputs[node["id"]]
+    mixed = [bytes.fromhex(plan.operators[edge["source"]]["operator_id"]) for edge in plan.inputs[node["id"]]]
+    for number in range(len(plan.nodes)):
+        digest = mmh3.mmh3_x64_128_digest(number.to_bytes(4, "little") * times, 0)
+        for other in mixed:
+            digest = bytes(one * 37 % 256 ^ two for one, two in zip(digest, other, strict=True))
+        yield digest.hex()
+
+
+def test_bits_are_the_places_of_reasons():
+    assert [reason.bit for reason in NotChainableReason] == [1 << i for i in range(len(NotChainableReason))]
+    assert [NotChainableReason[reason.value] for reason in NotChainableReason] == list(NotChainableReason)
+
+
+def test_another_planner_may_keep_operators_apart():
+    plan = next(one for one in explained_plans(GOLDEN[0]) if any(edge["chainable"] for edge, _ in one.edges))
+    edge, why = next((edge, why) for edge, why in plan.edges if edge["chainable"])
+    assert all(one["reason"] != "DECIDED_BY_PLANNER" for one in explain_edge(plan, edge, why)["conditions"])
+    apart = {**edge, "chainable": False, "not_chainable_reasons": ["DECIDED_BY_PLANNER"]}
+    (unmet,) = [one for one in explain_edge(plan, apart, why)["conditions"] if not one["met"]]
+    assert (unmet["reason"], "--planner" in unmet["method"]) == ("DECIDED_BY_PLANNER", True)

@@ -1,0 +1,57 @@
+"""Nodes, edges and graphs of plans made in this process."""
+
+import polars as pl
+import pytest
+
+import penstock
+from penstock.plans.literals import LayerName
+from tests.plans.topology.builders import simple
+
+GIVEN = pl.DataFrame(
+    [{**simple(name, parallelism=2), "team": team} for name, team in (("a", "x"), ("b", "y"))]
+)
+
+
+def test_columns_that_are_ignored_are_beside_the_names_of_topologies() -> None:
+    with pytest.raises(penstock.SchemaError, match=r"(?s)no topology has: 'team'.*ignore="):
+        penstock.plan(GIVEN)
+    planned = penstock.plan(GIVEN.with_columns(ID=pl.lit(7)), ignore=["team", "ID"])
+    assert planned.ignored.to_pylist() == [
+        {"name": name, "team": team, "ID": 7} for name, team in (("a", "x"), ("b", "y"))
+    ]
+    nodes = planned.nodes("stream_graph").to_pylist()
+    assert {(row["topology"], row["team"]) for row in nodes} == {("a", "x"), ("b", "y")}
+    assert len(nodes) == planned.tables["stream_nodes"].num_rows
+    assert planned.nodes().num_rows == planned.tables["execution_vertices"].num_rows
+    assert planned.partitions().column_names[:4] == ["topology_id", "topology", "team", "ID"]
+    assert planned.nodes("stream_graph").column_names[:4] == ["topology_id", "topology", "team", "id"]
+
+
+@pytest.mark.parametrize("layer", ["topology", "stream_graph", "job_graph", "execution_graph"])
+def test_edges_join_vertices(layer: LayerName) -> None:
+    topology = simple("a", parallelism=2)
+    topology["transformations"][-1]["parallelism"] = 3
+    planned = penstock.plan([topology, simple("b")])
+    graph = planned.graph(layer)
+    ids = graph.vertices["id"].to_pylist()
+    assert len(set(ids)) == len(ids) == planned.nodes(layer).num_rows
+    assert set(graph.edges["src"].to_pylist()) | set(graph.edges["dst"].to_pylist()) <= set(ids)
+    made = graph.to_networkx()
+    assert (made.number_of_nodes(), made.number_of_edges()) == (len(ids), graph.edges.num_rows)
+    of_igraph = graph.to_igraph()
+    assert (of_igraph.vcount(), of_igraph.ecount()) == (len(ids), graph.edges.num_rows)
+    if layer == "execution_graph":
+        assert graph.edges.num_rows == 2 * 3
+
+
+def test_layers_that_are_not_planned_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    planned = penstock.plan([simple("a"), simple("wrong", parallelism=-5)], until="stream_graph")
+    assert planned.nodes().num_rows == planned.tables["stream_nodes"].num_rows
+    with pytest.raises(penstock.ConfigurationError, match="allowed topology, stream_graph"):
+        planned.edges("job_graph")
+    with pytest.raises(penstock.ConfigurationError, match="until a later layer"):
+        planned.partitions()
+    planned.show()
+    shown = capsys.readouterr().out
+    assert "1 planned, 1 rejected of 2 topologies" in shown
+    assert "wrong: " in shown

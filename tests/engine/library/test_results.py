@@ -1,0 +1,137 @@
+"""What commands do, as library calls: drawn fleets, planners as functions, typed results."""
+
+import subprocess
+import sys
+from typing import get_args
+
+import polars as pl
+import pytest
+
+import penstock
+from penstock.engine.draw.graph_of_layer import DrawnLayer
+from penstock.plans import literals
+from penstock.plans.custom_planners.decisions import Decision
+from penstock.plans.generate.shapes import SHAPES
+from penstock.plans.importing.given_graph import SeveralInputs
+from penstock.plans.resources.network_options import PROFILES
+from penstock.plans.tables import TABLES
+from penstock.plans.vocabulary import Layer, Partitioner, SlotSharingStrategy
+from tests.plans.topology.builders import simple
+
+FLEET = penstock.generate("random", 30, seed=3)
+
+
+@penstock.decides("chaining")
+def never(stream_edges):
+    return stream_edges.select("topology_id", "target", "in_index", chainable=pl.lit(False))
+
+
+@penstock.decides("chaining")
+def always(stream_edges):
+    return stream_edges.select("topology_id", "target", "in_index", chainable=pl.lit(True))
+
+
+@penstock.decides("chaining")
+def raises(stream_edges):
+    return stream_edges.nothing
+
+
+@penstock.decides("chaining")
+def of_a_strange_table(stream_edge):
+    return stream_edge
+
+
+def test_a_drawn_fleet_is_the_one_that_the_command_writes(tmp_path):
+    assert FLEET.topologies.num_rows == penstock.plan(FLEET).planned == 30
+    FLEET.write(tmp_path / "fleet.jsonl")
+    command = ["generate", "random", "-n", "30", "--seed", "3", "--out", str(tmp_path / "same.jsonl")]
+    subprocess.run([sys.executable, "-m", "penstock.engine.commands.main", *command], check=True)
+    assert penstock.diff(tmp_path / "fleet.jsonl", tmp_path / "same.jsonl").topologies == []
+    assert [penstock.generate(shape.name, operators=8).topologies.num_rows for shape in SHAPES] == [1] * 6
+    assert penstock.generate("workloads").topologies.num_rows > 20
+    assert penstock.generate("alibaba-2018", 3).topologies.num_rows == 3
+    assert penstock.generate(like=penstock.plan(FLEET), topologies=4).topologies.num_rows == 4
+    for wrong in ({"shape": "rando"}, {"shape": "chain", "width": 3}, {"shape": "workloads", "seed": 2}, {}):
+        with pytest.raises(penstock.ConfigurationError):
+            penstock.generate(**wrong)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("planner", [never, (never,), f"{__name__}:never"])
+def test_a_planner_is_a_function_or_its_name(planner, tmp_path):
+    planned = penstock.check(penstock.plan(FLEET, planner=planner))
+    assert planned.planned == 30
+    assert planned.options["planner"] == f"{__name__}:never"
+    assert planned.tables["job_vertices"].num_rows == planned.tables["stream_nodes"].num_rows
+    assert (
+        penstock.read_plan(tmp_path / "store", planned.write(tmp_path / "store")).options == planned.options
+    )
+
+
+def test_messages_name_file_and_line_of_a_planner():
+    here = "test_results.py, line"
+    for planner, rule in ((always, "NotChainable"), (raises, here)):
+        with pytest.raises(penstock.errors.BrokenInvariantError, match=rule):
+            penstock.check(penstock.plan(FLEET, planner=planner))
+    with pytest.raises(penstock.ConfigurationError, match=here):
+        penstock.plan(FLEET, planner=of_a_strange_table)
+    with pytest.raises(penstock.ConfigurationError, match="without a decision"):
+        penstock.plan(FLEET, planner=len)
+    with pytest.raises(penstock.ConfigurationError, match="costs"):
+        penstock.plan(FLEET, costs="drawn")
+
+
+def test_explain_size_and_metrics_show_themselves(capsys):
+    planned = penstock.plan([simple("a", parallelism=3), simple("b")])
+    explained = planned.explain(topology="a")
+    (edge,) = planned.explain((explained.edges[0]["source"]["name"], explained.edges[0]["target"]["name"]),
+                              topology="a").edges  # fmt: skip
+    assert edge == explained.edges[0]
+    size = planned.size(slots_per_task_manager=2, available=5)
+    assert size.jobs.num_rows == 2
+    assert size.session_cluster["slots"] == 4
+    metrics = planned.metrics(costs=pl.DataFrame({"topology": ["a"], "id": [1], "records_per_second": [7.0]}))
+    assert 7.0 in metrics.plans["source_records_per_second"].to_pylist()
+    assert metrics.summary.num_rows > 15
+    for one, said in ((explained, "chained"), (size, "TaskManagers"), (metrics, "utilisation")):
+        one.show()
+        assert said in capsys.readouterr().out
+        assert "<table>" in one._repr_html_()
+    with pytest.raises(penstock.ConfigurationError, match="no operator"):
+        planned.explain(("no", "such"), topology="a")
+    with pytest.raises(penstock.ConfigurationError, match="no slots"):
+        penstock.plan(simple("a"), until="job_graph").size()
+
+
+@pytest.mark.slow
+def test_a_comparison_counts_what_plans_take(tmp_path, capsys):
+    old, new = penstock.plan(FLEET), penstock.plan(FLEET, parallelism=16)
+    assert old.write(tmp_path / "store") + 1 == new.write(tmp_path / "store") == 2
+    compared = penstock.diff(old, new)
+    assert compared.counts.totals == penstock.diff(penstock.open_store(tmp_path / "store")).counts.totals
+    for name in ("tasks", "slots"):
+        before, after = compared.counts.totals[name]
+        assert before < after
+    before, after = compared.counts.totals["tasks"]
+    rows = [plan.tables["execution_vertices"].num_rows for plan in (old, new)]
+    assert after - before == rows[1] - rows[0]
+    assert {"tasks", "channels", "network_buffers", "managed_bytes", "slots"} == set(compared.counts.totals)
+    assert compared.table.num_rows == len(compared.topologies)
+    compared.show()
+    assert "tasks, where they differ" in capsys.readouterr().out
+    assert "→" in compared._repr_html_()
+    with pytest.raises(penstock.errors.WorseVerdictError):
+        penstock.diff(simple("a"), {"name": "a", "transformations": []}).require("restores")
+    with pytest.raises(penstock.ConfigurationError, match="nothing to compare"):
+        penstock.diff(old)
+
+
+def test_names_of_literals_are_the_values_of_their_enums():
+    enums = {
+        "LayerName": Layer, "PartitionerName": Partitioner, "SlotSharingName": SlotSharingStrategy,
+        "NetworkName": PROFILES, "DecisionName": Decision, "PlannerName": penstock.Planner,
+        "DrawnLayerName": DrawnLayer, "SeveralInputsName": SeveralInputs,
+        "ShapeName": [shape.name for shape in SHAPES], "TableName": TABLES,
+    }  # fmt: skip
+    for name, values in enums.items():
+        assert get_args(getattr(literals, name)) == tuple(map(str, values)), name

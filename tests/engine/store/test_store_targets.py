@@ -1,0 +1,186 @@
+"""Where a store can be written to is asked before the work; a machine that refuses is said, and tidied up."""
+
+import errno
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from typer.testing import CliRunner
+
+from penstock.engine.commands.main import app
+from penstock.engine.store import delta_rs_logs, delta_rs_tables, plan_versions
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.manifest import MANIFEST
+from penstock.engine.store.plan_versions import is_store, list_versions
+from penstock.engine.store.require_target import require_target
+from penstock.engine.store.write_file import write_file
+from penstock.plans.errors import MachineError, StoreError
+from tests.engine.store.arrow_plans import names, plan_of, rows_in, write
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("command", ["plan", "info", "run"])
+def test_a_target_that_is_no_place_for_a_store_is_refused_before_the_input_is_read(
+    tmp_path: Path, command: str
+):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to("nothing")
+    (tmp_path / "full").mkdir()
+    for i in range(7):
+        (tmp_path / "full" / f"{i}").write_text("")
+    for name, said in (
+        ("file", "it is a file, not a folder"),
+        ("file/below", "is a file, not a folder"),
+        ("link", "a link to nothing"),
+        ("full", "it holds '0', '1', '2', '3', '4' and 2 more"),
+    ):
+        target = str(tmp_path / name)
+        ways = {
+            "plan": ["plan", "no such input", "--out", target],
+            "info": ["info", "--to", target, "no such script"],
+            "run": ["run", "--to", target, "no such script"],
+        }
+        result = CliRunner().invoke(app, ways[command])
+        assert result.exit_code == 4, result.output
+        assert said in result.output
+
+
+def test_generate_writes_to_no_folder_that_is_there(tmp_path: Path):
+    result = CliRunner().invoke(app, ["generate", "chain", "--out", str(tmp_path)])
+    assert (result.exit_code, "is already there" in result.output) == (2, True)
+
+
+@pytest.mark.spark  # where a name is of no local folder, Spark is asked
+@pytest.mark.parametrize("store", ["", " ", "file:", "file:/tmp/x", "file://", "file:///", "file://host/x"])
+def test_what_names_no_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: str):
+    monkeypatch.chdir(tmp_path)
+    for command in (["plan", "no such input", "--out", store], ["show", store], ["export", store]):
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code in ((4,) if "--out" in command else (3, 4)), result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_home_is_where_the_shell_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write("~/plans", plan_of(a="1"))
+    assert names(str(tmp_path / "plans")) == names("~/plans") == {"a"}
+
+
+def test_new_and_empty_folders_and_stores_are_fine(tmp_path: Path):
+    for name in ("new", "new/below", "empty"):
+        require_target(str(tmp_path / name))
+    (tmp_path / "empty" / "lost+found").mkdir(parents=True)
+    require_target(str(tmp_path / "empty"))
+    assert not (tmp_path / "new").exists()
+    write(str(tmp_path / "store"), plan_of(a="1"))
+    (tmp_path / "store" / "notes.txt").write_text("")
+    require_target(str(tmp_path / "store"))
+
+
+def test_what_a_killed_first_write_left_is_fine_and_tables_of_topologies_are_not(tmp_path: Path):
+    store = str(tmp_path / "store")
+    DeltaRsTables(store).create(MANIFEST)
+    DeltaRsTables(store).append("topologies", plan_of(a="1")["topologies"], "w")
+    require_target(store)
+    assert write(store, plan_of(a="1")) == 1
+    tables = str(tmp_path / "tables")
+    write_deltalake(f"{tables}/topologies", pa.table({"name": ["a"]}))
+    with pytest.raises(StoreError, match="it holds 'topologies'"):
+        require_target(tables)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS, errno.ENOSPC])
+def test_a_folder_that_cannot_be_written_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+):
+    def refuse(**_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    with pytest.raises(MachineError, match=os.strerror(number)):
+        require_target(str(tmp_path / "store"))
+
+
+@pytest.mark.parametrize("place", ["data", "manifest"])
+def test_a_write_to_a_full_disk_leaves_nothing_and_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    store = str(tmp_path / "store")
+    write(store, plan_of(a="1"))
+    before = set(Path(store).rglob("*.parquet"))
+
+    def full(folder, *arguments):
+        written = write_file(folder, *arguments)
+        if (os.path.basename(folder) == MANIFEST) == (place == "manifest"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written
+
+    with monkeypatch.context() as patch:
+        for module in (delta_rs_tables, delta_rs_logs):
+            patch.setattr(module, "write_file", full)
+        with pytest.raises(MachineError, match=r"store: No space left on device"):
+            write(store, plan_of(b="1"))
+    if place == "data":
+        assert set(Path(store).rglob("*.parquet")) == before
+    assert (names(store), rows_in(store)) == ({"a"}, 1)
+    assert write(store, plan_of(b="1")) == 2
+
+
+def test_an_error_after_publication_does_not_take_the_version_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = str(tmp_path / "store")
+
+    def fail(*_):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(plan_versions, "note_version", fail)
+    with pytest.raises(MachineError, match="Input/output error"):
+        write(store, plan_of(a="1"))
+    assert ([v.version for v in list_versions(DeltaRsTables(store))], names(store)) == ([1], {"a"})
+
+
+@pytest.mark.slow
+def test_a_limit_of_the_machine_is_one_message_without_panics(tmp_path: Path):
+    """A process whose files may not grow over 4 KiB."""
+    nodes = [{"id": i, "kind": "one_input", "inputs": [i - 1], "name": f"{i}"} for i in range(2, 400)]
+    topology = {"name": "a", "transformations": [{"id": 1, "kind": "source", "name": "s"}, *nodes]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(topology))
+    code = (
+        "import resource, sys\nresource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n"
+        "from penstock.engine.commands.main import app\napp(sys.argv[1:])"
+    )
+    arguments = [
+        "plan",
+        str(tmp_path / "in.jsonl"),
+        "--out",
+        str(tmp_path / "store"),
+        "--planner",
+        "columnar",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (8, "")
+    assert done.stderr == (
+        f"penstock: writing {tmp_path / 'store'}: File too large\n"
+        "  hint: ulimit -f limits the size of files, or the file system does\n"
+    )
+    assert list((tmp_path / "store").rglob("*.parquet")) == []
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+@pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb", "a\udcff"])
+def test_a_store_is_not_where_delta_cannot_have_one(tmp_path, name):
+    with pytest.raises(StoreError, match="which Delta tables cannot have"):
+        is_store(DeltaRsTables(str(tmp_path / name)))
+    with pytest.raises(StoreError, match="which Delta tables cannot have"):
+        require_target(str(tmp_path / name))
+    assert list(tmp_path.iterdir()) == []

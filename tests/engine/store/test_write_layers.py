@@ -1,0 +1,164 @@
+"""A giant whose tables are stored while later layers are planned leaves the store that others leave."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.engine.commands.verify import verify_version
+from penstock.engine.output.progress import Report
+from penstock.engine.planning import plan_topologies
+from penstock.engine.planning.choose_planner import Choice, Planner
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.local_spark_tables import LocalSparkTables
+from penstock.engine.store.open_plan import read_plan
+from penstock.engine.store.plan_versions import list_versions
+from penstock.engine.store.write_layers import WriteLayers
+from penstock.plans.errors import MachineError, StoreError
+from penstock.plans.joins import run_passes
+from penstock.plans.vocabulary import Layer
+from tests.plans.columnar.table_contents import rows_of
+from tests.reference.random_topologies import random_topology
+
+PLANNED = random_topology(3, 40)
+REFUSED_LATE = {
+    "name": "more tasks than key groups",
+    "transformations": [
+        {"id": number, "kind": "source" if number == 1 else "one_input", "parallelism": 9}
+        | ({"inputs": [number - 1], "max_parallelism": 5} if number > 1 else {})
+        for number in range(1, 21)
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def giants_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_topologies, "ROWS_PER_PARTITION", 15)
+    monkeypatch.setattr(plan_topologies, "ROWS_OF_A_BLOCK", 12)
+
+
+@pytest.fixture
+def handed_over(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Tables that came before the plan was done."""
+    found: list[str] = []
+    hand_over = run_passes._Run._hand_over
+
+    def seen(self: Any, step: Any, inputs: Any) -> None:
+        hand_over(self, step, inputs)
+        found.extend(step.tables)
+
+    monkeypatch.setattr(run_passes._Run, "_hand_over", seen)
+    return found
+
+
+def plan_into(
+    spark: SparkSession,
+    store: Path,
+    topologies: list[dict[str, Any]],
+    until: Layer = Layer.SLOTS,
+    planner: Planner = Planner.JOINS,
+) -> Stored:
+    file = store.parent / "topologies.jsonl"
+    file.write_bytes(b"\n".join(map(orjson.dumps, topologies)))
+    choice = Choice(planner, "as asked", on_spark=True)
+    work = WorkOnSpark((str(file),), str(store), plan_options(until), choice, {}, 1 << 20)
+    return plan_into_store_on_spark(work, lambda: spark, Report())
+
+
+def stored_in(spark: SparkSession) -> set[int]:
+    """The ids of the RDDs that Spark keeps."""
+    return {int(number) for number in spark.sparkContext._jsc.getPersistentRDDs()}
+
+
+def written(store: Path) -> set[str]:
+    return {folder.name.removeprefix("write_id=") for folder in store.glob("*/write_id=*")}
+
+
+@pytest.mark.parametrize("planner", [Planner.JOINS, Planner.COLUMNAR])
+def test_nothing_of_a_plan_that_fails_stays_in_the_storage_of_a_session(
+    spark: SparkSession, tmp_path: Path, monkeypatch, planner
+):
+    before = stored_in(spark)
+
+    def no_memory(*_: Any) -> None:
+        raise MachineError("no memory")
+
+    monkeypatch.setattr(plan_topologies, "count_rows", no_memory)
+    with pytest.raises(MachineError):
+        plan_into(spark, tmp_path / "store", [PLANNED], Layer.TOPOLOGY, planner)
+    assert stored_in(spark) <= before
+
+
+def test_rows_are_those_of_a_plan_in_memory(spark: SparkSession, tmp_path: Path, handed_over: list[str]):
+    store, before = tmp_path / "store", stored_in(spark)
+    stored = plan_into(spark, store, [PLANNED])
+    assert stored_in(spark) <= before
+    assert stored[1:4] == (1, 1, 0)
+    found = read_plan(DeltaRsTables(str(store)))
+    planned = plan_in_process(str(tmp_path / "topologies.jsonl"))
+    assert found.keys() == planned.tables.keys()
+    for name, table in planned.tables.items():
+        assert rows_of(found[name]) == rows_of(table), name
+    assert {"stream_edges", "job_vertices", "execution_edges"} <= set(handed_over)
+    assert "rejected" not in handed_over
+
+
+def test_the_same_plan_is_no_new_version_and_leaves_no_files(
+    spark: SparkSession, tmp_path: Path, handed_over: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    store = tmp_path / "store"
+    appended: list[str] = []
+    append = LocalSparkTables.append
+
+    def seen(self: Any, table: str, *others: Any) -> None:
+        appended.append(table)
+        append(self, table, *others)
+
+    monkeypatch.setattr(LocalSparkTables, "append", seen)
+    for is_new in (True, False):
+        assert plan_into(spark, store, [PLANNED], Layer.STREAM_GRAPH).version == 1
+        assert "stream_edges" in handed_over
+        assert ("stream_edges" in appended) == is_new
+        handed_over.clear()
+        appended.clear()
+    (version,) = list_versions(DeltaRsTables(str(store)))
+    assert written(store) == {version.write_id}
+    assert verify_version(DeltaRsTables(str(store)), 1)[1] == []
+
+
+def test_a_topology_that_a_later_layer_refuses_is_in_no_table(
+    spark: SparkSession, tmp_path: Path, handed_over: list[str]
+):
+    store = tmp_path / "store"
+    stored = plan_into(spark, store, [REFUSED_LATE, {"name": "wrong"}], Layer.EXECUTION_GRAPH)
+    assert stored[1:4] == (2, 0, 2)
+    assert "job_vertices" in handed_over
+    found = read_plan(DeltaRsTables(str(store)))
+    planned = plan_in_process(str(tmp_path / "topologies.jsonl"), until=Layer.EXECUTION_GRAPH)
+    assert {name for name, rows in found.items() if len(rows)} == {"rejected"}
+    assert rows_of(found["rejected"]) == rows_of(planned.tables["rejected"])
+    (version,) = list_versions(DeltaRsTables(str(store)))
+    assert written(store) == {version.write_id}
+
+
+def test_what_is_gone_when_the_plan_is_done_is_no_version(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store = tmp_path / "store"
+    publish = WriteLayers.publish
+
+    def removed_before(self: Any, planned: Any) -> int:
+        shutil.rmtree(store / "stream_edges")
+        return publish(self, planned)
+
+    monkeypatch.setattr(WriteLayers, "publish", removed_before)
+    with pytest.raises(StoreError, match="table stream_edges was changed while the plan was made"):
+        plan_into(spark, store, [PLANNED], Layer.STREAM_GRAPH)
+    assert list_versions(DeltaRsTables(str(store))) == []
+    assert not written(store)

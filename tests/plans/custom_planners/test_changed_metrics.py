@@ -1,0 +1,180 @@
+"""Metrics after a change against planning and measuring the changed jobs whole."""
+
+import contextlib
+import io
+import random
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import penstock
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
+from penstock.plans.errors import BrokenInvariantError, ConfigurationError
+from penstock.plans.metrics.plan_metrics import METRICS
+
+pytestmark = pytest.mark.slow
+
+PAGE = Path(__file__).parents[3] / "docs" / "planners-of-your-own.md"
+SHAPES = ("random", "random", "layered", "chain", "diamond", "wide")
+
+
+def planner_of(changes: dict[int, Change]) -> list[Any]:
+    """A planner that answers the changes of all topologies (by id), of vertices those that there are."""
+    edges = [
+        (topology, *key, chained)
+        for topology, change in changes.items()
+        for key, chained in change.get("chaining", {}).items()
+    ]
+    groups = [
+        (topology, vertex, str(name))
+        for topology, change in changes.items()
+        for vertex, name in change.get("slot_sharing_groups", {}).items()
+    ]
+
+    @penstock.decides("chaining")
+    def chaining() -> pl.DataFrame:
+        columns = {"topology_id": pl.Int64, "target": pl.Int32, "in_index": pl.Int32, "chainable": pl.Boolean}
+        return pl.DataFrame(edges, schema=columns, orient="row")
+
+    @penstock.decides("slot_sharing_groups")
+    def grouping(job_vertices: pl.DataFrame) -> pl.DataFrame:
+        columns = {"topology_id": pl.Int64, "vertex": pl.Int32, "slot_sharing_group": pl.String}
+        rows = pl.DataFrame(groups, schema=columns, orient="row")
+        return rows.join(job_vertices, on=["topology_id", "vertex"], how="semi")
+
+    return [chaining, grouping]
+
+
+def drawn_change(tables: Mapping[Any, pl.DataFrame], topology: int, draw: random.Random) -> Change:
+    edges = tables["stream_edges"].filter(pl.col("topology_id") == topology)
+    free = edges.filter(
+        ~pl.col("chained_source")
+        & (pl.col("not_chainable_reasons").list.set_intersection(NEVER_CHAINED).list.len() == 0)
+    )
+    keys = free.select("target", "in_index").rows()
+    vertices = tables["job_vertices"].filter(pl.col("topology_id") == topology)["vertex"].to_list()
+    change = Change(chaining={key: draw.random() < 0.5 for key in keys if draw.random() < 0.5})
+    if draw.random() < 0.5:
+        change["slot_sharing_groups"] = {
+            vertex: draw.choice("abc") for vertex in vertices if draw.random() < 0.3
+        }
+    return change
+
+
+@settings(max_examples=6, deadline=None)
+@given(shape=st.sampled_from(SHAPES), seed=st.integers(0, 2**31))
+def test_numbers_are_those_of_planning_and_measuring_whole(shape: str, seed: int):
+    draw = random.Random(seed)
+    few = shape == "random"
+    fleet = penstock.generate(shape, 25 if few else 4, operators=12 if few else 40, seed=seed)
+    constants = {"cores": draw.choice((2, 1e9)), "handover_ns_per_buffer": draw.choice((0, 5000, 50_000))}
+    options: Any = {"slots_per_task_manager": draw.choice((1, 3))}
+    plan = penstock.plan(fleet, **options)
+    metrics = plan.metrics(costs="drawn", constants=constants)
+    tables = {name: from_arrow(rows) for name, rows in plan.tables.items()}
+    names = dict(tables["topologies"].select("topology_id", "name").iter_rows())
+    changes = {topology: drawn_change(tables, topology, draw) for topology in names}
+    whole = penstock.plan(fleet, planner=planner_of(changes), **options)
+    assert whole.planned == plan.planned, whole.tables["rejected"].to_pylist()
+    expected = {
+        row["name"]: row for row in whole.metrics(costs="drawn", constants=constants).plans.to_pylist()
+    }
+    vertices = from_arrow(whole.tables["job_vertices"])
+    there = {
+        topology: set(vertices.filter(pl.col("topology_id") == topology)["vertex"]) for topology in names
+    }
+    for topology, name in names.items():
+        change = changes[topology]
+        first: Change = {"chaining": change["chaining"]}
+        found = metrics.after(first, name)  # in two steps, since groups are of vertices that are there then
+        if "slot_sharing_groups" in change:
+            groups = change["slot_sharing_groups"].items()
+            kept = {vertex: group for vertex, group in groups if vertex in there[topology]}
+            found = found.after({"slot_sharing_groups": kept})
+        assert row_of(found) == {metric: expected[name][metric] for metric in METRICS}, (name, change)
+
+
+def row_of(found: ChangedMetrics) -> dict[str, Any]:
+    return {metric: getattr(found, metric) for metric in METRICS}
+
+
+def test_the_example_of_the_page_prints_what_is_shown():
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Metrics after a change\n")[2]
+    found = re.search(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(found[1], {})
+    assert printed.getvalue() == found[2]
+
+
+OPERATORS = [
+    {"id": 1, "kind": "source", "name": "in"},
+    {"id": 2, "kind": "one_input", "name": "parse", "inputs": [1]},
+    {"id": 3, "kind": "partition", "partitioner": "hash", "inputs": [2]},
+    {"id": 4, "kind": "one_input", "name": "count", "inputs": [3]},
+    {"id": 5, "kind": "sink", "name": "out", "inputs": [4], "parallelism": 1},
+]
+
+
+@pytest.mark.parametrize("partitioner", ["hash", "rescale"])  # by arrays, and planned whole
+def test_what_flinks_rules_forbid_is_said(partitioner: str):
+    operators = [dict(operator) for operator in OPERATORS]
+    operators[2]["partitioner"] = partitioner
+    operators[3]["parallelism"] = 4 if partitioner == "rescale" else 2
+    metrics = penstock.plan({"name": "job", "parallelism": 2, "transformations": operators}).metrics()
+    assert metrics.after({"chaining": {(2, 0): False}}).vertices == metrics.after({}).vertices + 1
+    for change, said in (
+        (
+            {"chaining": {(4, 0): True}},
+            r"job: NotChainable: edge 2 \(parse\) to 4 \(count\): found .*PARTITION",
+        ),
+        ({"chaining": {(9, 0): True}}, "job: UnknownKey: stream_edges target 9 in_index 0"),
+        ({"slot_sharing_groups": {2: "a"}}, "job: UnknownKey: job_vertices vertex 2"),
+        ({"parallelism": {1: 0}}, r"job: ParallelismOutOfRange: operator 1 \(Source: in\)"),
+    ):
+        with pytest.raises(BrokenInvariantError, match=said):
+            metrics.after(change)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ([], "change: found list, allowed a dict of decisions"),
+        ({"plan": {}}, "change: found 'plan', allowed parallelism, partitioners, chaining"),
+        ({"chaining": [(2, 0)]}, r"change: chaining: found list, allowed a dict of \(target, in_index\)"),
+        ({"chaining": {2: False}}, r"change: chaining: found the key 2, allowed \(target, in_index\)"),
+        ({"chaining": {(2, 0): 0}}, r"chaining: \(2, 0\): found 0, allowed a bool \(chainable\)"),
+        ({"parallelism": {2: True}}, r"parallelism: 2: found True, allowed a int \(parallelism\)"),
+    ],
+)
+def test_what_is_no_change_is_refused(change: Any, said: str):
+    metrics = penstock.plan({"name": "job", "transformations": OPERATORS}).metrics()
+    with pytest.raises(ConfigurationError, match=said):
+        metrics.after(change)
+
+
+def test_the_job_is_named_where_there_are_several_and_begins_with_flinks_plan():
+    jobs = [{"name": name, "transformations": OPERATORS} for name in ("a", "b")]
+    with pytest.raises(ConfigurationError, match="found 2 planned topologies"):
+        penstock.plan(jobs).metrics().after({})
+    with pytest.raises(ConfigurationError, match="found no plan of c"):
+        penstock.plan(jobs).metrics().after({}, "c")
+    mine = penstock.plan(jobs[:1], planner=planner_of({}))
+    with pytest.raises(ConfigurationError, match="allowed Flink's"):
+        mine.metrics().after({})
+
+
+def test_parallelism_and_partitioners_are_planned_again_and_go_on_from_there():
+    metrics = penstock.plan({"name": "job", "parallelism": 2, "transformations": OPERATORS}).metrics()
+    wider = metrics.after({"parallelism": {5: 2}, "chaining": {(2, 0): False}})
+    found = wider.after({"partitioners": {(5, 0): "RESCALE"}})
+    assert (wider.tasks, found.tasks, found.vertices) == (6, 8, 4)
+    assert set(found.change) == {"parallelism", "chaining", "partitioners"}

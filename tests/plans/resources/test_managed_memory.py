@@ -1,0 +1,81 @@
+"""size_managed_memory of both planners against ManagedMemoryUtils, StreamConfig and MemoryManager."""
+
+from functools import partial
+
+import pytest
+
+from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.layers import Choices
+from penstock.plans.resources.memory_options import MemoryOptions
+from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.tables.column_types import TOPOLOGY
+from tests.passes.frames import derive_in_process, derive_on_spark, make_frame, make_polars
+from tests.plans.resources.flink_resources import rows
+
+WEIGHTS = {"OPERATOR": "operator_weight", "STATE_BACKEND": "state_backend_weight", "PYTHON": "python_weight"}
+
+
+def task_manager(row):
+    given = {} if row["weights"] is None else dict.fromkeys(WEIGHTS.values(), 0)
+    for weight in row["weights"].split(",") if row["weights"] else ():
+        use_case, number = weight.split(":")
+        given[WEIGHTS[use_case]] = int(number)
+    return TaskManager(
+        row["process_size"], row["slots"], MemoryOptions(**given), row["cluster_state_backend"]
+    )
+
+
+def tables(make, of_flink):
+    """A topology for each row, with one operator."""
+    operators = [
+        {
+            TOPOLOGY: topology,
+            "node": topology + 1,
+            "managed_memory_fraction": dict.fromkeys(row["use_cases"], 0.0)
+            | {row["use_case"]: row["fraction"]},
+        }
+        for topology, row in of_flink.items()
+    ]
+    settings = [
+        {
+            TOPOLOGY: topology,
+            "config": row["job_config"],
+            # A state backend of the application's own is what BATCH jobs have.
+            "job_type": "STREAMING" if row["application_uses_managed"] is None else "BATCH",
+        }
+        for topology, row in of_flink.items()
+    ]
+    return {
+        "chained_operators": make("chained_operators", operators, vertex=7),
+        "job_settings": make("job_settings", settings),
+    }
+
+
+def in_process(of_flink, of_choices):
+    return derive_in_process("managed_memory", tables(make_polars, of_flink), of_choices)
+
+
+def on_spark(spark, of_flink, of_choices):
+    with planning_settings(spark, 2):
+        given = tables(partial(make_frame, spark), of_flink)
+        return derive_on_spark("managed_memory", given, of_choices)
+
+
+@pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
+def test_every_fraction_and_size_is_flinks(planner, request):
+    of_flink = dict(enumerate(rows("managed")))
+    of_choices: dict[Choices, list[int]] = {}
+    for topology, row in of_flink.items():
+        of_choices.setdefault(Choices(task_manager=task_manager(row)), []).append(topology)
+    if planner == "columnar":
+        found = in_process(of_flink, of_choices)
+    else:
+        found = on_spark(request.getfixturevalue("spark"), of_flink, of_choices)
+    by_topology = {row[TOPOLOGY]: row for row in found}
+    assert by_topology.keys() == of_flink.keys()
+    assert len(found) == len(of_flink)
+    columns = ("node", "vertex", "use_case", "fraction", "slot_fraction", "bytes")
+    for topology, row in of_flink.items():
+        figures = (row["fraction"], row["slot_fraction"], row["bytes"] or 0)
+        expected = (topology + 1, 7, row["use_case"], *figures)
+        assert tuple(by_topology[topology][column] for column in columns) == expected, row
