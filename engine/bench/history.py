@@ -30,7 +30,7 @@ _SERIES = ("suite", "size", "planner", "until", "processor")
 _KEYS = (*_SERIES, "operators", "date", "repetition", "place", "planning_seconds", "penstock_version")
 
 
-class Run(NamedTuple):
+class BenchRun(NamedTuple):
     """What one run of the benchmark measured of a planner on one input."""
 
     date: str
@@ -39,7 +39,7 @@ class Run(NamedTuple):
     measurements: int
 
 
-class Change(NamedTuple):
+class ChangePoint(NamedTuple):
     """From the run of this place on, the median is another one."""
 
     place: int
@@ -55,8 +55,8 @@ class Series(NamedTuple):
     planner: str
     until: str
     processor: str
-    runs: tuple[Run, ...]
-    changes: tuple[Change, ...]
+    runs: tuple[BenchRun, ...]
+    changes: tuple[ChangePoint, ...]
 
 
 def read_history(folder: Path) -> list[Series]:
@@ -96,16 +96,16 @@ def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
     )
 
 
-def _run(date: str, rows: Sequence[Mapping[str, Any]]) -> Run:
+def _run(date: str, rows: Sequence[Mapping[str, Any]]) -> BenchRun:
     warm = [row for row in rows if row["place"] > 0] or rows
     of_process: dict[int, list[float]] = defaultdict(list)
     for row in warm:
         of_process[row["repetition"]].append(row["planning_seconds"])
     seconds = median(median(times) for times in of_process.values())
-    return Run(date, rows[0]["penstock_version"] or "", seconds, len(of_process))
+    return BenchRun(date, rows[0]["penstock_version"] or "", seconds, len(of_process))
 
 
-def find_changes(seconds: Sequence[float]) -> list[Change]:
+def find_changes(seconds: Sequence[float]) -> list[ChangePoint]:
     """Where a series of medians changed its level: the division into stretches that explains it best.
 
     A change is told if it explains more than chance would: it must take more than PENALTY times the logarithm
@@ -144,12 +144,12 @@ def _unexplained(logs: Sequence[float]) -> float:
     return sum(abs(one - middle) for one in logs)
 
 
-def _told(seconds: Sequence[float], places: Iterable[int]) -> list[Change]:
+def _told(seconds: Sequence[float], places: Iterable[int]) -> list[ChangePoint]:
     ends = [*places, len(seconds)]
     changes, begin = [], 0
     for place, end in pairwise(ends):
         before, after = median(seconds[begin:place]), median(seconds[place:end])
         if abs(after / before - 1) >= LEAST_CHANGE:
-            changes.append(Change(place, before, after))
+            changes.append(ChangePoint(place, before, after))
             begin = place
     return changes

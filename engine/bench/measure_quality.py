@@ -45,7 +45,7 @@ class OfPlanner(NamedTuple):
     plans: pl.DataFrame
 
 
-class Measured(NamedTuple):
+class MeasuredQuality(NamedTuple):
     """What became of a case: `summary` for people and JSON, and plan_metrics by planner."""
 
     summary: dict[str, Any]
@@ -73,7 +73,7 @@ def measure_quality(
     report: Callable[[str], None] = lambda stage: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
     constants: Constants = CONSTANTS,
-) -> Measured:
+) -> MeasuredQuality:
     """Plan the topologies of `path` by each planner, and compare all with the first one by topology.
 
     `costs`: see engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
@@ -87,7 +87,9 @@ def measure_quality(
     return compare_all(read.inputs, found, report)
 
 
-def compare_all(inputs: int, found: Mapping[str, OfPlanner], report: Callable[[str], None]) -> Measured:
+def compare_all(
+    inputs: int, found: Mapping[str, OfPlanner], report: Callable[[str], None]
+) -> MeasuredQuality:
     """What planners made of the same topologies, compared with the first one by topology."""
     plans = {name: of_planner.plans for name, of_planner in found.items()}
     rows: list[dict[str, Any]] = [
@@ -103,7 +105,7 @@ def compare_all(inputs: int, found: Mapping[str, OfPlanner], report: Callable[[s
             {"base": base, "other": other, "topologies": len(both),
              "metrics": compare_quality(plans[base], plans[other])}
         )  # fmt: skip
-    return Measured({"inputs": inputs, "planners": rows, "compared": compared}, plans)
+    return MeasuredQuality({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
 def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choices: Choices) -> OfPlanner:

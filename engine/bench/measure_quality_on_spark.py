@@ -11,7 +11,13 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.bench.measure_quality import FLINKS_RULES, Measured, OfPlanner, compare_all, put_together
+from penstock.engine.bench.measure_quality import (
+    FLINKS_RULES,
+    MeasuredQuality,
+    OfPlanner,
+    compare_all,
+    put_together,
+)
 from penstock.engine.planning.count_rows import count_rows
 from penstock.engine.planning.find_custom_planners import find_custom_planners, send_planners
 from penstock.engine.planning.foresee_spark_memory import (
@@ -48,7 +54,7 @@ def measure_quality_on_spark(
     report: Callable[[str], None] = lambda stage: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
     constants: Constants = CONSTANTS,
-) -> Measured:
+) -> MeasuredQuality:
     """As measure_quality, with the same rows. A planner sees the topologies of a partition at a time.
 
     Modules of planners are sent to the workers; topologies and costs have to be where these run. Seconds are

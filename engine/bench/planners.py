@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from penstock.plans.printable import printable
 
 
-class Planner(NamedTuple):
+class MeasuredPlanner(NamedTuple):
     """`module` has start() -> Plans and plan_lines(path, until); see engine.bench.run_columnar."""
 
     name: str
@@ -20,10 +20,10 @@ class Planner(NamedTuple):
     kept: bool = False  #: one process for all measurements, cold in the first one only
 
 
-PLANNERS: dict[str, Planner] = {
+PLANNERS: dict[str, MeasuredPlanner] = {
     planner.name: planner
     for planner in (
-        Planner(
+        MeasuredPlanner(
             "joins",
             "penstock.engine.bench.run_spark",
             ("pyspark", "delta"),
@@ -37,7 +37,7 @@ PLANNERS: dict[str, Planner] = {
             "share count for each of them. One session for the whole benchmark: only the first plan is cold.",
             kept=True,
         ),
-        Planner(
+        MeasuredPlanner(
             "columnar-on-spark",
             "penstock.engine.bench.run_columnar_on_spark",
             ("pyspark", "delta", "polars"),
@@ -48,7 +48,7 @@ PLANNERS: dict[str, Planner] = {
             "unpacks every table of the plan into Spark's rows.",
             kept=True,
         ),
-        Planner(
+        MeasuredPlanner(
             "columnar",
             "penstock.engine.bench.run_columnar",
             ("polars",),
@@ -59,7 +59,7 @@ PLANNERS: dict[str, Planner] = {
             "passes of each layer, leaving refused topologies out, and handing over all tables of the plan "
             "as Arrow tables; each has its share of the time that passes. Nothing is written to disk.",
         ),
-        Planner(
+        MeasuredPlanner(
             "flink",
             "penstock.engine.bench.run_flink",
             ("penstock.engine.flink.plan_with_flink",),
@@ -80,11 +80,13 @@ OWN = (
 )
 
 
-def planner_named(name: str) -> Planner:
+def planner_named(name: str) -> MeasuredPlanner:
     """One of PLANNERS, or a planner of the user's."""
     if name in PLANNERS:
         return PLANNERS[name]
-    return Planner(name, "penstock.engine.bench.run_own_planner", ("polars",), (), False, OWN + _device(name))
+    return MeasuredPlanner(
+        name, "penstock.engine.bench.run_own_planner", ("polars",), (), False, OWN + _device(name)
+    )
 
 
 def _device(name: str) -> str:
@@ -97,7 +99,7 @@ def _device(name: str) -> str:
     return "" if device is None else f" Its device: {printable(device)}."
 
 
-def why_missing(planner: Planner) -> str | None:
+def why_missing(planner: MeasuredPlanner) -> str | None:
     """Why a planner cannot run here; None if it can."""
     for module in planner.needs:
         try:

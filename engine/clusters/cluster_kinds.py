@@ -24,7 +24,7 @@ class Asked:
     conf: Mapping[str, str] = field(default_factory=dict)
 
 
-class Answer(NamedTuple):
+class ClusterAnswer(NamedTuple):
     """Whether a kind is active, and why or why not."""
 
     active: bool
@@ -36,7 +36,7 @@ class ClusterKind:
     """A kind of cluster: when it is active, and which master or session it means then."""
 
     name: str
-    is_active: Callable[[Asked], Answer]
+    is_active: Callable[[Asked], ClusterAnswer]
     master: Callable[[Asked], str | None] = lambda asked: None
     session: Callable[[Asked], Session | None] = lambda asked: None
 
@@ -52,34 +52,38 @@ class Cluster:
     refused: tuple[str, ...] = ()  #: of the kinds before this one, why they are not active
 
 
-def _master_of_command(asked: Asked) -> Answer:
+def _master_of_command(asked: Asked) -> ClusterAnswer:
     return _given("--master", asked.master)
 
 
-def _session_of_command(asked: Asked) -> Answer:
+def _session_of_command(asked: Asked) -> ClusterAnswer:
     return _given("--session", asked.session)
 
 
-def _master_of_configuration(asked: Asked) -> Answer:
+def _master_of_configuration(asked: Asked) -> ClusterAnswer:
     return _given(SPARK_MASTER, asked.conf.get(SPARK_MASTER))
 
 
-def _recorded_session(asked: Asked) -> Answer:
+def _recorded_session(asked: Asked) -> ClusterAnswer:
     latest = latest_session()
     if latest is None:
-        return Answer(False, "session start has recorded none")
+        return ClusterAnswer(False, "session start has recorded none")
     if latest.state != "alive":
         what = "has ended" if latest.state == "dead" else "is not of this machine"
-        return Answer(False, f"the server of {latest.name!r}, {describe_owner(latest.owner)}, {what}")
-    return Answer(True, f"session start has recorded {latest.name!r}")
+        return ClusterAnswer(False, f"the server of {latest.name!r}, {describe_owner(latest.owner)}, {what}")
+    return ClusterAnswer(True, f"session start has recorded {latest.name!r}")
 
 
-def _local(asked: Asked) -> Answer:
-    return Answer(True, "nothing else is asked for")
+def _local(asked: Asked) -> ClusterAnswer:
+    return ClusterAnswer(True, "nothing else is asked for")
 
 
-def _given(what: str, value: str | None) -> Answer:
-    return Answer(False, f"{what} is not given") if value is None else Answer(True, f"{what} is {value}")
+def _given(what: str, value: str | None) -> ClusterAnswer:
+    return (
+        ClusterAnswer(False, f"{what} is not given")
+        if value is None
+        else ClusterAnswer(True, f"{what} is {value}")
+    )
 
 
 CLUSTER_KINDS = (

@@ -33,7 +33,7 @@ class SessionPlanError(PenstockError):
 
 
 @dataclass(frozen=True)
-class Answer:
+class SessionAnswer:
     """What the server says: a result, or an error for people."""
 
     result: Any = None
@@ -63,7 +63,7 @@ def ask_for_plan(session: Session, work: Any, report: Report) -> Any:
     raise error
 
 
-def _wait(session: Session, folder: Path, name: str, report: Report) -> Answer:
+def _wait(session: Session, folder: Path, name: str, report: Report) -> SessionAnswer:
     told = 0
     while True:
         is_over = (folder / f"{name}{_ANSWER}").exists()
@@ -75,7 +75,7 @@ def _wait(session: Session, folder: Path, name: str, report: Report) -> Answer:
             told = len(lines)
         if is_over:
             answer = pickle.loads((folder / f"{name}{_ANSWER}").read_bytes())
-            assert isinstance(answer, Answer)
+            assert isinstance(answer, SessionAnswer)
             return answer
         if not (folder / f"{name}{_REQUEST}").exists():
             raise SessionPlanError(
@@ -127,13 +127,13 @@ class PlansOfSession:
                     "stop the session, and start it again",
                 )
             told = _Told(path.with_suffix(_STAGES))
-            answer = Answer(result=self._plan(name, pickle.loads(work), told))
+            answer = SessionAnswer(result=self._plan(name, pickle.loads(work), told))
         except PenstockError as error:
-            answer = Answer(failed=(error.message, error.hint, error.exit_code))
+            answer = SessionAnswer(failed=(error.message, error.hint, error.exit_code))
         except FileNotFoundError:  # its client has gone already
             return
         except BaseException as error:
-            answer = Answer(failed=(_described(error), f"its log is {self._folder.parent / 'log'}", 1))
+            answer = SessionAnswer(failed=(_described(error), f"its log is {self._folder.parent / 'log'}", 1))
         try:
             if path.exists():
                 with replace_file(path.with_suffix(_ANSWER)) as file:

@@ -147,7 +147,7 @@ _WAITING, _RUNNING = "waiting", "running"
 
 
 @dataclass(frozen=True)
-class Place:
+class QueuePlace:
     """Where a job stands: whether its slots are its own now, and what is in its way."""
 
     has_slots: bool
@@ -161,16 +161,16 @@ class Ticket:
     def __init__(self, folder: Path, file: Any, name: str) -> None:
         self._folder, self._file, self.name = folder, file, name
 
-    def ask(self, slots: int, total: int) -> Place:
+    def ask(self, slots: int, total: int) -> QueuePlace:
         """Take `slots` of the session's `total` if it is this job's turn and they are free."""
         with _locked(self._folder):
             others = [one for one in _tickets(self._folder) if one["name"] != self.name]
             taken = sum(one["slots"] for one in others if one["state"] == _RUNNING)
             before = sum(one["state"] == _WAITING and one["name"] < self.name for one in others)
             if before or taken + slots > total:
-                return Place(False, before, taken)
+                return QueuePlace(False, before, taken)
             _write(self._file, slots, _RUNNING)
-            return Place(True, 0, taken)
+            return QueuePlace(True, 0, taken)
 
 
 @contextmanager

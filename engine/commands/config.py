@@ -7,7 +7,11 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.configuration.describe_settings import Described, describe_known, describe_settings
+from penstock.engine.configuration.describe_settings import (
+    DescribedSetting,
+    describe_known,
+    describe_settings,
+)
 from penstock.engine.configuration.find_configuration import configuration_directory
 from penstock.engine.configuration.merge_settings import OPTIONS, closest_key, option_of
 from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
@@ -50,11 +54,11 @@ def command(
         print_table((Column("key"), Column("value"), Column("default"), Column("from")), rows)
 
 
-def _place(one: Described) -> str:
+def _place(one: DescribedSetting) -> str:
     return f"{one.place} ({one.note})" if one.note else one.place
 
 
-def _of_key(key: str, described: list[Described]) -> Described:
+def _of_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
     """What is known of a key. ConfigurationError if nobody knows it."""
     option = option_of(key)
     wanted = key if option is None else option.key
@@ -68,7 +72,7 @@ def _of_key(key: str, described: list[Described]) -> Described:
     return found
 
 
-def _show_key(one: Described, json: bool) -> None:
+def _show_key(one: DescribedSetting, json: bool) -> None:
     if json:
         write_texts([orjson.dumps(one.as_json(), option=orjson.OPT_INDENT_2).decode()], None)
         return

@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.table import Column
 
 from penstock.engine.commands.plan_to_draw import require_lines_to_draw
-from penstock.engine.generate.draw_after import Part, compare_with_model, draw_after, model_fleet
+from penstock.engine.generate.draw_after import FleetPart, compare_with_model, draw_after, model_fleet
 from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
 from penstock.engine.generate.drawn_topologies import topologies_by_trace
 from penstock.engine.output.people import print_table_beside_output
@@ -116,7 +116,7 @@ class _Written:
     varied = 0
 
 
-def _lines(parts: Iterator[Part], topologies: int, report: Report, written: _Written) -> Iterator[str]:
+def _lines(parts: Iterator[FleetPart], topologies: int, report: Report, written: _Written) -> Iterator[str]:
     for part in parts:
         report.note(f"{part.start:,} of {topologies:,}")
         written.varied += part.varied

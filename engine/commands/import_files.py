@@ -36,7 +36,7 @@ from penstock.plans.importing.read_graphs import (
 from penstock.plans.importing.recognise_content import NoJob
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
-from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
 from penstock.plans.topology.parse_lines import lines_of
@@ -224,7 +224,7 @@ def _of_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Impo
 def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]]:
     """Text, place, line and what is wrong with it, of each line of JSON lines or element of a document."""
     for block in blocks_of_files([file], MAX_LINE_BYTES):
-        if isinstance(block, Block):
+        if isinstance(block, LineBlock):
             for number, value in enumerate(block.data.split(b"\n")[:-1], block.first):
                 yield value, number, number, None
             continue

@@ -12,8 +12,8 @@ from rich.table import Column
 
 from penstock.engine.commits.commit_run import reason
 from penstock.engine.commits.errors import CommitError
-from penstock.engine.commits.find_leftovers import Found, delete_leftover, find_leftovers
-from penstock.engine.commits.journal import Run, forget, records, state_folder
+from penstock.engine.commits.find_leftovers import Leftovers, delete_leftover, find_leftovers
+from penstock.engine.commits.journal import JournalRun, forget, records, state_folder
 from penstock.engine.commits.run_owner import describe_owner
 from penstock.engine.commits.settle_run import publish_rest, remove_staged, state_of, undo
 from penstock.engine.commits.temporary_folders import left_temporary_folders
@@ -84,7 +84,7 @@ def command(
         raise CommitError("\n".join(failures))
 
 
-def _settle(found: Found, given_up: set[str], *, dry_run: bool) -> list[str]:
+def _settle(found: Leftovers, given_up: set[str], *, dry_run: bool) -> list[str]:
     """Settle runs and show them; gives what went wrong."""
     failures = []
     rows = []
@@ -105,7 +105,7 @@ def _settle(found: Found, given_up: set[str], *, dry_run: bool) -> list[str]:
     return failures
 
 
-def _settled(run: Run, *, abandoned: bool) -> str:
+def _settled(run: JournalRun, *, abandoned: bool) -> str:
     state = state_of(run)
     if state == "running" or (state == "elsewhere" and not abandoned):
         return _foreseen(run, abandoned=abandoned)
@@ -121,7 +121,7 @@ def _settled(run: Run, *, abandoned: bool) -> str:
     return "finished: all of it is published; do not run the job again for it"
 
 
-def _foreseen(run: Run, *, abandoned: bool) -> str:
+def _foreseen(run: JournalRun, *, abandoned: bool) -> str:
     state = state_of(run)
     owner = describe_owner(run.owner)
     if state == "running":
@@ -135,13 +135,13 @@ def _foreseen(run: Run, *, abandoned: bool) -> str:
     return "is published" if state == "done" else f"would be published; published before: {_published(run)}"
 
 
-def _published(run: Run) -> str:
+def _published(run: JournalRun) -> str:
     written = records(run)
     names = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" in written]
     return ", ".join(names) or "none"
 
 
-def _remove(found: Found, least_age_seconds: float | None, *, temporary: bool, dry_run: bool) -> None:
+def _remove(found: Leftovers, least_age_seconds: float | None, *, temporary: bool, dry_run: bool) -> None:
     """Show what no run accounts for, and remove what is at least so old; None: nothing."""
     rows = []
     for one in found.leftovers:

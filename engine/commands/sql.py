@@ -18,7 +18,7 @@ from penstock.engine.output.write_parquet import write_csv, write_parquet
 from penstock.engine.sources.plan_source import SourceKind
 from penstock.engine.sql.duckdb_connection import require_duckdb
 from penstock.engine.sql.open_views import columns_of_results, open_results, open_views, tables_of_results
-from penstock.engine.sql.run_query import Rows, require_one_select, run_query
+from penstock.engine.sql.run_query import QueryRows, require_one_select, run_query
 from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.tables_of import tables_of
 from penstock.plans.errors import ConfigurationError
@@ -139,7 +139,7 @@ def _answer(store: str, query: str, version: int | None, chosen: str, to: Path |
             write_parquet(schema, _with_progress(batches), to)
 
 
-def _print(rows: Rows) -> None:
+def _print(rows: QueryRows) -> None:
     texts = (tuple("NULL" if value is None else value for value in row) for row in rows.texts())
     if not is_terminal():
         print_rows([rows.names])

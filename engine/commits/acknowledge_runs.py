@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from penstock.engine.commits import journal
-from penstock.engine.commits.journal import Run
+from penstock.engine.commits.journal import JournalRun
 
 #: How many runs this process has published, by the name of the job.
 published_jobs: Counter[str] = Counter()
 
-_unacknowledged: list[Run] = []
+_unacknowledged: list[JournalRun] = []
 _scripts: list[None] = []
 
 
@@ -39,7 +39,7 @@ def acknowledge_runs() -> None:
             journal.forget(_unacknowledged.pop())
 
 
-def run_is_published(run: Run) -> None:
+def run_is_published(run: JournalRun) -> None:
     """Forget `run` at the next acknowledgement, or at once outside of `penstock run`."""
     published_jobs[run.job] += 1
     _unacknowledged.append(run)

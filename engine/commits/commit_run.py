@@ -19,7 +19,7 @@ from typing import Self
 
 from penstock.engine.commits import journal
 from penstock.engine.commits.errors import CommitError, JobCancelledError, NeedsItsJobError
-from penstock.engine.commits.journal import Run, SinkOfRun
+from penstock.engine.commits.journal import JournalRun, SinkOfRun
 from penstock.engine.commits.run_owner import this_process
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
@@ -44,7 +44,7 @@ class NamedSink:
 class OpenRun:
     """A run from its start to its end; `close` it."""
 
-    run: Run
+    run: JournalRun
     sinks: list[Sink]  #: in the order of `run.sinks`
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -64,7 +64,7 @@ def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink
     committed = [one for one in given if needs_commit(one.sink)]
     sinks = tuple(_described(one) for one in committed)
     folders = tuple(dict.fromkeys(one.recovery.folder for one in sinks if one.recovery is not None))
-    run = Run(
+    run = JournalRun(
         run_id=run_id,
         job=job,
         fingerprint=fingerprint,
@@ -149,7 +149,7 @@ def publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
     )
 
 
-def unfinished(run: Run, failed: int, error: BaseException) -> tuple[str, str]:
+def unfinished(run: JournalRun, failed: int, error: BaseException) -> tuple[str, str]:
     """Message and hint where sink number `failed` could not be published."""
     written = journal.records(run)
     settled = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" in written]

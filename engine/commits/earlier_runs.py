@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from penstock.engine.commits import journal
 from penstock.engine.commits.commit_run import NamedSink, class_name
 from penstock.engine.commits.errors import CommitError
-from penstock.engine.commits.find_journals import Part, parts_in, runs_of
-from penstock.engine.commits.journal import Run
+from penstock.engine.commits.find_journals import JournalPart, parts_in, runs_of
+from penstock.engine.commits.journal import JournalRun
 from penstock.engine.commits.run_owner import liveness
 from penstock.engine.commits.settle_run import OwnSink, claim, publish_rest, state_of, undo
 from penstock.engine.output.say import complain
@@ -35,14 +35,14 @@ class NextRun:
     options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: storage options by folder
 
 
-def settle_earlier_runs(following: NextRun) -> Run | None:
+def settle_earlier_runs(following: NextRun) -> JournalRun | None:
     """Publish what was decided to be published, undo the rest, and leave runs alone whose owner is alive.
 
     Gives the run that this one repeats: the same job over the same input, published, whose driver was killed
     before it could say so. Its journal stays until the caller forgets it. CommitError where a run of this job
     cannot be published.
     """
-    repeated: Run | None = None
+    repeated: JournalRun | None = None
     for run in _found(following):
         try:
             repeated = _settled(run, following, repeated)
@@ -53,7 +53,7 @@ def settle_earlier_runs(following: NextRun) -> Run | None:
     return repeated
 
 
-def _settled(run: Run, following: NextRun, repeated: Run | None) -> Run | None:
+def _settled(run: JournalRun, following: NextRun, repeated: JournalRun | None) -> JournalRun | None:
     """What is repeated once `run`, one of those found, is settled."""
     state = state_of(run)
     if state in ("running", "elsewhere"):
@@ -80,7 +80,7 @@ def _settled(run: Run, following: NextRun, repeated: Run | None) -> Run | None:
 def following_sinks(following: NextRun) -> OwnSink:
     """The sinks of the job that is about to run, started as those of an earlier run were."""
 
-    def own_sink(run: Run, number: int) -> Sink | None:
+    def own_sink(run: JournalRun, number: int) -> Sink | None:
         wanted = run.sinks[number]
         sort = (wanted.name, wanted.class_name)
         before = sum((one.name, one.class_name) == sort for one in run.sinks[:number])
@@ -97,12 +97,12 @@ def say(message: str) -> None:
     complain(f"penstock: {message}")
 
 
-def _found(following: NextRun) -> Iterable[Run]:
+def _found(following: NextRun) -> Iterable[JournalRun]:
     committed = [one.sink for one in following.sinks if needs_commit(one.sink)]
     recoveries = [recovery_of(sink) for sink in committed]
     folders = list(dict.fromkeys(one.folder for one in recoveries if one is not None))
     of_state = bool(committed) and not folders
-    parts: list[Part] = []
+    parts: list[JournalPart] = []
     for folder in [journal.state_folder()] if of_state else folders:
         found, passed = parts_in(folder)
         parts += found

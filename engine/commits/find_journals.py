@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 from pydantic import ValidationError
 
-from penstock.engine.commits.journal import RUNS, Run, names_of_runs, sink_of
+from penstock.engine.commits.journal import RUNS, JournalRun, names_of_runs, sink_of
 from penstock.engine.commits.journal_records import RunRecord, what_is_wrong
 from penstock.operators.files.durable_files import read_bytes_once_written
 from penstock.operators.files.filesystem import filesystem_of
@@ -34,7 +34,7 @@ class PassedOver:
 
 
 @dataclass(frozen=True)
-class Part:
+class JournalPart:
     """A run's record in one of its folders."""
 
     record: RunRecord
@@ -42,16 +42,16 @@ class Part:
     path: str  #: of this part of the journal, in the folder's file system
 
 
-def runs_in(folder: str) -> Iterator[Run]:
+def runs_in(folder: str) -> Iterator[JournalRun]:
     """The sound runs of this user with a record in `folder`, by id."""
     parts, _ = parts_in(folder)
     yield from runs_of(parts)[0]
 
 
-def parts_in(folder: str) -> tuple[list[Part], list[PassedOver]]:
+def parts_in(folder: str) -> tuple[list[JournalPart], list[PassedOver]]:
     """The records of runs in `folder`, by run id, and what is passed over there."""
     system, base = filesystem_of(folder)
-    parts: list[Part] = []
+    parts: list[JournalPart] = []
     passed: list[PassedOver] = []
     names = names_of_runs() if isinstance(system, fs.LocalFileSystem) else (RUNS,)
     for runs in (posixpath.join(base, name) for name in names):
@@ -70,13 +70,13 @@ def parts_in(folder: str) -> tuple[list[Part], list[PassedOver]]:
                 passed.append(_passed_over(path, error))
             else:
                 if record is not None:
-                    parts.append(Part(record, folder, path))
+                    parts.append(JournalPart(record, folder, path))
     return sorted(parts, key=lambda part: part.record.run_id), passed
 
 
-def runs_of(parts: Iterable[Part]) -> tuple[list[Run], list[PassedOver]]:
+def runs_of(parts: Iterable[JournalPart]) -> tuple[list[JournalRun], list[PassedOver]]:
     """The runs that these are parts of, oldest first; those whose home is not found are passed over."""
-    together: dict[str, list[Part]] = {}
+    together: dict[str, list[JournalPart]] = {}
     for part in parts:
         together.setdefault(part.record.run_id, []).append(part)
     runs, passed = [], []
@@ -117,10 +117,10 @@ def _record(system: fs.FileSystem, path: str, run_id: str) -> RunRecord | None:
     return record
 
 
-def _run(parts: Sequence[Part]) -> Run:
+def _run(parts: Sequence[JournalPart]) -> JournalRun:
     """One run from its parts. ValueError where it cannot be told where its home is."""
     record = parts[0].record
-    known: dict[int, Part] = {}
+    known: dict[int, JournalPart] = {}
     for part in parts:
         if part.record.folders != record.folders:
             raise ValueError(f"{parts[0].path} and {part.path} have the same id, and are of different runs")
@@ -140,7 +140,7 @@ def _run(parts: Sequence[Part]) -> Run:
             f"what becomes of it is decided in {record.folders[0]}, which has no journal of it; if that "
             "folder was moved, name it, too"
         )
-    return Run(
+    return JournalRun(
         run_id=record.run_id,
         job=record.job,
         fingerprint=record.fingerprint,
@@ -153,7 +153,7 @@ def _run(parts: Sequence[Part]) -> Run:
     )
 
 
-def _place(part: Part) -> int:
+def _place(part: JournalPart) -> int:
     """Which of its folders a part lies in."""
     folders = part.record.folders
     if part.record.place is not None:
@@ -164,7 +164,7 @@ def _place(part: Part) -> int:
     return same[0] if same else 0
 
 
-def _look_for(record: RunRecord, place: int, first_place: int, first: Part) -> Part | None:
+def _look_for(record: RunRecord, place: int, first_place: int, first: JournalPart) -> JournalPart | None:
     """The part in folder number `place`: there if it was moved along with the first, else where it was."""
     recorded = record.folders[place]
     for folder in dict.fromkeys(

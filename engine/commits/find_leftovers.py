@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from deltalake import DeltaTable
 from pyarrow import fs
 
-from penstock.engine.commits.find_journals import Part, PassedOver, parts_in, runs_of
-from penstock.engine.commits.journal import RUNS, Run, names_of_runs
+from penstock.engine.commits.find_journals import JournalPart, PassedOver, parts_in, runs_of
+from penstock.engine.commits.journal import RUNS, JournalRun, names_of_runs
 from penstock.operators.connectors.delta.commit_delta import has_write, open_delta
 from penstock.operators.connectors.delta.delta_files import FILE_NAME
 from penstock.operators.files.durable_files import remove_folder
@@ -36,15 +36,15 @@ class Leftover:
 
 
 @dataclass(frozen=True)
-class Found:
+class Leftovers:
     """What lies below some folders."""
 
-    runs: tuple[Run, ...]  #: oldest first
+    runs: tuple[JournalRun, ...]  #: oldest first
     of_runs: tuple[Leftover, ...]  #: what belongs to these runs
     leftovers: tuple[Leftover, ...]  #: what belongs to none of them
     passed_over: tuple[PassedOver, ...]  #: what cannot be read, or is not this user's
 
-    def size_of(self, run: Run) -> int:
+    def size_of(self, run: JournalRun) -> int:
         """Bytes that the run has staged in the folders that were looked at."""
         ids = {sink.write_id for sink in run.sinks}
         return sum(one.size for one in self.of_runs if one.write_id in ids)
@@ -63,13 +63,13 @@ class _Entry:
     is_own: bool  #: this user's, as far as the file system knows users
 
 
-def find_leftovers(places: Iterable[str]) -> Found:
+def find_leftovers(places: Iterable[str]) -> Leftovers:
     """Everything at and below `places`, paths or URIs of folders; hidden folders and links are not entered.
 
     Raises FileNotFoundError for a place that does not exist. Whatever else is wrong with something is said in
     `passed_over`.
     """
-    parts: dict[str, Part] = {}
+    parts: dict[str, JournalPart] = {}
     staged: dict[str, Leftover] = {}
     passed: dict[str, PassedOver] = {}
     for place in places:
@@ -84,7 +84,7 @@ def find_leftovers(places: Iterable[str]) -> Found:
     runs, homeless = runs_of(parts.values())
     passed |= {one.path: one for one in homeless}
     of_runs = {sink.write_id for part in parts.values() for sink in part.record.sinks}
-    return Found(
+    return Leftovers(
         tuple(runs),
         tuple(one for one in staged.values() if one.write_id in of_runs),
         tuple(one for one in staged.values() if one.write_id not in of_runs),

@@ -71,7 +71,7 @@ class SinkOfRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class JournalRun:
     """A run that commits sinks; what `owner` says, and where it lies."""
 
     run_id: str
@@ -97,7 +97,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Decision:
+class RunDecision:
     """What is to become of a run: its sinks and their committables if it is to be published."""
 
     publish: bool
@@ -115,7 +115,7 @@ def names_of_runs() -> tuple[str, ...]:
     return RUNS, f"{RUNS}-{os.geteuid()}"
 
 
-def begin_journal(run: Run) -> Run:
+def begin_journal(run: JournalRun) -> JournalRun:
     """Write `owner` into every folder, into the home first; gives the run with its parts.
 
     OSError where that cannot be.
@@ -165,12 +165,12 @@ def _make_part(system: fs.FileSystem, base: str, run_id: str) -> str:
     raise NotOwnError(1, f"{' and '.join(names_of_runs())} are there, and not this user's alone", base)
 
 
-def is_known(run: Run) -> bool:
+def is_known(run: JournalRun) -> bool:
     """Whether the home still has the run; False once it is settled and forgotten."""
     return read(run, "owner") is not None
 
 
-def write(run: Run, record: str, value: Any = True) -> bool:
+def write(run: JournalRun, record: str, value: Any = True) -> bool:
     """Write a record into the home; False if it is there already, or the run is forgotten."""
     system, path = _home(run)
     try:
@@ -179,19 +179,19 @@ def write(run: Run, record: str, value: Any = True) -> bool:
         return False
 
 
-def read(run: Run, record: str) -> Any:
+def read(run: JournalRun, record: str) -> Any:
     """A record of the home; None if there is none. OSError or ValueError where it is no sound one."""
     system, path = _home(run)
     return read_once_written(system, posixpath.join(path, record))
 
 
-def read_process(run: Run, record: str) -> dict[str, str] | None:
+def read_process(run: JournalRun, record: str) -> dict[str, str] | None:
     """A record of the home that names a process; None if there is none. Errors as `read`."""
     found = _bytes(run, record)
     return None if found is None else OwnerRecord.model_validate_json(found).model_dump()
 
 
-def records(run: Run) -> dict[str, float]:
+def records(run: JournalRun) -> dict[str, float]:
     """The records of the home, and when each was written (seconds since the epoch)."""
     system, path = _home(run)
     entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
@@ -199,7 +199,7 @@ def records(run: Run) -> dict[str, float]:
 
 
 def decide_to_publish(
-    run: Run, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
+    run: JournalRun, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
 ) -> bool:
     """Decide; False if it was decided otherwise before. TypeError where a committable is no JSON."""
     return write(
@@ -213,12 +213,12 @@ def decide_to_publish(
     )
 
 
-def decide_to_undo(run: Run) -> bool:
+def decide_to_undo(run: JournalRun) -> bool:
     """Decide; False if it was decided before."""
     return write(run, "decision", {"publish": False})
 
 
-def decision_of(run: Run) -> Decision | None:
+def decision_of(run: JournalRun) -> RunDecision | None:
     """What was decided, as to where its folders are now; None if nothing was. Errors as `read`."""
     found = _bytes(run, "decision")
     if found is None:
@@ -232,7 +232,7 @@ def decision_of(run: Run) -> Decision | None:
     if record.publish and kept != [(one.write_id, one.recovery and one.recovery.folder) for one in run.sinks]:
         raise ValueError(f"{_home(run)[1]}/decision: its sinks are not those of the run")
     given = zip(record.sinks, record.committables, strict=True)
-    return Decision(record.publish, sinks, tuple(_committables(sink, some, run) for sink, some in given))
+    return RunDecision(record.publish, sinks, tuple(_committables(sink, some, run) for sink, some in given))
 
 
 def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
@@ -244,7 +244,7 @@ def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
     )
 
 
-def _committables(sink: SinkRecord, some: Any, run: Run) -> list[Committable]:
+def _committables(sink: SinkRecord, some: Any, run: JournalRun) -> list[Committable]:
     committables = [Committable(**one.model_dump()) for one in some]
     if sink.recovery is None or sink.recovery.folder not in run.moved:
         return committables
@@ -257,7 +257,7 @@ def _committables(sink: SinkRecord, some: Any, run: Run) -> list[Committable]:
     return [replace(one, staged=moved(one.staged), target=moved(one.target)) for one in committables]
 
 
-def heartbeat(run: Run, number: int) -> None:
+def heartbeat(run: JournalRun, number: int) -> None:
     """Say that the owner is running."""
     write(run, f"alive-{number}")
     system, path = _home(run)
@@ -265,13 +265,13 @@ def heartbeat(run: Run, number: int) -> None:
         remove_once_written(system, posixpath.join(path, f"alive-{number - 1}"))
 
 
-def seconds_since_sign_of_life(run: Run) -> float:
+def seconds_since_sign_of_life(run: JournalRun) -> float:
     """How long ago the owner wrote a record."""
     written = [at for name, at in records(run).items() if name == "owner" or name.startswith("alive-")]
     return time.time() - max(written, default=run.started_at)
 
 
-def forget(run: Run) -> None:
+def forget(run: JournalRun) -> None:
     """Remove the journal; the home's part last, so that a kill leaves a run that can be found."""
     for folder, path in reversed(list(zip(run.folders, run.parts, strict=True))):
         if path is None:
@@ -285,19 +285,19 @@ def forget(run: Run) -> None:
                 os.rmdir(posixpath.dirname(path))
 
 
-def _home(run: Run) -> tuple[fs.FileSystem, str]:
+def _home(run: JournalRun) -> tuple[fs.FileSystem, str]:
     home = run.parts[0] if run.parts else None
     if home is None:
         raise FileNotFoundError(2, "it does not have the journal of the run", run.folders[0])
     return filesystem_of(run.folders[0])[0], home
 
 
-def _bytes(run: Run, record: str) -> bytes | None:
+def _bytes(run: JournalRun, record: str) -> bytes | None:
     system, path = _home(run)
     return read_bytes_once_written(system, posixpath.join(path, record))
 
 
-def _as_json(run: Run, place: int) -> dict[str, Any]:
+def _as_json(run: JournalRun, place: int) -> dict[str, Any]:
     values = asdict(run)
     del values["parts"], values["moved"]
     return {"format": FORMAT, **values, "place": place}

@@ -8,7 +8,7 @@ from typing import Literal
 from penstock.engine.commits import journal
 from penstock.engine.commits.commit_run import active_runs, publishing_order, unfinished
 from penstock.engine.commits.errors import CommitError, NeedsItsJobError
-from penstock.engine.commits.journal import Decision, Run
+from penstock.engine.commits.journal import JournalRun, RunDecision
 from penstock.engine.commits.run_owner import liveness, this_process
 from penstock.operators.connectors.recover_sinks import KINDS
 from penstock.operators.connectors.sink import Sink
@@ -19,7 +19,7 @@ LONGEST_SILENCE_SECONDS = 86_400.0
 State = Literal["running", "elsewhere", "undecided", "publishing", "undoing", "done"]
 
 #: Finds the job's own sink for sink number n of a run, which only the job can finish; None: there is none.
-OwnSink = Callable[[Run, int], Sink | None]
+OwnSink = Callable[[JournalRun, int], Sink | None]
 
 #: Storage options by folder.
 Options = Mapping[str, Mapping[str, str]]
@@ -27,12 +27,12 @@ Options = Mapping[str, Mapping[str, str]]
 _NO_OPTIONS: Options = {}
 
 
-def no_own_sink(run: Run, number: int) -> Sink | None:
+def no_own_sink(run: JournalRun, number: int) -> Sink | None:
     """For those who are not the job."""
     return None
 
 
-def state_of(run: Run) -> State:
+def state_of(run: JournalRun) -> State:
     """What has to be done about a run.
 
     "running": nothing, its owner is alive. "elsewhere": nothing, its owner may be alive on another machine.
@@ -51,7 +51,7 @@ def state_of(run: Run) -> State:
     return "undecided"
 
 
-def publish_rest(run: Run, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
+def publish_rest(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
     """Publish what is not published yet of a run in state "publishing"; the journal stays, as done.
 
     CommitError where a sink cannot be published; the others are.
@@ -76,7 +76,7 @@ def publish_rest(run: Run, own_sink: OwnSink = no_own_sink, options: Options = _
     journal.write(run, "done")
 
 
-def undo(run: Run, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> bool:
+def undo(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> bool:
     """Remove what a run in state "undecided" or "undoing" has staged, and its journal.
 
     False if its owner has decided to publish it meanwhile.
@@ -89,7 +89,7 @@ def undo(run: Run, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIO
     return True
 
 
-def remove_staged(run: Run, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
+def remove_staged(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
     """Remove what a run has staged and not published, and its journal."""
     for number, sink in enumerate(run.sinks):
         if sink.recovery is not None:
@@ -101,7 +101,7 @@ def remove_staged(run: Run, own_sink: OwnSink = no_own_sink, options: Options = 
     journal.forget(run)
 
 
-def claim(run: Run) -> bool:
+def claim(run: JournalRun) -> bool:
     """Whether this process is the one that repeats a published run; only one process at a time can be."""
     number = 0
     while (claimed := journal.read_process(run, f"claimed-{number}")) is not None:
@@ -111,7 +111,7 @@ def claim(run: Run) -> bool:
     return journal.write(run, f"claimed-{number}", this_process())
 
 
-def _is_abandoned(run: Run, written: Mapping[str, float]) -> bool:
+def _is_abandoned(run: JournalRun, written: Mapping[str, float]) -> bool:
     if "failed" in written:
         return True
     if run.owner == this_process():
@@ -120,8 +120,8 @@ def _is_abandoned(run: Run, written: Mapping[str, float]) -> bool:
 
 
 def _publish(
-    run: Run,
-    decision: Decision,
+    run: JournalRun,
+    decision: RunDecision,
     number: int,
     retries: int,
     own_sink: OwnSink,

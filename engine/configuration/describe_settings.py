@@ -19,7 +19,7 @@ DEFAULT = "default"
 UNREAD = "known to Flink; read by nothing here"
 
 
-class Described(NamedTuple):
+class DescribedSetting(NamedTuple):
     """One key: what it is now, by default, from where, who reads it, and what else is to be said.
 
     `overridden`: place and value of settings that lost, the strongest first.
@@ -43,7 +43,7 @@ class Described(NamedTuple):
 
 def describe_settings(
     configuration: EffectiveConfiguration, environment: Iterable[Setting], properties: Iterable[Setting]
-) -> list[Described]:
+) -> list[DescribedSetting]:
     """Every option, then every other key that is set. Secret values are redacted.
 
     `environment` and `properties` are settings of Spark by variables, which win, and by spark-defaults.conf,
@@ -63,22 +63,22 @@ def describe_settings(
     return found + [_spark(of_key) for _, of_key in sorted(spark.items())]
 
 
-def describe_known(key: str) -> Described | None:
+def describe_known(key: str) -> DescribedSetting | None:
     """A key that is not set: an option under its own or a deprecated key, or one that Flink or Spark has."""
     option = option_of(key)
     if option is not None:
         return _option(option, option.default, EffectiveConfiguration())
     if key in spark_keys():
-        return Described(key, "", "", "not set", "a property of Spark")
+        return DescribedSetting(key, "", "", "not set", "a property of Spark")
     if key in flink_keys():
-        return Described(key, "", "", "not set", "an option of Flink", _note(key))
+        return DescribedSetting(key, "", "", "not set", "an option of Flink", _note(key))
     return None
 
 
-def _option(option: Option, value: Any, configuration: EffectiveConfiguration) -> Described:
+def _option(option: Option, value: Any, configuration: EffectiveConfiguration) -> DescribedSetting:
     setting = configuration.settings.get(option.key)
     text = option_text(option, value)
-    return Described(
+    return DescribedSetting(
         option.key,
         text if setting is None else redact_value(option.key, text),
         option_text(option, option.default),
@@ -93,9 +93,9 @@ def _option(option: Option, value: Any, configuration: EffectiveConfiguration) -
     )
 
 
-def _other(setting: Setting, overridden: Iterable[Setting]) -> Described:
+def _other(setting: Setting, overridden: Iterable[Setting]) -> DescribedSetting:
     value = redact_value(setting.key, setting.text)
-    return Described(
+    return DescribedSetting(
         setting.key,
         value,
         "",
@@ -111,10 +111,10 @@ def _note(key: str) -> str:
     return UNREAD if newer is None else f"{UNREAD}; deprecated, now {newer}"
 
 
-def _spark(of_key: list[Setting]) -> Described:
+def _spark(of_key: list[Setting]) -> DescribedSetting:
     *lower, setting = of_key
     known = setting.key in spark_keys()
-    return Described(
+    return DescribedSetting(
         setting.key,
         redact_value(setting.key, setting.text),
         "",

@@ -13,7 +13,7 @@ from xxhash import xxh3_128_digest
 
 from penstock.engine.planning.foresee_memory import require_memory_to_read_on
 from penstock.plans.columnar.plan_as_read import ROWS_AT_A_TIME
-from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files, parsed_blocks
 from penstock.plans.topology.columnar.topologies_of_lines import topologies_in_parts
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
@@ -81,7 +81,7 @@ def _blocks(files: Sequence[str]) -> Iterator[Any]:
 
 
 def _without(block: Any, shared: LinesInBoth) -> Any:
-    if not isinstance(block, Block) or not len(shared.ids):
+    if not isinstance(block, LineBlock) or not len(shared.ids):
         return block
     lines = block.data.split(b"\n")
     _, found = _places(_digests_of(lines), shared.digests)
@@ -93,7 +93,7 @@ def _without(block: Any, shared: LinesInBoth) -> Any:
 def _lines(files: Sequence[str]) -> Iterator[list[bytes]]:
     """The lines that are not empty, block by block."""
     for block in _blocks(files):
-        if isinstance(block, Block):
+        if isinstance(block, LineBlock):
             yield [line for line in block.data.split(b"\n") if line]
 
 

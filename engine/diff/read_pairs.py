@@ -7,7 +7,7 @@ import orjson
 
 from penstock.plans.errors import InputError
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
-from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.parse_lines import lines_of
@@ -56,7 +56,7 @@ def read_pairs(path: str) -> Iterator[list[Pair]]:
 def _lines(path: str) -> Iterator[tuple[str, bytes]]:
     """Where each line is, and what it holds; blank ones are left out."""
     for block in blocks_of_files(find_topology_files([path]), MAX_LINE_BYTES):
-        if isinstance(block, Block):
+        if isinstance(block, LineBlock):
             data, file, first = block
             for number, line in enumerate(data.split(b"\n")[:-1], first + 1):
                 if line.strip():

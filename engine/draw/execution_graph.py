@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from penstock.engine.draw.chaining_reasons import slot_sharing
 from penstock.engine.draw.drawn_plan import DrawnPlan, Row
-from penstock.engine.draw.graph import Edge, Graph, Node
+from penstock.engine.draw.graph import DrawnGraph, Edge, Node
 from penstock.engine.draw.job_graph import vertex_key
 from penstock.plans.errors import ConfigurationError
 
@@ -13,7 +13,7 @@ MOST_TASKS = 64
 """Tasks of a vertex that are drawn; of one with more, the first."""
 
 
-def execution_graph(plan: DrawnPlan, vertex: str | None) -> Graph:
+def execution_graph(plan: DrawnPlan, vertex: str | None) -> DrawnGraph:
     """The tasks of the vertex (None: of the only one) and of its neighbours, joined as they exchange data.
 
     A job edge in which every task reads from all is drawn through one point. Raises ConfigurationError
@@ -52,7 +52,7 @@ def execution_graph(plan: DrawnPlan, vertex: str | None) -> Graph:
         hub, joined = _joined(plan, row, sizes)
         nodes += hub
         drawn += joined
-    return Graph(
+    return DrawnGraph(
         topology=plan.topology,
         layer="execution graph",
         nodes=tuple(nodes),

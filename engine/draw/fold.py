@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import igraph
 
-from penstock.engine.draw.graph import Graph, Group, Node
+from penstock.engine.draw.graph import DrawnGraph, Group, Node
 from penstock.plans.errors import ConfigurationError
 
 FOLD_ABOVE = 1_500
@@ -18,7 +18,7 @@ _PARTS = 24
 _LEAST_PART, _LARGEST_PART = 60, FOLD_ABOVE
 
 
-def fold(graph: Graph, folding: str) -> Graph:
+def fold(graph: DrawnGraph, folding: str) -> DrawnGraph:
     """The graph with closed boxes around its outermost nodes.
 
     `folding`: `none`; `chain`: chains are closed; `group`: the vertices of each slot sharing group are in one
@@ -43,7 +43,7 @@ def fold(graph: Graph, folding: str) -> Graph:
     return _by_group(graph) if folding == "group" else graph
 
 
-def _by_group(graph: Graph) -> Graph:
+def _by_group(graph: DrawnGraph) -> DrawnGraph:
     names = {group.number: group for group in graph.groups}
     most = min(_LARGEST_PART, max(_LEAST_PART, -(-len(graph.outermost()) // _PARTS)))
     of_group: dict[int | None, list[str]] = defaultdict(list)
@@ -77,7 +77,7 @@ def _box(group: Group | None, part: int, parts: int, members: int, place: int) -
     )
 
 
-def _in_order(graph: Graph) -> list[str]:
+def _in_order(graph: DrawnGraph) -> list[str]:
     """Keys of the outermost nodes, producers before readers, those of one branch one after the other."""
     keys = [node.key for node in graph.outermost()]
     place = {key: at for at, key in enumerate(keys)}

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from penstock.engine.draw.fold import fold
-from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.graph import DrawnGraph
 from penstock.plans.errors import ConfigurationError
 
 FORMATS = {
@@ -28,7 +28,7 @@ def format_of(path: str) -> str:
     )
 
 
-def rendered(graphs: Sequence[Graph], wanted: str, folding: str = "auto") -> Iterator[str]:
+def rendered(graphs: Sequence[DrawnGraph], wanted: str, folding: str = "auto") -> Iterator[str]:
     """The graphs in that format, piece by piece; folded where a picture is drawn; all but html take one graph
     only."""
     from penstock.engine.draw.to_dot import to_dot

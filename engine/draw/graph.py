@@ -82,7 +82,7 @@ class Group:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Graph:
+class DrawnGraph:
     """A layer of one plan. Nodes come before those that read them, as far as the layer says."""
 
     topology: str
@@ -92,7 +92,7 @@ class Graph:
     groups: tuple[Group, ...] = ()
     folded: tuple[str, ...] = ()  #: keys of enclosing nodes that are drawn closed
 
-    def kept(self) -> "Graph":
+    def kept(self) -> "DrawnGraph":
         """The same with its nodes and edges in memory, for what reads them often."""
         return replace(self, nodes=tuple(self.nodes), edges=tuple(self.edges))
 
@@ -105,7 +105,7 @@ class Graph:
         return tuple(dict.fromkeys(node.inside for node in self.nodes if node.inside is not None))
 
 
-class Part(Enum):
+class DrawnPart(Enum):
     """Of a box as it is written."""
 
     NODE = auto()  #: all of it: it encloses nothing
@@ -117,11 +117,11 @@ class InBox(NamedTuple):
     """A node, or the begin or end of one that encloses others, `depth` boxes deep (from 1)."""
 
     node: Node
-    part: Part
+    part: DrawnPart
     depth: int
 
 
-def in_boxes(graph: Graph) -> Iterator[InBox]:
+def in_boxes(graph: DrawnGraph) -> Iterator[InBox]:
     """The nodes in the order of nested text: what a node encloses is between its begin and its end.
 
     Nodes are made again where they are written, and not kept in memory.
@@ -134,13 +134,13 @@ def in_boxes(graph: Graph) -> Iterator[InBox]:
     for outermost in graph.nodes:
         if outermost.inside is not None:
             continue
-        todo.append(InBox(outermost, Part.BEGIN, 1))
+        todo.append(InBox(outermost, DrawnPart.BEGIN, 1))
         while todo:
             node, part, depth = todo.pop()
-            if part is Part.END or node.key not in children:
-                yield InBox(node, part if part is Part.END else Part.NODE, depth)
+            if part is DrawnPart.END or node.key not in children:
+                yield InBox(node, part if part is DrawnPart.END else DrawnPart.NODE, depth)
                 continue
             yield InBox(node, part, depth)
-            todo.append(InBox(node, Part.END, depth))
+            todo.append(InBox(node, DrawnPart.END, depth))
             inner = [graph.nodes[place] for place in reversed(children[node.key])]
-            todo += [InBox(child, Part.BEGIN, depth + 1) for child in inner]
+            todo += [InBox(child, DrawnPart.BEGIN, depth + 1) for child in inner]

@@ -13,7 +13,7 @@ from penstock.engine.draw.chaining_reasons import (
 )
 from penstock.engine.draw.drawn_plan import DrawnPlan, Row
 from penstock.engine.draw.execution_graph import execution_graph
-from penstock.engine.draw.graph import Edge, Graph, MadeOfRows, Node
+from penstock.engine.draw.graph import DrawnGraph, Edge, MadeOfRows, Node
 from penstock.engine.draw.job_graph import job_graph, parallelism_note
 from penstock.plans.errors import ConfigurationError
 
@@ -33,7 +33,7 @@ _NEEDED = {
 }
 
 
-def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None) -> Graph:
+def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None) -> DrawnGraph:
     """That layer of a plan; `vertex` (see find_vertex) chooses whose tasks an execution graph shows.
 
     Raises ConfigurationError: the plan does not go as far, or there is no such vertex.
@@ -68,7 +68,7 @@ def drawable_layers(
 # The stream graph: operators and the edges between them, with the chains they form as boxes around them.
 
 
-def stream_graph(plan: DrawnPlan) -> Graph:
+def stream_graph(plan: DrawnPlan) -> DrawnGraph:
     """Operators by id. Chains of several operators are boxes, if the plan goes as far as the job graph."""
     chained = plan.frame("chained_operators", "vertex", "node", "operator_id").with_columns(
         members=pl.len().over("vertex")
@@ -87,7 +87,7 @@ def stream_graph(plan: DrawnPlan) -> Graph:
         .join(vertices, on="vertex", how="left")
         .sort("id")
     )
-    return Graph(
+    return DrawnGraph(
         topology=plan.topology,
         layer="stream graph",
         nodes=MadeOfRows((chains, _chain), (operators, _operator)),

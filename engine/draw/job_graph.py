@@ -4,15 +4,15 @@ import polars as pl
 
 from penstock.engine.draw.chaining_reasons import reasons_of, slot_sharing, stream_edges_between_nodes
 from penstock.engine.draw.drawn_plan import DrawnPlan, Row
-from penstock.engine.draw.graph import Edge, Facts, Graph, MadeOfRows, Node
+from penstock.engine.draw.graph import DrawnGraph, Edge, Facts, MadeOfRows, Node
 
 _MEBIBYTE = 2**20
 _SIDES = {"GATE": "input gates", "RESULT_PARTITION": "result partitions"}
 
 
-def job_graph(plan: DrawnPlan) -> Graph:
+def job_graph(plan: DrawnPlan) -> DrawnGraph:
     """Vertices in topological order. What each needs is known if the plan goes as far as slots."""
-    return Graph(
+    return DrawnGraph(
         topology=plan.topology,
         layer="job graph",
         nodes=MadeOfRows((_vertices(plan), _node)),

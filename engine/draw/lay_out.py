@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from penstock.engine.draw.graph import Edge, Graph, Node
+from penstock.engine.draw.graph import DrawnGraph, Edge, Node
 from penstock.engine.draw.layered_layout import (
+    BoxSize,
     Layout,
     Point,
-    Size,
     cut,
     layered_layout,
     place_in_line,
@@ -41,7 +41,7 @@ class Box:
     node: Node
     x: float
     y: float
-    size: Size
+    size: BoxSize
     lines: tuple[str, ...]  #: as they are shown, cut to fit
     note: str
     is_open: bool = False  #: it encloses other boxes that are drawn
@@ -49,7 +49,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Line:
+class EdgeLine:
     """Edges from one box to another, drawn as one line."""
 
     edges: tuple[int, ...]  #: places in Graph.edges
@@ -65,9 +65,9 @@ class Line:
 class Picture:
     """All of it, boxes before those that are drawn on them."""
 
-    size: Size
+    size: BoxSize
     boxes: list[Box] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[EdgeLine] = field(default_factory=list)
 
 
 @dataclass
@@ -80,7 +80,7 @@ class _Bundle:
     edges: list[int]
 
 
-def lay_out(graph: Graph) -> Picture:
+def lay_out(graph: DrawnGraph) -> Picture:
     """Where everything is. Boxes overlap only what they are inside of.
 
     The same graph gives the same picture.
@@ -91,7 +91,7 @@ def lay_out(graph: Graph) -> Picture:
 class _Level:
     """The nodes that one node encloses, or that none does, laid out; it goes down as deep as nodes do."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: DrawnGraph) -> None:
         self.graph = graph
         self.nodes = {node.key: node for node in graph.nodes}
         self.children: dict[str | None, list[Node]] = defaultdict(list)
@@ -120,7 +120,10 @@ class _Level:
         ends = [(place[bundle.source], place[bundle.target]) for bundle in bundles]
         in_one_column = key is not None and key not in self.folded and not bundles
         layout = layered_layout(
-            [Size(box.size.width + before, box.size.height) for box, before in zip(boxes, runs, strict=True)],
+            [
+                BoxSize(box.size.width + before, box.size.height)
+                for box, before in zip(boxes, runs, strict=True)
+            ],
             ends,
             _GAP,
             aspect=0.0 if in_one_column else _ASPECT,
@@ -141,7 +144,7 @@ class _Level:
         if is_open and inner is not None:
             title_width = 0.0 if node.note else min(text_width(node.name, SMALL), _WIDEST)
             width = max(inner.size.width + 3 * PADDING, title_width + 3 * PADDING, _NARROWEST)
-            size = Size(width, max(inner.size.height + _TITLE + 2.5 * PADDING, tall))
+            size = BoxSize(width, max(inner.size.height + _TITLE + 2.5 * PADDING, tall))
             title = cut(printable(node.name), width - 2 * PADDING, SMALL)
             note = cut(node.note, width - 2 * PADDING, SMALL)
             return Box(node, 0, 0, size, (title,) if not node.note else (), note, is_open=True)
@@ -154,7 +157,7 @@ class _Level:
         note = cut(node.note, room, SMALL)
         wide = max([*(text_width(line, BOLD) for line in lines), text_width(note, SMALL)]) + 2 * PADDING
         tall = max(tall, LINE * (len(lines) + bool(note)) + 2 * PADDING)
-        return Box(node, 0, 0, Size(min(max(wide, _NARROWEST), _WIDEST), tall), lines, note, inner=inner)
+        return Box(node, 0, 0, BoxSize(min(max(wide, _NARROWEST), _WIDEST), tall), lines, note, inner=inner)
 
     def _bundles(self) -> dict[str | None, list[_Bundle]]:
         """By the node inside of which both ends are: edges that are drawn as one line."""
@@ -226,7 +229,7 @@ class _Level:
                 points.append((end_box.x, _within(end_box, end[1])))
             first = self.graph.edges[bundle.edges[0]]
             picture.lines.append(
-                Line(
+                EdgeLine(
                     tuple(bundle.edges),
                     *bundle.ends,
                     tuple(_without_repeats(points)),
@@ -254,7 +257,7 @@ def _moved(box: Box, x: float, y: float) -> Box:
 def _put_inside(picture: Picture, inner: Picture, x: float, y: float) -> None:
     picture.boxes += [_moved(box, box.x + x, box.y + y) for box in inner.boxes]
     picture.lines += [
-        Line(
+        EdgeLine(
             line.edges,
             line.source,
             line.target,

@@ -18,7 +18,7 @@ _SWEEPS = 6
 Point = tuple[float, float]
 
 
-class Size(NamedTuple):
+class BoxSize(NamedTuple):
     """Of a box, in pixels."""
 
     width: float
@@ -31,11 +31,11 @@ class Layout(NamedTuple):
     corners: list[Point]  #: the upper left one of each box
     bends: list[list[Point]]  #: of each edge, between its ends; two for each column that it passes
     sides: list[Point]  #: left and right end of the column of each box
-    size: Size
+    size: BoxSize
 
 
 def layered_layout(
-    sizes: Sequence[Size], edges: Sequence[tuple[int, int]], column_gap: float, *, aspect: float = 1.6
+    sizes: Sequence[BoxSize], edges: Sequence[tuple[int, int]], column_gap: float, *, aspect: float = 1.6
 ) -> Layout:
     """Boxes of these sizes, joined by `edges` (source, target), without overlap.
 
@@ -75,7 +75,7 @@ def layered_layout(
     return Layout(corners, bends, sides, size)
 
 
-def _in_rows(sizes: Sequence[Size], aspect: float) -> tuple[list[Point], Size]:
+def _in_rows(sizes: Sequence[BoxSize], aspect: float) -> tuple[list[Point], BoxSize]:
     """Rectangles next to each other in rows, in their order."""
     area = sum((size.width + ROW_GAP) * (size.height + ROW_GAP) for size in sizes)
     most = max([(area * aspect) ** 0.5, *(size.width for size in sizes)], default=0.0)
@@ -86,10 +86,10 @@ def _in_rows(sizes: Sequence[Size], aspect: float) -> tuple[list[Point], Size]:
         shifts.append((right, down))
         width, height = max(width, right + size.width), max(height, size.height)
         right += size.width + ROW_GAP
-    return shifts, Size(width, down + height)
+    return shifts, BoxSize(width, down + height)
 
 
-def _connected(sizes: list[Size], edges: list[tuple[int, int]], column_gap: float) -> Layout:
+def _connected(sizes: list[BoxSize], edges: list[tuple[int, int]], column_gap: float) -> Layout:
     if len(sizes) == 1:
         return Layout([(0.0, 0.0)], [[] for _ in edges], [(0.0, sizes[0].width)], sizes[0])
     columns = _columns(len(sizes), edges)
@@ -131,7 +131,7 @@ def _connected(sizes: list[Size], edges: list[tuple[int, int]], column_gap: floa
     height = max(y + size.height for (_, y), size in zip(corners, sizes, strict=True))
     height = max([height, *(y for points in ways for _, y in points)])
     sides = [(lefts[column], lefts[column] + widths[column]) for column in columns[: len(sizes)]]
-    return Layout(corners, ways, sides, Size(at - column_gap, height))
+    return Layout(corners, ways, sides, BoxSize(at - column_gap, height))
 
 
 def _columns(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from penstock.engine.draw.graph import Graph, Node, Part, in_boxes
+from penstock.engine.draw.graph import DrawnGraph, DrawnPart, Node, in_boxes
 from penstock.plans.printable import printable
 
 _COLOURS = ("#ddebfa", "#fde7cc", "#dcf3e1", "#efe3fc", "#fbe0e4", "#d8f1f2", "#f5efc4", "#e6e6e6")
 _STYLES = {"chained": "bold", "pipelined": "solid", "blocking": "dashed"}
 
 
-def to_dot(graph: Graph) -> Iterator[str]:
+def to_dot(graph: DrawnGraph) -> Iterator[str]:
     """Nodes that enclose others are clusters; slot sharing groups are colours. Line by line."""
     yield f"digraph {_text(graph.topology)} {{\n  rankdir=LR;\n"
     yield f"  label={_text(f'{graph.topology}: {graph.layer}')};\n"
@@ -17,9 +17,9 @@ def to_dot(graph: Graph) -> Iterator[str]:
     yield '  edge [fontname="sans-serif", fontsize=10];\n'
     for item in in_boxes(graph):
         space = "  " * item.depth
-        if item.part is Part.END:
+        if item.part is DrawnPart.END:
             yield f"{space}}}\n"
-        elif item.part is Part.BEGIN:
+        elif item.part is DrawnPart.BEGIN:
             yield f"{space}subgraph cluster_{item.node.key} {{\n{space}  label={_text(item.node.name)};\n"
         else:
             yield f"{space}{item.node.key} [{_attributes(item.node)}];\n"

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from penstock.engine.draw.graph import Edge, Facts, Graph, Node
+from penstock.engine.draw.graph import DrawnGraph, Edge, Facts, Node
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
 
 
-def to_graphml(graph: Graph) -> Iterator[str]:
+def to_graphml(graph: DrawnGraph) -> Iterator[str]:
     """Every node, those that enclose others too, and every edge, with the facts known of it as attributes.
 
     Piece by piece. The graph is read twice, as the names of attributes come first.
@@ -45,7 +45,7 @@ def _data(attributes: Mapping[str, str], keys: Mapping[str, str]) -> str:
 # A graph for networkx.
 
 
-def to_networkx(graph: Graph) -> Any:
+def to_networkx(graph: DrawnGraph) -> Any:
     """A networkx.MultiDiGraph with what is known of nodes and edges as attributes.
 
     Raises ConfigurationError where networkx, which Penstock does not bring along, is not installed.

@@ -11,13 +11,13 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.graph import DrawnGraph
 from penstock.engine.draw.lay_out import Picture, lay_out
 from penstock.engine.draw.to_svg import drawn, group_class, legend_entries, line_kinds, style
 from penstock.plans.printable import printable
 
 
-def to_html(graphs: Sequence[Graph]) -> str:
+def to_html(graphs: Sequence[DrawnGraph]) -> str:
     """A page with a picture of each graph; all are of one topology.
 
     Its scripts and styles are its own, known by their hashes; names are foreign, and escaped everywhere.
@@ -40,7 +40,7 @@ def to_html(graphs: Sequence[Graph]) -> str:
     return str(page)
 
 
-def layer_of_page(graph: Graph, number: int) -> dict[str, Any]:
+def layer_of_page(graph: DrawnGraph, number: int) -> dict[str, Any]:
     """What the template shows of a graph, and `data`, what the script knows of it."""
     picture = lay_out(graph)
     closed = _closed(picture)
@@ -99,12 +99,12 @@ def _closed(picture: Picture) -> dict[str, Picture]:
     return found
 
 
-def _leaves(graph: Graph) -> int:
+def _leaves(graph: DrawnGraph) -> int:
     enclosing = {node.inside for node in graph.nodes}
     return sum(node.key not in enclosing for node in graph.nodes)
 
 
-def _data(graph: Graph, closed: dict[str, Picture]) -> dict[str, Any]:
+def _data(graph: DrawnGraph, closed: dict[str, Picture]) -> dict[str, Any]:
     """Nodes by key, edges by place, sizes of what is in closed boxes. Texts are shown as they are here."""
     return {
         "nodes": {

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from penstock.engine.draw.graph import Graph, Part, in_boxes
+from penstock.engine.draw.graph import DrawnGraph, DrawnPart, in_boxes
 from penstock.plans.printable import printable
 
 _COLOURS = ("#2f6fb3", "#b0640b", "#2c8446", "#7b47c4", "#b83a50", "#1f7f86", "#82730a", "#666d75")
@@ -11,7 +11,7 @@ _ARROWS = {"chained": "==>", "pipelined": "-->", "blocking": "-.->"}
 _MEANS_SOMETHING = re.compile(r"[^\w .,]", re.ASCII)
 
 
-def to_mermaid(graph: Graph) -> Iterator[str]:
+def to_mermaid(graph: DrawnGraph) -> Iterator[str]:
     """Nodes that enclose others are subgraphs; slot sharing groups are colours of borders. Line by line.
 
     Renderers refuse flowcharts of more than 500 edges or 50,000 characters, as they are set by default.
@@ -22,9 +22,9 @@ def to_mermaid(graph: Graph) -> Iterator[str]:
         space, node = "  " * item.depth, item.node
         if node.group is not None:
             used.add(node.group % len(_COLOURS))
-        if item.part is Part.END:
+        if item.part is DrawnPart.END:
             yield f"{space}end\n"
-        elif item.part is Part.BEGIN:
+        elif item.part is DrawnPart.BEGIN:
             yield f'{space}subgraph {node.key}["{_escaped(node.name)}"]\n{space}  direction LR\n'
         else:
             texts = [*(node.lines or (node.name,)), *([node.note] if node.note else [])]

@@ -5,8 +5,8 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from penstock.engine.draw.graph import Graph, Group
-from penstock.engine.draw.lay_out import LINE, PADDING, SMALL, Box, Line, Picture, lay_out
+from penstock.engine.draw.graph import DrawnGraph, Group
+from penstock.engine.draw.lay_out import LINE, PADDING, SMALL, Box, EdgeLine, Picture, lay_out
 from penstock.engine.draw.layered_layout import Point, cut, text_width
 from penstock.plans.printable import printable
 
@@ -16,7 +16,7 @@ _COLOURS = 8
 _MOST_IN_LEGEND = 24
 
 
-def to_svg(graph: Graph) -> str:
+def to_svg(graph: DrawnGraph) -> str:
     """One file, which needs no other: with a title and a legend, in the colours of a dark screen on one."""
     picture = lay_out(graph)
     width = max(picture.size.width, 420.0)
@@ -44,7 +44,7 @@ def style() -> str:
     return files("penstock.engine.draw").joinpath("picture.css").read_text(encoding="utf-8")
 
 
-def drawn(graph: Graph, picture: Picture) -> str:
+def drawn(graph: DrawnGraph, picture: Picture) -> str:
     """The lines and boxes of a picture: elements to put into an svg element of class `penstock`."""
     enclosing = "".join(_box(box) for box in picture.boxes if box.is_open)
     lines = "".join(_line(graph, line) for line in picture.lines)
@@ -100,7 +100,7 @@ def _box(box: Box) -> str:
     )
 
 
-def _line(graph: Graph, line: Line) -> str:
+def _line(graph: DrawnGraph, line: EdgeLine) -> str:
     path = way(line.points)
     x, y = line.points[-1]
     label_x, label_y = line.label_at
@@ -120,13 +120,13 @@ def _line(graph: Graph, line: Line) -> str:
     )
 
 
-def legend_entries(graph: Graph) -> list[Group]:
+def legend_entries(graph: DrawnGraph) -> list[Group]:
     """The slot sharing groups of the legend; of many, the first."""
     used = {node.group for node in graph.nodes}
     return [group for group in graph.groups if group.number in used][:_MOST_IN_LEGEND]
 
 
-def line_kinds(graph: Graph) -> list[tuple[str, str]]:
+def line_kinds(graph: DrawnGraph) -> list[tuple[str, str]]:
     """Kinds of lines that a graph has, and what they mean."""
     meanings = {"chained": "chained", "pipelined": "pipelined", "blocking": "blocking result"}
     if graph.layer == "stream graph":
@@ -135,7 +135,7 @@ def line_kinds(graph: Graph) -> list[tuple[str, str]]:
     return [(kind, meaning) for kind, meaning in meanings.items() if kind in used]
 
 
-def _legend(graph: Graph, width: float) -> tuple[str, float]:
+def _legend(graph: DrawnGraph, width: float) -> tuple[str, float]:
     entries: list[tuple[str, str]] = []
     for group in legend_entries(graph):
         name = cut(f"slot sharing group {printable(group.name)}", 260.0, SMALL)

@@ -183,7 +183,7 @@ def _model(plan: Frames, called: str) -> Model:
     return Model(plan, fleet, find_segments(fleet))
 
 
-class Part(NamedTuple):
+class FleetPart(NamedTuple):
     """Topologies `start` and on, as tables by name, and how many of them are varied."""
 
     start: int
@@ -191,7 +191,7 @@ class Part(NamedTuple):
     varied: int
 
 
-def draw_after(model: Model, topologies: int, seed: int) -> Iterator[Part]:
+def draw_after(model: Model, topologies: int, seed: int) -> Iterator[FleetPart]:
     """That many topologies, in parts of about ROWS_OF_A_PART rows.
 
     Raises ConfigurationError at once for numbers that mean nothing.
@@ -200,11 +200,11 @@ def draw_after(model: Model, topologies: int, seed: int) -> Iterator[Part]:
     mean = max(1.0, len(model.fleet.transformations) / len(model.fleet.topologies))
     step = max(1, int(ROWS_OF_A_PART / mean))
 
-    def parts() -> Iterator[Part]:
+    def parts() -> Iterator[FleetPart]:
         for start in range(0, topologies, step):
             numbers: Ints = np.arange(start, min(start + step, topologies))
             drawn = draw_like(model.fleet, model.segments, seed, numbers)
-            yield Part(start, drawn.tables, drawn.varied)
+            yield FleetPart(start, drawn.tables, drawn.varied)
 
     return parts()
 

@@ -15,7 +15,7 @@ from penstock.engine.diff.savepoint_verdicts import Required, Verdict, Worse
 from penstock.engine.diff.side import Side, only_topology
 from penstock.engine.diff.topology_diff import Counts, TopologyDiff
 from penstock.engine.library.check_arguments import one_of, text
-from penstock.engine.library.given_topologies import Objects, Paths, Tables, given_topologies
+from penstock.engine.library.given_topologies import Objects, Paths, TablesOfTopologies, given_topologies
 from penstock.engine.library.library_configuration import Config, library_configuration
 from penstock.engine.library.planned_tables import Plan
 from penstock.engine.library.sides_to_compare import Opener, previous_version
@@ -135,7 +135,7 @@ def _opened(opener: Opener, given: Any, side: str) -> Side:
     match topologies:
         case Paths(paths=[path]):
             return opener.open(path, side)
-        case Objects() | Tables():
+        case Objects() | TablesOfTopologies():
             return opener.open_topologies(topologies, side)
     raise ConfigurationError(
         f"{side}: found several paths, or DataFrames of Spark", "plan them, and compare what plan gives"

@@ -5,7 +5,7 @@ from typing import Any
 
 from penstock.engine.draw.drawn_plan import plan_of_tables
 from penstock.engine.draw.formats import FORMATS, format_of, rendered
-from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.graph import DrawnGraph
 from penstock.engine.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from penstock.engine.draw.to_graphml import to_networkx
 from penstock.engine.library.check_arguments import member, one_of, path, text
@@ -22,7 +22,7 @@ from penstock.plans.printable import printable
 class Drawing:
     """The drawn plan of one topology: `topology` is its name. A notebook shows it as a page."""
 
-    def __init__(self, graphs: list[Graph]) -> None:
+    def __init__(self, graphs: list[DrawnGraph]) -> None:
         self.topology = graphs[0].topology
         self._graphs = graphs
 

@@ -36,7 +36,7 @@ class Objects(NamedTuple):
     topologies: Sequence[Mapping[str, Any] | bytes]
 
 
-class Tables(NamedTuple):
+class TablesOfTopologies(NamedTuple):
     """Tables with the columns of `topologies` and `transformations`."""
 
     topologies: pa.Table
@@ -49,7 +49,7 @@ class SparkFrames(NamedTuple):
     frames: list[Any]
 
 
-Given = Paths | Objects | Tables | SparkFrames
+Given = Paths | Objects | TablesOfTopologies | SparkFrames
 
 
 def given_topologies(topologies: Any) -> Given:
@@ -159,7 +159,7 @@ def _of_frames(frames: list[Any]) -> Given:
         return SparkFrames(frames)
     if len(frames) == 1:
         return Objects(topologies_of_rows(frames[0]))
-    return Tables(*topology_tables_of_frames(*frames))
+    return TablesOfTopologies(*topology_tables_of_frames(*frames))
 
 
 def _not_allowed(found: Any) -> InputError:

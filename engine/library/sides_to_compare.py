@@ -13,7 +13,7 @@ from penstock.engine.configuration.effective_configuration import EffectiveConfi
 from penstock.engine.diff.lines_in_both import lines_in_both, parts_without
 from penstock.engine.diff.side import Side
 from penstock.engine.diff.side_of_store import side_of_store, side_of_tables, side_of_topologies
-from penstock.engine.library.given_topologies import Objects, Tables, is_spark_frame
+from penstock.engine.library.given_topologies import Objects, TablesOfTopologies, is_spark_frame
 from penstock.engine.library.planned_tables import Plan, by_text
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
@@ -82,7 +82,7 @@ class Opener:
                 "plans are compared through the execution graph: leave until out",
             ) from None
 
-    def open_topologies(self, topologies: Objects | Tables, side: str) -> Side:
+    def open_topologies(self, topologies: Objects | TablesOfTopologies, side: str) -> Side:
         """Topologies in memory, which are planned as far as they differ. Raises InputError."""
         given = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
         return self._side(f"{side} topologies", side, [_read(given, self._options)])

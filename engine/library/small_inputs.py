@@ -10,7 +10,7 @@ from penstock.engine.library.given_topologies import (
     Objects,
     Paths,
     SparkFrames,
-    Tables,
+    TablesOfTopologies,
     topologies_of_rows,
 )
 from penstock.engine.library.topologies_on_spark import checked_frames
@@ -23,7 +23,7 @@ MOST_BYTES = 32 << 20
 """More are planned where Spark has them: this process would be the bottleneck."""
 
 
-def small_input(given: Given) -> Objects | Tables | None:
+def small_input(given: Given) -> Objects | TablesOfTopologies | None:
     """`given` as this process plans it, read once if it is DataFrames; None if it is not small.
 
     InputError or SchemaError for frames with other columns than they may have.
@@ -35,7 +35,7 @@ def small_input(given: Given) -> Objects | Tables | None:
             return _read(given)
         case Objects():
             return given if _is_small(given) else None
-        case Tables():
+        case TablesOfTopologies():
             few = len(given.topologies) <= MOST_TOPOLOGIES
             return given if few and len(given.transformations) <= MOST_TRANSFORMATIONS else None
 
@@ -52,7 +52,7 @@ def _rows(topology: Any) -> int:
     return len(rows) if isinstance(rows, list | tuple | dict) else 1
 
 
-def _read(given: SparkFrames) -> Objects | Tables | None:
+def _read(given: SparkFrames) -> Objects | TablesOfTopologies | None:
     tables = []
     for frame, most in zip(checked_frames(given), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
         table = frame.limit(most + 1).toArrow()
@@ -62,15 +62,15 @@ def _read(given: SparkFrames) -> Objects | Tables | None:
     return _of_tables(tables)
 
 
-def read_frames(given: SparkFrames) -> Objects | Tables:
+def read_frames(given: SparkFrames) -> Objects | TablesOfTopologies:
     """All rows of DataFrames, as this process plans them. Errors as `small_input`."""
     return _of_tables([frame.toArrow() for frame in checked_frames(given)])
 
 
-def _of_tables(tables: list[pa.Table]) -> Objects | Tables:
+def _of_tables(tables: list[pa.Table]) -> Objects | TablesOfTopologies:
     if len(tables) == 1:
         return Objects(topologies_of_rows(tables[0]))
-    return Tables(*topology_tables_of_frames(*tables))
+    return TablesOfTopologies(*topology_tables_of_frames(*tables))
 
 
 def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:

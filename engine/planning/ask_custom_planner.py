@@ -12,7 +12,7 @@ import polars as pl
 
 from penstock.engine.planning.find_custom_planners import CustomPlanner, place_of_error, place_of_function
 from penstock.engine.planning.planner_program import PlannerProgram, ProgramFailedError
-from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
+from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Invariant, violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -25,7 +25,7 @@ _Answer = tuple[Any, pl.DataFrame]
 class FailedPolicyError(Exception):
     """A planner gave no answer; `rule` says in which way."""
 
-    def __init__(self, rule: Rule, found: str) -> None:
+    def __init__(self, rule: Invariant, found: str) -> None:
         super().__init__(found)
         self.rule = rule
 
@@ -53,7 +53,7 @@ def call_custom_planner(
         except SchemaError as error:
             raised.append(SchemaError(error.message))
         except BaseException as error:
-            raised.append(FailedPolicyError(Rule.PLANNER_RAISED, f"{_said(error)}{_where(error)}"))
+            raised.append(FailedPolicyError(Invariant.PLANNER_RAISED, f"{_said(error)}{_where(error)}"))
 
     thread = threading.Thread(target=run, name=f"planner {custom_planner.name}", daemon=True)
     with redirect_stdout(sys.stderr), chdir(os.getcwd()):
@@ -69,7 +69,7 @@ def call_custom_planner(
         ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
     )
     raise FailedPolicyError(
-        Rule.PLANNER_TIMED_OUT,
+        Invariant.PLANNER_TIMED_OUT,
         f"no answer within {seconds:g} s ({place_of_function(custom_planner.function)})",
     )
 
@@ -97,11 +97,11 @@ def ask_custom_planner(
     except SchemaError as error:
         place = place_of_function(custom_planner.function)
         failed = FailedPolicyError(
-            Rule.PLANNER_SCHEMA, f"{error.message} ({place})" if place else error.message
+            Invariant.PLANNER_SCHEMA, f"{error.message} ({place})" if place else error.message
         )
     except FailedPolicyError as error:
         failed = error
-    if failed.rule is Rule.PLANNER_RAISED and len(topologies) > 1 and calls[0] < MOST_CALLS:
+    if failed.rule is Invariant.PLANNER_RAISED and len(topologies) > 1 and calls[0] < MOST_CALLS:
         middle = len(topologies) // 2
         halves = [
             ask_custom_planner(custom_planner, _only(tables, half), half, seconds, read, calls)
@@ -110,9 +110,9 @@ def ask_custom_planner(
         return joined([answer for answer, _ in halves]), pl.concat([wrong for _, wrong in halves])
     rows = pl.DataFrame({TOPOLOGY: topologies})
     allowed = {
-        Rule.PLANNER_RAISED: "an answer",
-        Rule.PLANNER_TIMED_OUT: "an answer within the time limit of a batch",
-        Rule.PLANNER_SCHEMA: "the columns of the decision",
+        Invariant.PLANNER_RAISED: "an answer",
+        Invariant.PLANNER_TIMED_OUT: "an answer within the time limit of a batch",
+        Invariant.PLANNER_SCHEMA: "the columns of the decision",
     }[failed.rule]
     wrong = violations(
         rows,

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from penstock.engine.machine.available_memory import shown_bytes
 from penstock.engine.planning.foresee_memory import (
-    Size,
+    FleetSize,
     bytes_of_tasks,
     require_memory_to_plan,
     spark_fits,
@@ -133,7 +133,7 @@ _PACKED_BYTES = 2**16
 """Of a compressed file; topologies are packed 10 to 30 times."""
 
 
-def estimate_size(inputs: Sequence[str]) -> Size:
+def estimate_size(inputs: Sequence[str]) -> FleetSize:
     """Out of the footers of tables, or the first MiB of some of the files.
 
     What cannot be read counts nothing here; it is for the reader to say.
@@ -141,20 +141,20 @@ def estimate_size(inputs: Sequence[str]) -> Size:
     try:
         if len(inputs) == 1 and holds_tables(inputs[0]):
             folder = Path(local_path(inputs[0]))
-            return Size(_rows_of(folder / "transformations"), _rows_of(folder / "topologies"))
+            return FleetSize(_rows_of(folder / "transformations"), _rows_of(folder / "topologies"))
         files = [file for file in find_topology_files(inputs) if os.path.isfile(file)]
         total = sum(os.path.getsize(file) for file in files)
         sampled = files[:: -(-len(files) // _SAMPLED_FILES) or 1]
         samples = [found for found in map(_sample, sampled) if found is not None]
     except Exception:
-        return Size(0, 0)
+        return FleetSize(0, 0)
     taken = sum(size for size, _ in samples)
     if not taken:
-        return Size(0, 0)
+        return FleetSize(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
     # Where a sample holds no end of a line, the file is one line as far as anybody knows.
     topologies = sum(_topologies(text) for _, text in samples if b"\n" in text)
-    return Size(transformations * total // taken, max(len(files), topologies * total // taken))
+    return FleetSize(transformations * total // taken, max(len(files), topologies * total // taken))
 
 
 def _topologies(text: bytes) -> int:

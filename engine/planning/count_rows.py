@@ -20,7 +20,7 @@ MOST_TOPOLOGIES_HERE = 1_000_000
 """Of that many, the default parallelism may be brought to this process."""
 
 
-class Rows(NamedTuple):
+class RowCounts(NamedTuple):
     """Transformations and given stream nodes of all topologies, and of the largest one; tasks of the one that
     has most, if nothing is chained; and of `giants`, the topologies of more than that many rows, how many."""
 
@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     giants: dict[int, int]
 
 
-def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> Rows:
+def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
     A giant has more than `of_giants` rows. Transformations without a topology_id are none, but
@@ -60,7 +60,7 @@ def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> Rows:
             .collect()
         )
         giants = {one[TOPOLOGY]: one["size"] for one in large}
-    return Rows(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
+    return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
 
 def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
@@ -108,7 +108,7 @@ def _sizes_in_files(tasks: Sequence[Sequence[RowGroups]]) -> "pl.DataFrame | Non
     )
 
 
-def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) -> Rows:
+def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) -> RowCounts:
     import polars as pl
 
     of_topologies = pl.from_arrow(defaults.toArrow())
@@ -124,4 +124,4 @@ def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) ->
     large = sizes.filter(with_topology & (pl.col("size") > of_giants))
     giants = dict(zip(large[TOPOLOGY], large["size"], strict=True))
     rows, largest, most_tasks = (count or 0 for count in found.row(0))
-    return Rows(rows, largest, most_tasks, giants)
+    return RowCounts(rows, largest, most_tasks, giants)

@@ -62,7 +62,7 @@ HINT = (
 )
 
 
-class Size(NamedTuple):
+class FleetSize(NamedTuple):
     """What an input holds, as far as it is known."""
 
     transformations: int
@@ -110,7 +110,7 @@ def parts_at_once() -> int:
     return min(cores(), MOST_PARTS_AT_ONCE)
 
 
-def require_memory_to_plan(size: Size, times: float = 1.0, *, in_parts: bool = False) -> None:
+def require_memory_to_plan(size: FleetSize, times: float = 1.0, *, in_parts: bool = False) -> None:
     """Raise NotEnoughMemoryError if this process cannot have what an input of about that size takes.
 
     `times`: how many times the estimate has to be there. `in_parts`: topologies are planned while they are
@@ -120,7 +120,7 @@ def require_memory_to_plan(size: Size, times: float = 1.0, *, in_parts: bool = F
     _require(int(needed * times), f"planning about {size}")
 
 
-def require_memory_after_reading(size: Size) -> None:
+def require_memory_after_reading(size: FleetSize) -> None:
     """Raise NotEnoughMemoryError if tables that were read leave too little for planning them."""
     _require(size.needed_bytes_after_reading, f"planning {size}")
 

@@ -14,7 +14,7 @@ from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.columnar.refusals import without_topologies
 from penstock.plans.custom_planners.check_answer import as_frame, check_answer, check_tables, read_answer
 from penstock.plans.custom_planners.decisions import Decision
-from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, Rule, reject_violations
+from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, Invariant, reject_violations
 from penstock.plans.custom_planners.find_violations import find_violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
@@ -195,16 +195,16 @@ def _told_apart(
     located = pl.col("message").str.contains("(?i)co-?locat")
     rule = (
         pl.when(forward)
-        .then(pl.lit(Rule.FORWARD_UNEQUAL_PARALLELISM.value))
+        .then(pl.lit(Invariant.FORWARD_UNEQUAL_PARALLELISM.value))
         .when(located)
-        .then(pl.lit(Rule.CO_LOCATION_BROKEN.value))
+        .then(pl.lit(Invariant.CO_LOCATION_BROKEN.value))
     )
     why = pl.lit(f"planner {planner}: Flink refuses what follows from its decision: ")
     said = pl.concat_str(why, "error", pl.lit(": "), "message")
     return rejected.with_columns(
         error_stage=pl.when(by_decision).then(pl.lit(STAGE)).otherwise("error_stage"),
         error=pl.when(by_decision)
-        .then(rule.otherwise(pl.lit(Rule.REFUSED_BY_FLINK.value)))
+        .then(rule.otherwise(pl.lit(Invariant.REFUSED_BY_FLINK.value)))
         .otherwise("error"),
         message=pl.when(by_decision).then(said).otherwise("message"),
     )

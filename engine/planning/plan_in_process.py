@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.engine.machine.forked_process import note_forks, require_threads
 from penstock.engine.planning.foresee_memory import (
-    Size,
+    FleetSize,
     parts_at_once,
     require_memory_after_reading,
     require_memory_for_tasks,
@@ -198,5 +198,5 @@ def is_giant(frames: Mapping[str, pl.DataFrame]) -> bool:
     return _size(frames).is_giant
 
 
-def _size(frames: Mapping[str, pl.DataFrame]) -> Size:
-    return Size(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))
+def _size(frames: Mapping[str, pl.DataFrame]) -> FleetSize:
+    return FleetSize(len(frames["transformations"]) + len(frames["stream_nodes"]), len(frames["topologies"]))

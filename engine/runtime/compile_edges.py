@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.engine.runtime.runnable_nodes import RunnableNode, StreamInput
+from penstock.engine.runtime.runnable_nodes import NodeInput, RunnableNode
 from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
 
 Rows = list[dict[str, Any]]
@@ -21,13 +21,13 @@ def readers_of(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]
     return found
 
 
-def _edge_parts(row: dict[str, Any], given: Mapping[tuple[int, int], StreamInput]) -> StreamInput:
+def _edge_parts(row: dict[str, Any], given: Mapping[tuple[int, int], NodeInput]) -> NodeInput:
     return given[row["target_node"], row["in_index"]]
 
 
 def output_spec(
     row: dict[str, Any],
-    given: Mapping[tuple[int, int], StreamInput],
+    given: Mapping[tuple[int, int], NodeInput],
     edge_numbers: Mapping[tuple[int, int], int],
     sizes: Mapping[int, dict[str, Any]],
     readers: Mapping[str, Mapping[int, tuple[int, int]]],
@@ -62,7 +62,7 @@ def output_spec(
 
 def gate_spec(
     row: dict[str, Any],
-    given: Mapping[tuple[int, int], StreamInput],
+    given: Mapping[tuple[int, int], NodeInput],
     edge_numbers: Mapping[tuple[int, int], int],
     by_node: Mapping[int, RunnableNode],
     batch: bool,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.engine.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.lowered_transformation import GeneratedGraph
-from penstock.engine.runtime.runnable_nodes import RunnableNode, StreamInput, runnable_nodes, stream_inputs
+from penstock.engine.runtime.runnable_nodes import NodeInput, RunnableNode, runnable_nodes, stream_inputs
 from penstock.engine.runtime.transformations import Transformation
 from penstock.operators.connectors.sink import CollectSink, Sink
 from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
@@ -63,7 +63,7 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
     inputs = stream_inputs(graph, by_node)
     _leave_out_committers(rows, by_node)
     stream_edges = {(edge["target"], edge["in_index"]): edge for edge in rows["stream_edges"]}
-    given: dict[tuple[int, int], StreamInput] = {}
+    given: dict[tuple[int, int], NodeInput] = {}
     for place, edge in stream_edges.items():
         if edge["edge_id"] not in inputs:
             raise JobCompileError(f"edge {edge['edge_id']}: the plan is not of this job")
@@ -203,7 +203,7 @@ def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None
 
 def _chain(
     members: Rows,
-    given: Mapping[tuple[int, int], StreamInput],
+    given: Mapping[tuple[int, int], NodeInput],
     stream_edges: Mapping[tuple[int, int], dict[str, Any]],
     by_node: Mapping[int, RunnableNode],
     parallelism: int,

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
 from penstock.engine.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
 from penstock.engine.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
-from penstock.engine.commits.journal import Run
+from penstock.engine.commits.journal import JournalRun
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.runtime.compile_job import CompiledJob, compile_job
 from penstock.engine.runtime.deliver_rows import ResultsToDriver, Rows, committables, deliver
@@ -53,7 +53,7 @@ class BegunRun:
     spark: SparkSession
     compiled: CompiledJob
     opened: OpenRun
-    repeated: Run | None  #: an earlier run that has committed what this one would
+    repeated: JournalRun | None  #: an earlier run that has committed what this one would
     result: JobResult
     backoff: Backoff
 
@@ -241,7 +241,7 @@ def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], 
     return result
 
 
-def committed_before(repeated: Run) -> str:
+def committed_before(repeated: JournalRun) -> str:
     """Why a job is not run again whose earlier run had committed, and was killed before it could say so."""
     return (
         f"its run {repeated.short_id} of {datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is "

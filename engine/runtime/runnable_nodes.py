@@ -43,7 +43,7 @@ class RunnableNode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamInput:
+class NodeInput:
     """A stream edge as its reader sees it."""
 
     source: RunnableNode
@@ -87,7 +87,7 @@ def runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
     return found
 
 
-def stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> dict[str, StreamInput]:
+def stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> dict[str, NodeInput]:
     """The edges between `nodes` by edge_id."""
     found = {}
     for row in graph.stream_graph["edges"]:
@@ -96,7 +96,7 @@ def stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> d
             source = nodes[row["source"]]
             call = None if edge.partition is None else edge.partition.partition_call
             side = edge.side_output
-            found[row["edge_id"]] = StreamInput(
+            found[row["edge_id"]] = NodeInput(
                 source=source,
                 number=edge.number,
                 tag=None if side is None else side.tag,

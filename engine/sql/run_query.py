@@ -28,7 +28,7 @@ _FLOATS = ("DOUBLE", "FLOAT")
 _TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN').sub
 
 
-class Rows(NamedTuple):
+class QueryRows(NamedTuple):
     """What a query gives: names of columns, and functions that run it and give its rows, each in one form."""
 
     names: list[str]
@@ -56,7 +56,7 @@ def require_one_select(query: str) -> str:
 
 
 @contextmanager
-def run_query(views: Views, query: str) -> Iterator[Rows]:
+def run_query(views: Views, query: str) -> Iterator[QueryRows]:
     """The rows of `query`, one SELECT. Raises what query_errors raises, here and while rows are taken.
 
     A signal stops the query.
@@ -100,7 +100,7 @@ def run_query(views: Views, query: str) -> Iterator[Rows]:
             _require_different(names)
             return batches(relation.sql_query())
 
-        yield Rows(names, texts, json_lines, arrow)
+        yield QueryRows(names, texts, json_lines, arrow)
 
 
 def _as_json(line: str) -> str:

@@ -39,7 +39,7 @@ PLAN_VERSIONS = table(
 """The columns of the manifest. A manifest written by an older Penstock may lack the last ones."""
 
 
-class State(StrEnum):
+class VersionState(StrEnum):
     """What became of a write."""
 
     COMPLETE = "complete"  #: readable

@@ -13,7 +13,7 @@ from penstock.engine.store.manifest import (
     MANIFEST,
     Listed,
     PlanVersion,
-    State,
+    VersionState,
     given_up,
     manifest_row,
     not_a_store,
@@ -43,7 +43,7 @@ def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:
     noted = noted_numbers(delta.store)
     writes = all_writes(delta)
     require_whole(delta.store, noted, writes)
-    return [version for version in writes if version.state == State.COMPLETE]
+    return [version for version in writes if version.state == VersionState.COMPLETE]
 
 
 def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
@@ -98,7 +98,7 @@ def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
 
 def complete(seen: ManifestRead) -> list[Listed]:
     """The versions that can be read, oldest first."""
-    found = (listed for listed in seen.listed if listed.state == State.COMPLETE)
+    found = (listed for listed in seen.listed if listed.state == VersionState.COMPLETE)
     return sorted(found, key=lambda listed: (listed.version or 0, listed.write_id))
 
 
@@ -161,7 +161,7 @@ def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
         delta.insert_version(manifest_row(numbered), seen)
 
     own = _inserted(delta, candidate.write_id, insert_under_next_number, f"publishing in {delta.store}")
-    if own.version is None or own.state == State.ABANDONED:
+    if own.version is None or own.state == VersionState.ABANDONED:
         raise given_up(delta.store, candidate.write_id)
     note_version(delta.store, own)
     return own.version
@@ -169,7 +169,7 @@ def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
 
 def abandon(delta: StoreTables[Rows], write_id: str) -> None:
     """Note that a write is given up, unless it has been published meanwhile: it never will be."""
-    tombstone = PlanVersion(None, write_id, State.ABANDONED, datetime.now(UTC), None, {}, (), 0, 0)
+    tombstone = PlanVersion(None, write_id, VersionState.ABANDONED, datetime.now(UTC), None, {}, (), 0, 0)
 
     def insert(seen: ManifestRead) -> None:
         delta.insert_version(manifest_row(tombstone), seen)
@@ -180,10 +180,10 @@ def abandon(delta: StoreTables[Rows], write_id: str) -> None:
 
 def mark_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
     """No reader that starts now sees the version."""
-    renew_notes(delta.store, [replace(version, state=State.DROPPED)])
+    renew_notes(delta.store, [replace(version, state=VersionState.DROPPED)])
     retry_conflicts(
         delta,
-        lambda: delta.set_state(version.write_id, str(State.DROPPED)),
+        lambda: delta.set_state(version.write_id, str(VersionState.DROPPED)),
         f"dropping version {version.version} of {delta.store}",
     )
 

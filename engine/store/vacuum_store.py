@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from penstock.engine.store.discard import remove_files, writes_in_folders
 from penstock.engine.store.is_local import local_folder
-from penstock.engine.store.manifest import MANIFEST, PlanVersion, State
+from penstock.engine.store.manifest import MANIFEST, PlanVersion, VersionState
 from penstock.engine.store.plan_versions import abandon, all_writes, read_listed
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import Rows, StoreTables
@@ -43,7 +43,7 @@ def vacuum_store(
     """
     with_files = writes_in_folders(delta.store, TABLES)
     for write in sorted(all_writes(delta), key=lambda one: one.write_id):
-        gone = write.state in (State.DROPPED, State.ABANDONED)
+        gone = write.state in (VersionState.DROPPED, VersionState.ABANDONED)
         if not gone or write.write_id not in with_files or not is_write_id(write.write_id):
             continue
         files, size = _size(delta.store, write.write_id)
@@ -111,10 +111,10 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
         if _began_before(write_id, before):
             abandon(delta, write_id)
     writes = read_listed(delta).listed
-    dead = {v.write_id for v in writes if v.state != State.COMPLETE}
+    dead = {v.write_id for v in writes if v.state != VersionState.COMPLETE}
     for table, write_ids in listed.items():
         delta.delete(table, sorted(write_ids & dead))
-    never_read = {v.write_id for v in writes if v.state == State.ABANDONED} & found
+    never_read = {v.write_id for v in writes if v.state == VersionState.ABANDONED} & found
     for write_id in sorted(never_read):
         drop_staged(delta.store, write_id)
         remove_files(delta.store, TABLES, write_id)

@@ -22,7 +22,7 @@ from penstock.engine.store.manifest import (
     MANIFEST,
     Listed,
     PlanVersion,
-    State,
+    VersionState,
     manifest_row,
     row_checksum,
     versions_of,
@@ -242,7 +242,7 @@ def _read(store: str, name: str) -> PlanVersion | None:
 
 
 def _is_dropped(version: PlanVersion) -> bool:
-    return version.state == State.DROPPED
+    return version.state == VersionState.DROPPED
 
 
 def _write(store: str, name: str, version: PlanVersion, *, replacing: bool = True) -> None:
@@ -270,7 +270,7 @@ def _write(store: str, name: str, version: PlanVersion, *, replacing: bool = Tru
 
 def _is_as_noted(row: PlanVersion, noted: PlanVersion) -> bool:
     """A version that is being dropped is noted as dropped first."""
-    dropping = noted.state == State.DROPPED and row.state == State.COMPLETE
+    dropping = noted.state == VersionState.DROPPED and row.state == VersionState.COMPLETE
     return _same(row, replace(noted, state=row.state) if dropping else noted)
 
 

@@ -10,7 +10,7 @@ from penstock.engine.store.data_files import Damage, DataFile, compare_files
 from penstock.engine.store.delta_rs_table import shared_tables
 from penstock.engine.store.discard import discard, set_aside_unreadable
 from penstock.engine.store.find_damage import find_damage
-from penstock.engine.store.manifest import PlanVersion, State
+from penstock.engine.store.manifest import PlanVersion, VersionState
 from penstock.engine.store.plan_versions import (
     complete,
     is_store,
@@ -133,7 +133,7 @@ def publish_write(
     written = PlanVersion(
         version=None,
         write_id=write_id,
-        state=State.COMPLETE,
+        state=VersionState.COMPLETE,
         published_at=datetime.now(UTC),
         planner_version=planner_version,
         options=options,

@@ -23,7 +23,7 @@ from penstock.engine.sweep.sweep_spec import (
     CAPTURED,
     PARAMETERS,
     WORKLOADS,
-    Source,
+    SweepSource,
     SweepSpec,
     beside,
     costs_beside,
@@ -102,7 +102,7 @@ def axes_of_options(options: Mapping[str, list[Any]]) -> Iterator[dict[str, str]
         yield {key: as_option_text(value) for key, value in zip(options, values, strict=True)}
 
 
-def _points(source: Source, path: str) -> Iterator[dict[str, Any]]:
+def _points(source: SweepSource, path: str) -> Iterator[dict[str, Any]]:
     """Every combination of what a source lists."""
     for file in source.file or ():
         yield {"file": beside(path, file)}

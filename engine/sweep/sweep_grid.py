@@ -19,7 +19,7 @@ from penstock.engine.planning.chosen_costs import require_costs
 from penstock.engine.sweep.grid import Cell, axes_of_options, cells_of
 from penstock.engine.sweep.measure_cell import CellRequest
 from penstock.engine.sweep.run_sweep import Swept, run_sweep
-from penstock.engine.sweep.sweep_spec import WORKLOADS, Source, SweepSpec, beside, costs_beside
+from penstock.engine.sweep.sweep_spec import WORKLOADS, SweepSource, SweepSpec, beside, costs_beside
 from penstock.operators.common.flink_yaml import core_schema_loader
 from penstock.plans.errors import InputError, PenstockError
 from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
@@ -90,7 +90,7 @@ _Check = tuple[tuple[Any, ...], Callable[[], object]]
 
 LARGEST_BYTES = 1 << 20
 _DEEPEST = 10
-_KEYS = {"": SweepSpec.model_fields, "topologies": Source.model_fields}
+_KEYS = {"": SweepSpec.model_fields, "topologies": SweepSource.model_fields}
 
 
 def read_sweep_spec(path: str) -> SweepSpec:

@@ -53,7 +53,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Source(_Part):
+class SweepSource(_Part):
     """Topologies: of shapes, of files or of spec files, one of these. Each list is an axis of the grid."""
 
     shape: Annotated[list[str] | None, _TEXTS] = None
@@ -67,7 +67,7 @@ class Source(_Part):
     width: Annotated[list[int] | None, _NUMBERS] = None
 
     @model_validator(mode="after")
-    def _means_something(self) -> "Source":
+    def _means_something(self) -> "SweepSource":
         kinds = [kind for kind in ("shape", "file", "spec") if getattr(self, kind) is not None]
         if len(kinds) != 1:
             raise ValueError(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
@@ -102,7 +102,7 @@ class SweepSpec(_Part):
     `constants`: a file of the cost model's constants, which all cells have.
     """
 
-    topologies: Annotated[list[Source], Field(min_length=1)]
+    topologies: Annotated[list[SweepSource], Field(min_length=1)]
     planners: Annotated[list[str], _TEXTS] = ["flink"]
     options: dict[str, Annotated[list[str | int | float | bool], _OPTIONS]] = {}
     costs: Annotated[list[str] | None, _TEXTS] = None

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from penstock.engine.draw.drawn_plan import plan_of_tables
 from penstock.engine.draw.fold import fold
-from penstock.engine.draw.graph import Graph
+from penstock.engine.draw.graph import DrawnGraph
 from penstock.engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
 from penstock.engine.draw.to_html import json_of_page, layer_of_page
 from penstock.engine.jobs.job_records import JobRecord
@@ -83,7 +83,7 @@ def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
     return layer_of_page(fold(_with_notes(graph, notes), "auto"), 0)
 
 
-def _with_notes(graph: Graph, notes: dict[str, str]) -> Graph:
+def _with_notes(graph: DrawnGraph, notes: dict[str, str]) -> DrawnGraph:
     """The graph with how vertices are doing in their boxes, which are wide enough for what comes."""
     nodes = tuple(
         replace(node, note=notes.get(node.key, "CREATED").ljust(_ROOM_OF_NOTE, "\u2002"))

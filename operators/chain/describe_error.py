@@ -19,7 +19,7 @@ _DEPTH = 6
 NO_RECORD: Any = object()
 
 
-class Described(str):
+class DescribedError(str):
     """A text that says what was being handled where that was no record: a timer, a window."""
 
 
@@ -37,7 +37,7 @@ def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
 
 def describe_record(value: Any, limit: int = _RECORD_CHARACTERS) -> str:
     """At most `limit` characters of the record's repr; its type's name where repr itself fails."""
-    if isinstance(value, Described):
+    if isinstance(value, DescribedError):
         return shortened(str(value), limit)
     try:
         text = repr(_cut(value, limit, _DEPTH))

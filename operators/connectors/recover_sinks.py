@@ -32,14 +32,14 @@ def _undo_delta(recovery: Recovery, write_id: str, options: Any) -> None:
     abort_delta(recovery.folder, write_id, options)
 
 
-class Kind(NamedTuple):
+class SinkKind(NamedTuple):
     """What makes the writes of a sort of sinks visible, and what removes them."""
 
     publish: Callable[[Recovery, str, list[Committable], int, Mapping[str, str] | None], None]
     undo: Callable[[Recovery, str, Mapping[str, str] | None], None]
 
 
-KINDS = {"files": Kind(_publish_files, _undo_files), "delta": Kind(_publish_delta, _undo_delta)}
+KINDS = {"files": SinkKind(_publish_files, _undo_files), "delta": SinkKind(_publish_delta, _undo_delta)}
 
 
 def recovery_of(sink: Sink) -> Recovery | None:

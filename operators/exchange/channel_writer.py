@@ -41,7 +41,7 @@ FLUSH_SECONDS = 0.1
 CUT_OFF = b"."
 
 
-class Row(NamedTuple):
+class ChannelRow(NamedTuple):
     """A block on its way: consumer's JobEdge and subtask, and its place in what that subtask reads."""
 
     edge: int
@@ -75,7 +75,7 @@ class ChannelWriter:
         batch_mode: bool,
         seed: int,
         block_bytes: int,
-        emit: Callable[[Row], None],
+        emit: Callable[[ChannelRow], None],
         context: OperatorContext | None = None,
     ) -> None:
         """`context`: of the operator whose records they are."""
@@ -99,7 +99,7 @@ class ChannelWriter:
         self._flushed_at = monotonic()
         if spec.partitioner == "forward":
             # greets its reader, which without a shuffle has no other way to know which subtask it is
-            emit(Row(spec.edge, self._chooser.targets[0], FIRST_OF_ALL, subtask, -1, b""))
+            emit(ChannelRow(spec.edge, self._chooser.targets[0], FIRST_OF_ALL, subtask, -1, b""))
 
     def open(self) -> None:
         """Open the functions that choose subtasks."""
@@ -208,7 +208,7 @@ class ChannelWriter:
             self._chooser.targets if self._spec.partitioner == "forward" else range(self._spec.consumers)
         )
         for target in readers:
-            self._emit(Row(self._spec.edge, target, FIRST_OF_ALL, self._subtask, -1, CUT_OFF))
+            self._emit(ChannelRow(self._spec.edge, target, FIRST_OF_ALL, self._subtask, -1, CUT_OFF))
 
     def flush(self) -> None:
         """Put all buffered records out."""
@@ -266,7 +266,7 @@ class ChannelWriter:
         if self._spec.first:
             order = FIRST_OF_ALL
         for one in self._chooser.targets if target < 0 else (target,):
-            self._emit(Row(self._spec.edge, one, order, self._subtask, self._sequence, payload))
+            self._emit(ChannelRow(self._spec.edge, one, order, self._subtask, self._sequence, payload))
             self._sequence += 1
             self.bytes += len(payload)
         if self._spec.partitioner != "forward" and not self._spec.to_driver:

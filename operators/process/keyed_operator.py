@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import repeat
 from typing import Any, ClassVar, NoReturn
 
-from penstock.operators.chain.describe_error import NO_RECORD, Described, describe_record, misfit
+from penstock.operators.chain.describe_error import NO_RECORD, DescribedError, describe_record, misfit
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Operator, Timestamps, Values
 from penstock.operators.chain.results import Results
 from penstock.operators.common.serialized_keys import dictionary_key, dictionary_keys
@@ -182,7 +182,7 @@ class KeyedOperator(Operator):
                 function(timestamp, namespace)
             except BaseException as error:
                 what = f"timer of key {describe_record(backend.current_key())} at {timestamp}"
-                raise self.failed(error, Described(what)) from error
+                raise self.failed(error, DescribedError(what)) from error
             self._flush_if_many()
 
     def _flush_if_many(self) -> None:

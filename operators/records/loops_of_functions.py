@@ -14,7 +14,7 @@ from penstock.operators.chain.copies import own
 from penstock.operators.chain.results import UNCHANGING, frozen
 
 
-class Step(StrEnum):
+class LoopStep(StrEnum):
     """What a function does with a record; its value is the name of the method of function objects."""
 
     MAP = "map"
@@ -63,7 +63,7 @@ _NAMES = {
 
 
 @lru_cache(256)
-def loop_of(steps: tuple[Step, ...], stamped: bool, settle: Settle) -> Loop:
+def loop_of(steps: tuple[LoopStep, ...], stamped: bool, settle: Settle) -> Loop:
     """The loop over records for functions that do `steps`.
 
     `stamped`: each result gets its record's timestamp. The loop adds to `of.results` (and `of.stamps`), calls
@@ -81,9 +81,9 @@ def loop_of(steps: tuple[Step, ...], stamped: bool, settle: Settle) -> Loop:
 class _Writer:
     """The lines of a loop, while they are written."""
 
-    def __init__(self, steps: Sequence[Step], stamped: bool, settle: Settle) -> None:
+    def __init__(self, steps: Sequence[LoopStep], stamped: bool, settle: Settle) -> None:
         self._kinds, self._stamped, self._settle = steps, stamped, settle
-        self._flat = Step.FLAT_MAP in steps
+        self._flat = LoopStep.FLAT_MAP in steps
         self._lines: list[str] = []
         self._depth = 0
         self._records = ["value"]
@@ -94,7 +94,7 @@ class _Writer:
         self._add("def loop(of, rest, stamps):", 1)
         self._add(f"{functions.strip()} = of.functions")
         self._bind()
-        levels = self._kinds.count(Step.FLAT_MAP)
+        levels = self._kinds.count(LoopStep.FLAT_MAP)
         names = ["value", "r0", *(f"{kind}{level}" for level in range(1, levels + 1) for kind in "rs")]
         self._add(f"{' = '.join(names)} = None")
         self._add("try:", 1)
@@ -113,9 +113,9 @@ class _Writer:
         record, level = "value", 0
         for number, kind in enumerate(self._kinds):
             line = (number, self._records.index(record))
-            if kind is Step.FILTER:
+            if kind is LoopStep.FILTER:
                 self._add(f"if not f{number}({record}): continue", step=line)
-            elif kind is Step.MAP:
+            elif kind is LoopStep.MAP:
                 result = f"r{level}"
                 self._add(f"{result} = f{number}({record})", step=line)
                 record = self._known(result)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from penstock.operators.chain.operator import Operator, Timestamps, Values
 from penstock.operators.chain.piece_size import PieceSize
 from penstock.operators.chain.results import UNCHANGING, close_iterator, frozen
-from penstock.operators.records.loops_of_functions import CONSTANT, Settle, Step, loop_of
+from penstock.operators.records.loops_of_functions import CONSTANT, LoopStep, Settle, loop_of
 from penstock.operators.records.user_function import FunctionOperator, method
 
 
@@ -17,7 +17,7 @@ class RecordFunctionOperator(FunctionOperator):
     In a chain, several that follow one another run in one loop, which the first one leads.
     """
 
-    step: ClassVar[Step]
+    step: ClassVar[LoopStep]
     _followers: Sequence["RecordFunctionOperator"] = ()
 
     def lead(self, followers: Sequence["RecordFunctionOperator"]) -> None:
@@ -37,7 +37,7 @@ class RecordFunctionOperator(FunctionOperator):
 class MapOperator(RecordFunctionOperator):
     """One result per record. Source: org.apache.flink.streaming.api.operators.StreamMap."""
 
-    step = Step.MAP
+    step = LoopStep.MAP
 
 
 class FilterOperator(RecordFunctionOperator):
@@ -46,7 +46,7 @@ class FilterOperator(RecordFunctionOperator):
     Source: org.apache.flink.streaming.api.operators.StreamFilter.
     """
 
-    step = Step.FILTER
+    step = LoopStep.FILTER
 
 
 class FlatMapOperator(RecordFunctionOperator):
@@ -55,7 +55,7 @@ class FlatMapOperator(RecordFunctionOperator):
     Source: org.apache.flink.streaming.api.operators.StreamFlatMap.
     """
 
-    step = Step.FLAT_MAP
+    step = LoopStep.FLAT_MAP
 
 
 class FunctionRun:
@@ -72,9 +72,9 @@ class FunctionRun:
         self.piece = PieceSize()
         self.results: Values = []
         self.stamps: list[int | None] = []
-        self._flat = Step.FLAT_MAP in self._steps
-        self._one_each = set(self._steps) == {Step.MAP}
-        if set(self._steps) == {Step.FILTER}:
+        self._flat = LoopStep.FLAT_MAP in self._steps
+        self._one_each = set(self._steps) == {LoopStep.MAP}
+        if set(self._steps) == {LoopStep.FILTER}:
             self._settle = Settle.NOTHING
             self._looks = False
         else:

@@ -12,7 +12,7 @@ from penstock.operators.chain.operator import MIN_WATERMARK, OperatorContext, Ou
 from penstock.operators.common.pickles import dumps
 from penstock.operators.common.relabel import relabelled_batch, same_layout
 from penstock.operators.common.typeinfo import TypeInformation
-from penstock.operators.exchange.channel_writer import Row
+from penstock.operators.exchange.channel_writer import ChannelRow
 from penstock.operators.exchange.rows_and_batches import VALUE_COLUMN
 from penstock.operators.formats.storage_columns import as_stored
 from penstock.operators.task.sink_operators import TerminalOperator
@@ -80,7 +80,7 @@ class DataFrameOperator(TerminalOperator):
     def send_report(self, report: bytes) -> None:
         """Hand over what the functions of a subtask have measured."""
         if self.in_blocks:
-            self._emit(Row(REPORTS_EDGE, 0, MIN_WATERMARK, self.context.subtask, 0, report))
+            self._emit(ChannelRow(REPORTS_EDGE, 0, MIN_WATERMARK, self.context.subtask, 0, report))
         elif self.reports is not None:
             row = placeholder_row(self.schema if self.schema.names else _NO_COLUMNS)
             self._emit_batch(_with_text(row, self.reports, report.decode()))

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from penstock.operators.chain.operator import Operator
-from penstock.operators.records.loops_of_functions import MOST_FLAT_MAPS, Step
+from penstock.operators.records.loops_of_functions import MOST_FLAT_MAPS, LoopStep
 from penstock.operators.records.map_records import RecordFunctionOperator
 from penstock.operators.task.chain_spec import ChainedEdge
 
@@ -35,10 +35,10 @@ def join_functions(
         if head in followed or not isinstance(operator, RecordFunctionOperator):
             continue
         followers: list[RecordFunctionOperator] = []
-        flat_maps = int(operator.step is Step.FLAT_MAP)
+        flat_maps = int(operator.step is LoopStep.FLAT_MAP)
         node = reader.get(head)
         while node is not None and isinstance(follower := operators[node], RecordFunctionOperator):
-            flat_maps += follower.step is Step.FLAT_MAP
+            flat_maps += follower.step is LoopStep.FLAT_MAP
             if flat_maps > MOST_FLAT_MAPS:
                 break
             followers.append(follower)

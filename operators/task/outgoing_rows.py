@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, Row
+from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, ChannelRow
 from penstock.operators.task.send_results import ResultSender
 
 _BATCH_BYTES = 8 << 20
@@ -19,14 +19,14 @@ class OutgoingRows:
 
     def __init__(self, put: Callable[[pa.RecordBatch], None], sender: ResultSender | None = None) -> None:
         self._put, self._sender = put, sender
-        self._rows: list[Row] = []
+        self._rows: list[ChannelRow] = []
         self._bytes = 0
 
     def append_batch(self, batch: pa.RecordBatch) -> None:
         """Put a batch of results at the end: what a vertex gives that ends in a DataFrame."""
         self._put(batch)
 
-    def append(self, row: Row) -> None:
+    def append(self, row: ChannelRow) -> None:
         """Put a row at the end."""
         if self._sender is not None and row.edge in self._sender.edges:
             self._sender.send(row)
@@ -44,7 +44,7 @@ class OutgoingRows:
 
 
 @without_pandas()
-def _batch(rows: list[Row]) -> pa.RecordBatch:
+def _batch(rows: list[ChannelRow]) -> pa.RecordBatch:
     columns = zip(*rows, strict=True)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, EXCHANGE_SCHEMA, strict=True)],

@@ -17,7 +17,7 @@ import pyarrow as pa
 from penstock.operators.chain.describe_error import NO_RECORD
 from penstock.operators.chain.operator import MIN_WATERMARK, Operator
 from penstock.operators.exchange.blocks import Block, decode
-from penstock.operators.exchange.channel_writer import CUT_OFF, FIRST_OF_ALL, Row
+from penstock.operators.exchange.channel_writer import CUT_OFF, FIRST_OF_ALL, ChannelRow
 from penstock.operators.exchange.output_spec import GateSpec
 from penstock.operators.exchange.rows_and_batches import values_of_batch
 from penstock.operators.exchange.sort_by_key import KeySorter, Portion
@@ -49,7 +49,12 @@ class MetricsSender:
     """The reports of one attempt of one subtask, and those that it passes on."""
 
     def __init__(
-        self, spec: TaskSpec, subtask: int, attempt_number: int, chain: Chain, emit: Callable[[Row], None]
+        self,
+        spec: TaskSpec,
+        subtask: int,
+        attempt_number: int,
+        chain: Chain,
+        emit: Callable[[ChannelRow], None],
     ) -> None:
         self._who = {"vertex": spec.chain.vertex, "subtask": subtask, "attempt": attempt_number}
         self._chain, self._emit, self._subtask = chain, emit, subtask
@@ -76,7 +81,7 @@ class MetricsSender:
             return
         output = self._outputs[0]
         target = output.reading[self._subtask][0] if output.partitioner == "forward" else 0
-        self._emit(Row(output.edge, target, FIRST_OF_ALL, self._subtask, -1, report))
+        self._emit(ChannelRow(output.edge, target, FIRST_OF_ALL, self._subtask, -1, report))
 
     def _send_if_due(self) -> None:
         if not self._sent_at or monotonic() - self._sent_at >= _SECONDS:

@@ -8,7 +8,7 @@ import json
 import socket
 import struct
 
-from penstock.operators.exchange.channel_writer import Row
+from penstock.operators.exchange.channel_writer import ChannelRow
 from penstock.operators.task.task_spec import ResultsAddress
 
 #: Edge and length in bytes of the block that follows.
@@ -29,7 +29,7 @@ class ResultSender:
         greeting = {"token": address.token, "vertex": vertex, "subtask": subtask}
         self._socket.sendall(json.dumps(greeting).encode() + b"\n")
 
-    def send(self, row: Row) -> None:
+    def send(self, row: ChannelRow) -> None:
         """Send a row's block; returns when the driver has room for it."""
         if row.payload:  # else it only greets its reader
             self._socket.sendall(BLOCK_HEADER.pack(row.edge, len(row.payload)))

@@ -18,7 +18,7 @@ from penstock.operators.common.entry_size import value_bytes
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.sink import PrintSink, Sink
 from penstock.operators.exchange.blocks import encode_batch, encode_values
-from penstock.operators.exchange.channel_writer import CUT_OFF, FLUSH_SECONDS, MISFIT, Row
+from penstock.operators.exchange.channel_writer import CUT_OFF, FLUSH_SECONDS, MISFIT, ChannelRow
 
 _BLOCK_BYTES = 8 << 20
 
@@ -29,7 +29,7 @@ class TerminalOperator(Operator):
     def __init__(self, edge: int) -> None:
         self.edge = edge
 
-    def attach(self, emit: Callable[[Row], None]) -> None:
+    def attach(self, emit: Callable[[ChannelRow], None]) -> None:
         """Called after `setup`: where its rows go."""
         self._emit = emit
         self._sequence = 0
@@ -39,7 +39,7 @@ class TerminalOperator(Operator):
 
     def send(self, payload: bytes) -> None:
         """A row for the driver."""
-        self._emit(Row(self.edge, 0, MIN_WATERMARK, self.context.subtask, self._sequence, payload))
+        self._emit(ChannelRow(self.edge, 0, MIN_WATERMARK, self.context.subtask, self._sequence, payload))
         self._sequence += 1
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from penstock.operators.chain.copies import copies
-from penstock.operators.chain.describe_error import Described, describe_record
+from penstock.operators.chain.describe_error import DescribedError, describe_record
 from penstock.operators.chain.operator import MAX_WATERMARK, Timestamps, Values
 from penstock.operators.common.serialized_keys import original_key
 from penstock.operators.functions.window_functions import ProcessAllWindowFunction, ProcessWindowFunction
@@ -208,7 +208,9 @@ class OperatorPanes(WindowKeeper):
             operator.results.flush()
 
     def _failed(self, error: BaseException, key: Any, window: TimeWindow) -> Exception:
-        return self.operator.failed(error, Described(f"{window} of key {describe_record(original_key(key))}"))
+        return self.operator.failed(
+            error, DescribedError(f"{window} of key {describe_record(original_key(key))}")
+        )
 
 
 def make_panes(operator: WindowFunctionOperator) -> OperatorPanes | None:

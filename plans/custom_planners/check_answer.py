@@ -7,7 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
-from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Rule, violations
+from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Invariant, violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables import TABLES
@@ -93,14 +93,14 @@ def check_answer(answer: pl.DataFrame, decision: Decision, tables: Tables) -> pl
         ),
     )
     found = [
-        violations(unknown, Rule.UNKNOWN_KEY, where, pl.lit("a row about it"), f"keys of {given.of}"),
+        violations(unknown, Invariant.UNKNOWN_KEY, where, pl.lit("a row about it"), f"keys of {given.of}"),
         violations(
             answer.filter(answer.select(key).is_duplicated()).unique(key, keep="first", maintain_order=True),
-            Rule.DECIDED_TWICE, where, pl.lit("several rows about it"), "one",
+            Invariant.DECIDED_TWICE, where, pl.lit("several rows about it"), "one",
         ),
         violations(
             answer.filter(pl.col(given.value).is_null()),
-            Rule.VALUE_NOT_ALLOWED, where, pl.lit(f"{given.value}: null"), "a value",
+            Invariant.VALUE_NOT_ALLOWED, where, pl.lit(f"{given.value}: null"), "a value",
         ),
     ]  # fmt: skip
     whole = rows.filter(pl.col("known").is_not_null() & pl.col(given.value).is_not_null()).drop("known")
@@ -117,7 +117,7 @@ def _parallelism(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     most = pl.when(pl.col("max_parallelism") > 0).then("max_parallelism").otherwise(MAX_PARALLELISM)
     return violations(
         rows.filter((pl.col("parallelism") < 1) | (pl.col("parallelism") > most)),
-        Rule.PARALLELISM_OUT_OF_RANGE,
+        Invariant.PARALLELISM_OUT_OF_RANGE,
         _OPERATOR,
         pl.format("parallelism {}", "parallelism"),
         "1 to the operator's max parallelism",
@@ -135,16 +135,16 @@ def _partitioners(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
         [
             violations(
                 changed.filter(~pl.col("partitioner").is_in(known)),
-                Rule.VALUE_NOT_ALLOWED, _EDGE, pl.col("partitioner"), ", ".join(_SPREADING),
+                Invariant.VALUE_NOT_ALLOWED, _EDGE, pl.col("partitioner"), ", ".join(_SPREADING),
             ),
             violations(
                 changed.filter(pl.col("partitioner").is_in(known) & ~kept),
-                Rule.RESULT_CHANGING_PARTITIONER, _EDGE,
+                Invariant.RESULT_CHANGING_PARTITIONER, _EDGE,
                 pl.format("{} instead of {}", "partitioner", "was"),
                 f"a change among {', '.join(_SPREADING)}",
             ),
             violations(
-                changed.filter(unequal), Rule.FORWARD_UNEQUAL_PARALLELISM, _EDGE,
+                changed.filter(unequal), Invariant.FORWARD_UNEQUAL_PARALLELISM, _EDGE,
                 pl.format("parallelism {} and {}", "source_p", "target_p"), "equal parallelism",
             ),
         ]
@@ -158,7 +158,7 @@ def _chaining(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     rows = rows.filter(~pl.col("chained_source")).with_columns(against=against)
     return violations(
         rows.filter(pl.col("against").list.len() > 0),
-        Rule.NOT_CHAINABLE,
+        Invariant.NOT_CHAINABLE,
         _EDGE,
         pl.col("against").list.join(", "),
         "no such reason on a chained edge",
@@ -171,7 +171,7 @@ def _execution_slots(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     missing = tasks.join(answer, on=[TOPOLOGY, "vertex", "subtask"], how="anti")
     return violations(
         missing,
-        Rule.TASK_NOT_IN_ONE_SLOT,
+        Invariant.TASK_NOT_IN_ONE_SLOT,
         pl.format("vertex {} subtask {}", "vertex", "subtask"),
         pl.lit("no slot"),
         "a slot for every task of a topology that has any",
@@ -237,20 +237,20 @@ def _check_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
     ]
     where = pl.concat_str(pl.lit(name), *parts)
     found = [
-        violations(rows.filter(pl.col(field.name).is_null()), Rule.VALUE_NOT_ALLOWED, where,
+        violations(rows.filter(pl.col(field.name).is_null()), Invariant.VALUE_NOT_ALLOWED, where,
                    pl.lit(f"{field.name}: null"), "a value")
         for field in TABLES[name]
         if not field.nullable and rows[field.name].null_count()
     ]  # fmt: skip
     if name not in _SAID_BY_OTHER_RULES:
         several = rows.filter(rows.select(key).is_duplicated()).unique(key, keep="first", maintain_order=True)
-        found.append(violations(several, Rule.ID_NOT_UNIQUE, where, pl.lit("several rows"), "one"))
+        found.append(violations(several, Invariant.ID_NOT_UNIQUE, where, pl.lit("several rows"), "one"))
     if {"parallelism", "max_parallelism"} <= set(rows.columns):
         most = pl.when(pl.col("max_parallelism") > 0).then("max_parallelism").otherwise(MAX_PARALLELISM)
         found.append(
             violations(
                 rows.filter((pl.col("parallelism") < 1) | (pl.col("parallelism") > most)),
-                Rule.PARALLELISM_OUT_OF_RANGE, where, pl.format("parallelism {}", "parallelism"),
+                Invariant.PARALLELISM_OUT_OF_RANGE, where, pl.format("parallelism {}", "parallelism"),
                 "1 to the max parallelism beside it",
             )
         )  # fmt: skip

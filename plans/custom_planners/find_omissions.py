@@ -16,7 +16,7 @@ STAGE = "planner"
 """`error_stage` of topologies that are rejected for what a custom planner returned."""
 
 
-class Rule(StrEnum):
+class Invariant(StrEnum):
     """A rule; its value is the `error` of a topology that is rejected for it."""
 
     PLANNER_RAISED = "PlannerRaised"  #: the planner raises no exception
@@ -54,7 +54,7 @@ NO_VIOLATION = pl.DataFrame(schema=VIOLATIONS)
 
 
 def violations(
-    rows: pl.DataFrame, rule: Rule, location: pl.Expr, found: pl.Expr, allowed: str
+    rows: pl.DataFrame, rule: Invariant, location: pl.Expr, found: pl.Expr, allowed: str
 ) -> pl.DataFrame:
     """One violation per row of `rows`, which have topology_id."""
     if rows.is_empty():
@@ -117,7 +117,7 @@ def edges_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         missing = missing.join(nodes, on=[TOPOLOGY, end], how="semi")
     return violations(
         missing,
-        Rule.DANGLING_REFERENCE,
+        Invariant.DANGLING_REFERENCE,
         pl.format("edge {} to {}", "source", "target"),
         pl.lit("neither chained nor a job edge"),
         "one of both",
@@ -138,7 +138,7 @@ def tasks_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     )
     return violations(
         rows.filter(wrong),
-        Rule.DANGLING_REFERENCE,
+        Invariant.DANGLING_REFERENCE,
         pl.format("vertex {}", "vertex"),
         pl.format(
             "{} tasks at parallelism {}", pl.col("tasks").fill_null(0), pl.col("parallelism").fill_null(0)
@@ -161,7 +161,7 @@ def slots_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     )
     return violations(
         counted.filter(pl.col("slots").ne_missing(pl.col("taken"))),
-        Rule.TASK_NOT_IN_ONE_SLOT,
+        Invariant.TASK_NOT_IN_ONE_SLOT,
         pl.format("slot sharing group {}", "slot_sharing_group"),
         pl.format("{} slots required, {} with tasks", *(pl.col(n).fill_null(0) for n in ("slots", "taken"))),
         "as many as have tasks",

@@ -6,7 +6,7 @@ import polars as pl
 
 from penstock.plans.custom_planners.find_omissions import (
     NO_VIOLATION,
-    Rule,
+    Invariant,
     edges_left_out,
     slots_left_out,
     tasks_left_out,
@@ -54,16 +54,16 @@ def _operators_in_vertices(tables: Tables) -> pl.DataFrame:
     return pl.concat(
         [
             violations(
-                wrong, Rule.OPERATOR_NOT_IN_ONE_VERTEX,
+                wrong, Invariant.OPERATOR_NOT_IN_ONE_VERTEX,
                 pl.format("operator {} ({})", "id", "name"), pl.format("in {} vertices", "vertices"),
                 "in one",
             ),
             violations(
-                stray, Rule.OPERATOR_NOT_IN_ONE_VERTEX, pl.format("operator {}", "node"),
+                stray, Invariant.OPERATOR_NOT_IN_ONE_VERTEX, pl.format("operator {}", "node"),
                 pl.lit("no such stream node"), "operators of the StreamGraph",
             ),
             violations(
-                nowhere, Rule.DANGLING_REFERENCE, pl.format("operator {}", "node"),
+                nowhere, Invariant.DANGLING_REFERENCE, pl.format("operator {}", "node"),
                 pl.format("in vertex {}, which does not exist", "vertex"), "a job vertex",
             ),
         ]
@@ -98,16 +98,16 @@ def _chains(tables: Tables) -> pl.DataFrame:
     return pl.concat(
         [
             violations(
-                torn, Rule.CHAIN_NOT_CONNECTED, edge,
+                torn, Invariant.CHAIN_NOT_CONNECTED, edge,
                 pl.format("chained, between vertices {} and {}", "source_vertex", "target_vertex"),
                 "both ends in one vertex",
             ),
             violations(
-                loose, Rule.CHAIN_NOT_CONNECTED, pl.format("operator {} ({})", "node", "name"),
+                loose, Invariant.CHAIN_NOT_CONNECTED, pl.format("operator {} ({})", "node", "name"),
                 pl.format("in vertex {} without a chained edge to it", "vertex"), "a chained edge",
             ),
             violations(
-                backwards, Rule.NOT_ACYCLIC, edge,
+                backwards, Invariant.NOT_ACYCLIC, edge,
                 pl.format("chain index {} to {}", "source_index", "target_index"), "indexes that increase",
             ),
         ]
@@ -133,7 +133,7 @@ def _forward_edges(tables: Tables) -> pl.DataFrame:
 def _unequal(edges: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:
     return violations(
         edges.filter(pl.col("source_parallelism") != pl.col("target_parallelism")),
-        Rule.FORWARD_UNEQUAL_PARALLELISM,
+        Invariant.FORWARD_UNEQUAL_PARALLELISM,
         where,
         pl.format("parallelism {} and {}", "source_parallelism", "target_parallelism"),
         "equal parallelism",
@@ -150,14 +150,16 @@ def _order_and_references(tables: Tables) -> pl.DataFrame:
     unread = edges.join(sets, on=[TOPOLOGY, "data_set_id"], how="anti")
     return pl.concat(
         [
-            violations(nowhere, Rule.DANGLING_REFERENCE, where, pl.lit("no such vertex"), "job vertices"),
             violations(
-                unread, Rule.DANGLING_REFERENCE, where,
+                nowhere, Invariant.DANGLING_REFERENCE, where, pl.lit("no such vertex"), "job vertices"
+            ),
+            violations(
+                unread, Invariant.DANGLING_REFERENCE, where,
                 pl.format("data set {}, which does not exist", "data_set_id"), "an intermediate data set",
             ),
             violations(
                 edges.filter(pl.col("source_topological_order") >= pl.col("target_topological_order")),
-                Rule.NOT_ACYCLIC, where,
+                Invariant.NOT_ACYCLIC, where,
                 pl.format("order {} to {}", "source_topological_order", "target_topological_order"),
                 "an order in which sources come first",
             ),
@@ -197,7 +199,7 @@ def _repeated(rows: pl.DataFrame, table: str, keys: list[str]) -> pl.DataFrame:
     named = pl.concat_str(
         pl.lit(table), *(pl.concat_str(pl.lit(f" {key} "), pl.col(key).cast(pl.String)) for key in keys)
     )
-    return violations(several, Rule.ID_NOT_UNIQUE, named, pl.lit("several rows"), "one")
+    return violations(several, Invariant.ID_NOT_UNIQUE, named, pl.lit("several rows"), "one")
 
 
 def _co_location(tables: Tables) -> pl.DataFrame:
@@ -215,7 +217,7 @@ def _co_location(tables: Tables) -> pl.DataFrame:
     wrong = (pl.col("numbers") > 1) | (pl.col("none") > 0) | (pl.col("groups") > 1)
     return violations(
         counted.filter(wrong),
-        Rule.CO_LOCATION_BROKEN,
+        Invariant.CO_LOCATION_BROKEN,
         pl.format("co-location group {} (vertex {})", "key", "vertex"),
         pl.format("{} slot sharing groups", "groups"),
         "vertices of one co-location group in one slot sharing group",
@@ -229,11 +231,11 @@ def _slots(tables: Tables) -> pl.DataFrame:
     where = pl.format("vertex {} subtask {}", "vertex", "subtask")
     found = [
         violations(
-            tasks.join(slots, on=key, how="anti"), Rule.TASK_NOT_IN_ONE_SLOT, where,
+            tasks.join(slots, on=key, how="anti"), Invariant.TASK_NOT_IN_ONE_SLOT, where,
             pl.lit("no slot"), "one slot",
         ),
         violations(
-            slots.join(tasks, on=key, how="anti"), Rule.TASK_NOT_IN_ONE_SLOT, where,
+            slots.join(tasks, on=key, how="anti"), Invariant.TASK_NOT_IN_ONE_SLOT, where,
             pl.lit("no such task"), "tasks of the plan",
         ),
     ]  # fmt: skip
@@ -242,7 +244,7 @@ def _slots(tables: Tables) -> pl.DataFrame:
         found.append(
             violations(
                 slots.filter(several.is_duplicated()).unique(key, maintain_order=True),
-                Rule.TASK_NOT_IN_ONE_SLOT, where, pl.lit("several slots"), "one slot",
+                Invariant.TASK_NOT_IN_ONE_SLOT, where, pl.lit("several slots"), "one slot",
             )
         )  # fmt: skip
     vertices = tables["job_vertices"].select(
@@ -257,12 +259,12 @@ def _slots(tables: Tables) -> pl.DataFrame:
     named = pl.format("slot {}", slot)
     found += [
         violations(
-            of_slot.filter(pl.col("groups") > 1), Rule.TASK_NOT_IN_ONE_SLOT, named,
+            of_slot.filter(pl.col("groups") > 1), Invariant.TASK_NOT_IN_ONE_SLOT, named,
             pl.format("tasks of {} slot sharing groups", "groups"), "of one",
         ),
         violations(
             of_slot.filter((pl.col("tasks") > pl.col("vertices")) & (pl.col("groups") == 1)),
-            Rule.SUBTASKS_SHARE_SLOT, named,
+            Invariant.SUBTASKS_SHARE_SLOT, named,
             pl.format("{} tasks of {} vertices", "tasks", "vertices"), "one task of each vertex",
         ),
     ]  # fmt: skip
@@ -272,7 +274,7 @@ def _slots(tables: Tables) -> pl.DataFrame:
     )
     found.append(
         violations(
-            apart.filter(pl.col("slots") > 1), Rule.CO_LOCATION_BROKEN, where,
+            apart.filter(pl.col("slots") > 1), Invariant.CO_LOCATION_BROKEN, where,
             pl.format("{} slots for one subtask of a co-location group", "slots"), "one",
         )
     )  # fmt: skip

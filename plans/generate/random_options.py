@@ -22,7 +22,7 @@ SHARE_OF_UIDS_USED_TWICE = 0.05
 _OPERATORS = tuple(kind for kind in WRITTEN_KINDS if kind not in VIRTUAL_KINDS)
 
 
-class Option(NamedTuple):
+class RandomOption(NamedTuple):
     """A column that `share` of the operators of `kinds` set to one of `values`."""
 
     column: str
@@ -35,20 +35,20 @@ class Option(NamedTuple):
 _STATEFUL = (Kind.ONE_INPUT, Kind.TWO_INPUT)
 _CHAINING = (ChainingStrategy.ALWAYS, ChainingStrategy.HEAD, ChainingStrategy.NEVER)
 
-OPTIONS: tuple[Option, ...] = (
-    Option("parallelism", 0.175, (1, 2, 3, 4, 5, 7, 8)),
-    Option("max_parallelism", 0.117, (128, 256, 1024)),
-    Option("slot_sharing_group", 0.092, ("a", "b", "default")),
-    Option("co_location_group", 0.033, ("near", "far"), may_be_refused=True),
-    Option("buffer_timeout", 0.096, (-1, 0, 50, 1000)),
-    Option(
+OPTIONS: tuple[RandomOption, ...] = (
+    RandomOption("parallelism", 0.175, (1, 2, 3, 4, 5, 7, 8)),
+    RandomOption("max_parallelism", 0.117, (128, 256, 1024)),
+    RandomOption("slot_sharing_group", 0.092, ("a", "b", "default")),
+    RandomOption("co_location_group", 0.033, ("near", "far"), may_be_refused=True),
+    RandomOption("buffer_timeout", 0.096, (-1, 0, 50, 1000)),
+    RandomOption(
         "chaining",
         0.18,
         tuple(map(str, _CHAINING)),
         tuple(kind for kind in _OPERATORS if kind != Kind.MULTI_INPUT),
     ),
-    Option("managed_memory", 0.1, (1, 16, 128), (*_STATEFUL, Kind.MULTI_INPUT)),
-    Option(
+    RandomOption("managed_memory", 0.1, (1, 16, 128), (*_STATEFUL, Kind.MULTI_INPUT)),
+    RandomOption(
         "slot_scope",
         0.045,
         (str(ManagedMemoryUseCase.STATE_BACKEND), str(ManagedMemoryUseCase.PYTHON)),
@@ -89,7 +89,7 @@ def _hex(spec: Spec, salt: str) -> pl.Expr:
     return hexadecimal(spec.seed, salt, pl.col(INDEX), pl.col(ID))
 
 
-def _value(option: Option, spec: Spec) -> pl.Expr:
+def _value(option: RandomOption, spec: Spec) -> pl.Expr:
     values = option.values
     if option.column == "max_parallelism":
         values = tuple(value for value in values if int(value) >= (spec.parallelism or 1)) or (2**15,)

@@ -115,7 +115,7 @@ WORKLOADS = "workloads"
 """What can be generated beside shapes and traces: published benchmarks with costs."""
 
 
-class Drawn(NamedTuple):
+class DrawnShape(NamedTuple):
     """What can be generated and is no shape: a name, what it is, and what can be chosen of it."""
 
     name: str
@@ -123,22 +123,22 @@ class Drawn(NamedTuple):
     parameters: str
 
 
-OTHERS: tuple[Drawn, ...] = (
-    Drawn(
+OTHERS: tuple[DrawnShape, ...] = (
+    DrawnShape(
         WORKLOADS,
         "Published benchmarks with costs of their operators: Nexmark, ShuffleBench, RIoTBench and others.",
         f"parallelism {DEFAULT_PARALLELISM}",
     ),
     *(
-        Drawn(
+        DrawnShape(
             trace,
             "Jobs of the sizes and shapes of a published trace (docs/drawn-fleets.md).",
             f"topologies, seed, parallelism (the most) {DEFAULT_MOST_PARALLELISM}",
         )
         for trace in TRACES
     ),
-    Drawn("FILE.yaml", "Topologies drawn by a spec file (docs/drawn-fleets.md).", "topologies, seed"),
-    Drawn(
+    DrawnShape("FILE.yaml", "Topologies drawn by a spec file (docs/drawn-fleets.md).", "topologies, seed"),
+    DrawnShape(
         "--like SOURCE", "Topologies drawn after those of a store or file (docs/drawn-fleets.md).",
         "topologies, seed",
     ),

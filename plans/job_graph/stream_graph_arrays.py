@@ -27,7 +27,7 @@ class StreamGraphArrays(NamedTuple):
     in_sources: Ints  #: producers per node, in the order of the node's input edges
 
 
-class Edges(NamedTuple):
+class GraphEdges(NamedTuple):
     """Edges between numbered nodes; the indexes of a node's edges count up from 0 at either end."""
 
     sources: Ints
@@ -39,7 +39,7 @@ class Edges(NamedTuple):
 
 
 def stream_graph_arrays(
-    topologies: Ints, uids: UidHashes, no_output: Flags, is_source: Flags, edges: Edges
+    topologies: Ints, uids: UidHashes, no_output: Flags, is_source: Flags, edges: GraphEdges
 ) -> StreamGraphArrays:
     """Arrays of nodes, given by topology in the order of their numbers, and of edges in any order."""
     count = len(topologies)
@@ -80,7 +80,7 @@ def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
         _uid_hashes(nodes),
         _flags(nodes, "no_output"),
         _flags(nodes, "source"),
-        Edges(
+        GraphEdges(
             sources,
             targets,
             edges.column("out_index").to_numpy(),

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from penstock.plans.joins.expand_in_workers import Expansion, packed_expansions
 from penstock.plans.joins.frames import join_local
 from penstock.plans.joins.packed_blocks import PackedTables
-from penstock.plans.joins.passes import Expanded, HandOver, Step, View
+from penstock.plans.joins.passes import Expanded, HandOver, JoinStep, View
 from penstock.plans.joins.run_steps import AnyStep, with_views
 from penstock.plans.layers import LAYER_TABLES, layers_until
 from penstock.plans.passes import GIVEN
@@ -32,7 +32,7 @@ class Finished(Protocol):
         """Drop the rows of all tables that have come: Flink refuses a topology of theirs."""
 
 
-def with_hand_overs(chosen: Sequence[tuple[str, Step]], until: Layer) -> list[tuple[str, AnyStep]]:
+def with_hand_overs(chosen: Sequence[tuple[str, JoinStep]], until: Layer) -> list[tuple[str, AnyStep]]:
     """`chosen` (see plans.joins.passes.steps), and a HandOver for each layer that can refuse topologies.
 
     A layer's is of the tables that follow from what its passes and those of the layers before have computed.

@@ -63,7 +63,7 @@ from penstock.plans.vocabulary import Layer
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class JoinStep:
     """An implementation: `derive` makes one table of the tables that its positional parameters name."""
 
     derive: Callable[..., DataFrame]
@@ -75,11 +75,11 @@ class Step:
         return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
 
-class Checkpointed(Step):
+class Checkpointed(JoinStep):
     """A step that several read: its rows are computed once and kept."""
 
 
-class View(Step):
+class View(JoinStep):
     """A step without a Spark job of its own: it becomes part of the step that reads it, or of the writing."""
 
 
@@ -99,12 +99,12 @@ class Expanded(View):
         return [self.source]
 
 
-class Walk(Step):
+class Walk(JoinStep):
     """A step whose rows come out of a walk in Python: they have to be partitioned by topology again."""
 
 
 @dataclass(frozen=True, slots=True)
-class FixedPoint(Step):
+class FixedPoint(JoinStep):
     """`derive` gives the rows to start from; `step` is repeated until no row is `open`."""
 
     step: Callable[[DataFrame], DataFrame]
@@ -138,7 +138,7 @@ def _lengths_of(lists: str) -> Callable[[pl.DataFrame], pl.Series]:
     return lambda rows: rows[lists].list.len()
 
 
-OF_ITS_OWN: dict[str, tuple[str, Step]] = {
+OF_ITS_OWN: dict[str, tuple[str, JoinStep]] = {
     "virtual_expansions": (
         "resolved_inputs",
         FixedPoint(expand_virtual_nodes.start, expand_virtual_nodes.step),
@@ -154,12 +154,12 @@ def produced() -> dict[Layer, tuple[str, ...]]:
     return produced_by_layer((name, before) for name, (before, _) in OF_ITS_OWN.items())
 
 
-def implementations(choices: Choices) -> dict[str, Step]:
+def implementations(choices: Choices) -> dict[str, JoinStep]:
     """The table that a pass produces to how it is produced here."""
     return {**_ALWAYS, **_slots(choices)}
 
 
-def steps(choices: Choices, until: Layer) -> list[tuple[str, Step]]:
+def steps(choices: Choices, until: Layer) -> list[tuple[str, JoinStep]]:
     """(table, step) of all layers up to `until`, in the order of plans.passes.PASSES."""
     return in_order(implementations(choices), OF_ITS_OWN, until)
 
@@ -169,7 +169,7 @@ def stages(until: Layer) -> int:
     return 1 + sum(not isinstance(step, View) for _, step in steps(Choices(), until))
 
 
-_ALWAYS: dict[str, Step] = {
+_ALWAYS: dict[str, JoinStep] = {
     "expanded_transformations": Checkpointed(expand_sinks),
     "resolved_inputs": Checkpointed(resolve_virtual_nodes),
     "inherited_groups": Walk(inherit_slot_sharing_groups),
@@ -214,7 +214,7 @@ _ALWAYS: dict[str, Step] = {
 }
 
 
-def _slots(choices: Choices) -> dict[str, Step]:
+def _slots(choices: Choices) -> dict[str, JoinStep]:
     return {
         "task_slots": Walk(partial(share_slots, strategy=STRATEGIES[choices.slot_sharing_strategy])),
         "execution_slot_sharing_groups": _expanded(

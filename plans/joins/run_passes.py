@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.plans.joins.frames import join_local, no_rows
 from penstock.plans.joins.hand_over_tables import Finished, tables_of_plan, with_hand_overs
 from penstock.plans.joins.packed_blocks import LEAST_PARTITIONS, PackedTables, partitioned
-from penstock.plans.joins.passes import Expanded, FixedPoint, HandOver, Step, View, Walk, steps
+from penstock.plans.joins.passes import Expanded, FixedPoint, HandOver, JoinStep, View, Walk, steps
 from penstock.plans.joins.refusals import reject_refused
 from penstock.plans.joins.run_steps import AnyStep, Done, run_steps
 from penstock.plans.joins.spark_schemas import compute, free, keep, spark_schema
@@ -152,7 +152,7 @@ class _Run:
         if isinstance(step, Expanded):
             self.expanded[name] = step
 
-    def prepare(self, name: str, step: Step) -> None:
+    def prepare(self, name: str, step: JoinStep) -> None:
         context = self.session.sparkContext
         said = context.getLocalProperty(_DESCRIPTION)
         context.setJobDescription(f"{JOBS_OF}{name}")  # what is small is broadcast as the step is planned
@@ -264,7 +264,7 @@ class _Run:
             self.finished.add(*tables_of_plan(step.tables, inputs, self.expanded, None))
 
     def _computed(
-        self, name: str, step: Step, inputs: Mapping[str, DataFrame], prepared: DataFrame | None
+        self, name: str, step: JoinStep, inputs: Mapping[str, DataFrame], prepared: DataFrame | None
     ) -> DataFrame:
         if prepared is None:
             rows = self._derived(step, inputs)
@@ -285,7 +285,7 @@ class _Run:
             _LOG.info("%s: %d rounds", name, rounds)
         return prepared
 
-    def _derived(self, step: Step, inputs: Mapping[str, DataFrame]) -> DataFrame:
+    def _derived(self, step: JoinStep, inputs: Mapping[str, DataFrame]) -> DataFrame:
         rows = step.derive(**inputs)
         return partitioned(rows, self.partitions) if isinstance(step, Walk) else rows
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Protocol
 
-from penstock.plans.joins.passes import FixedPoint, HandOver, Step, View, Walk
+from penstock.plans.joins.passes import FixedPoint, HandOver, JoinStep, View, Walk
 
 AFTER_ALL_STEPS = "after all steps"
 """Who reads tables that are wanted when all steps are done."""
@@ -13,7 +13,7 @@ AFTER_ALL_STEPS = "after all steps"
 Done = SimpleQueue[str]
 """Names of steps, as they end."""
 
-AnyStep = Step | HandOver
+AnyStep = JoinStep | HandOver
 
 
 class Steps(Protocol):
@@ -26,7 +26,7 @@ class Steps(Protocol):
     def name(self, name: str, step: View) -> None:
         """Name what the readers of a view will compute."""
 
-    def prepare(self, name: str, step: Step) -> None:
+    def prepare(self, name: str, step: JoinStep) -> None:
         """Plan how a table is computed."""
 
     def begin(self, name: str, step: AnyStep, done: Done) -> None:
@@ -75,7 +75,7 @@ class _Order:
         self.uncomputed = self.left.keys() - views.keys()
         self.beside = set[str]()
         self.running: str | None = None
-        self.ahead: tuple[str, Step] | None = None
+        self.ahead: tuple[str, JoinStep] | None = None
         self.done = Done()
 
     def ended(self) -> bool:
@@ -126,7 +126,7 @@ class _Order:
             self.running = name
         self.steps.begin(name, step, self.done)
 
-    def _may_begin(self, name: str, step: Step) -> bool:
+    def _may_begin(self, name: str, step: JoinStep) -> bool:
         return self._is_computed(name) and (isinstance(step, Walk) or self.running is None)
 
     def _is_named(self, step: AnyStep) -> bool:

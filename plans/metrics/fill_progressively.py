@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock.plans.compiled import run_loop
-from penstock.plans.metrics.flow_arrays import Graph, Limits, Offered, Room
+from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered, Room
 from penstock.plans.metrics.plan_arrays import Floats
 
 MOST_ROUNDS = 64
@@ -18,7 +18,7 @@ MOST_ROUNDS = 64
 TOLERANCE = 1e-12
 
 
-def offered_and_levels(graph: Graph, task_managers: Floats, limits: Limits) -> Offered:
+def offered_and_levels(graph: FlowGraph, task_managers: Floats, limits: Limits) -> Offered:
     """The offered flow, and the max-min fair levels of sources with their offered rates as weights.
 
     All sources are raised together until something is full: the thread of a task, the cores of a slot, the
@@ -58,7 +58,7 @@ def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
 
 
 def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
-    g: Graph, task_managers: Floats, limits: Limits, found: Offered, room: Room
+    g: FlowGraph, task_managers: Floats, limits: Limits, found: Offered, room: Room
 ) -> None:
     """The loop (see run_loop)."""
     infinity, most = limits.infinity[0], limits.most[0]

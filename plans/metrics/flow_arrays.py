@@ -6,7 +6,7 @@ from penstock.plans.arrow_walks import Ints
 from penstock.plans.metrics.plan_arrays import Floats
 
 
-class Graph(NamedTuple):
+class FlowGraph(NamedTuple):
     """Arrays in the order of (topology, id), and edges sorted by target and input.
 
     `first_node`, `first_resource`, `first_member`: where those of each topology (kind of slot) begin, and the

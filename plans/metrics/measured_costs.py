@@ -14,7 +14,7 @@ RUN_TABLES = ("executions", "runs", "stream_nodes", "stream_edges", "chained_ope
 """Tables that costs are measured from."""
 
 
-class Measured(NamedTuple):
+class MeasuredCost(NamedTuple):
     """`costs`: rows of operator_costs. `edges`: topology_id, source, target, in_index, and the `records` that
     the producer sent along each edge between vertices."""
 
@@ -31,7 +31,7 @@ class _Edge(NamedTuple):
     copies: int  #: how often the reader gets each record
 
 
-def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
+def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:
     """Costs of the operators of runs that have finished. In: RUN_TABLES; one run of each topology.
 
     A vertex is measured as one: what enters and leaves it is counted, what happens inside is not. So the
@@ -62,7 +62,7 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> Measured:
         "in_index": pl.Int32,
         "records": pl.Float64,
     }
-    return Measured(pl.DataFrame(rows, COSTS), pl.DataFrame(edges, along))
+    return MeasuredCost(pl.DataFrame(rows, COSTS), pl.DataFrame(edges, along))
 
 
 def _measure_run(

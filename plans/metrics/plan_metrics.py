@@ -21,7 +21,7 @@ from penstock.plans.metrics.plan_arrays import (
     kinds_of_slots,
     operators_of,
 )
-from penstock.plans.metrics.rates_and_loads import Cluster, rates_and_loads
+from penstock.plans.metrics.rates_and_loads import ModelCluster, rates_and_loads
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -121,7 +121,7 @@ def plan_metrics(
     decisions for distributed streaming dataflows. OSDI 2018).
     """
     edges = tables["stream_edges"]
-    cluster = Cluster(constants, task_manager.slots, network.segment_size_bytes)
+    cluster = ModelCluster(constants, task_manager.slots, network.segment_size_bytes)
     parts: list[Callable[[], Any]] = [
         lambda: rates_and_loads(
             operators_of_tables(tables, costs),

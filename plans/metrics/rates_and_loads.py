@@ -12,7 +12,7 @@ from penstock.plans.arrow_walks import Flags, Ints, positions
 from penstock.plans.counts import sums_before
 from penstock.plans.metrics.exchange_costs import NANOSECOND, Constants
 from penstock.plans.metrics.fill_progressively import MOST_ROUNDS, TOLERANCE, offered_and_levels
-from penstock.plans.metrics.flow_arrays import Graph, Limits, Offered
+from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered
 from penstock.plans.metrics.operator_costs import MOST, selectivity_of_levels
 from penstock.plans.metrics.plan_arrays import (
     NO_VERTEX,
@@ -29,7 +29,7 @@ MOST_NEEDED = 2**31 - 1
 """The largest parallelism that a vertex is said to need."""
 
 
-class Cluster(NamedTuple):
+class ModelCluster(NamedTuple):
     """What a plan runs on: the constants, slots of a TaskManager, bytes of a network buffer."""
 
     constants: Constants
@@ -51,7 +51,7 @@ class Sorted(NamedTuple):
     is_head: Flags
 
 
-def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: Cluster) -> Found:
+def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: ModelCluster) -> Found:
     """The steady state of graphs without cycles: for the offered rates, and as far as backpressure lets it
     go.
 
@@ -156,12 +156,12 @@ def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
 def graph_of_flows(
     order: Sorted,
     slots: Slots,
-    cluster: Cluster,
+    cluster: ModelCluster,
     emitted: Floats,
     shares: Floats,
     copies: Floats,
     remote: Floats,
-) -> Graph:
+) -> FlowGraph:
     """What the loop reads. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
     terms, chained = cluster.constants, edges.chained
@@ -181,7 +181,7 @@ def graph_of_flows(
     outputs = np.argsort(order.source, kind="stable")
     place = positions(nodes.topologies, nodes.ids)
     of_members = slots.topologies[slots.kinds]
-    return Graph(
+    return FlowGraph(
         first_node=np.append(order.starts, count),
         heads=order.heads,
         tasks=nodes.tasks.astype(np.float64),

@@ -63,7 +63,7 @@ JOB_COLUMNS = {
 """The columns that jobs_to_restore reads, by table."""
 
 
-class Operator(NamedTuple):
+class SavepointOperator(NamedTuple):
     """An operator of a chain. `order`: its position among the ids of its vertex; None: not among them."""
 
     node: int
@@ -79,7 +79,7 @@ class Task(NamedTuple):
     parallelism: int
     max_parallelism: int
     derives_it: bool
-    operators: list[Operator]
+    operators: list[SavepointOperator]
 
     @property
     def operator_ids(self) -> Iterator[tuple[str, str | None]]:
@@ -112,14 +112,14 @@ def jobs_to_restore(tables: Mapping[str, pl.DataFrame]) -> dict[str, Job]:
         jobs[names[topology]].append(task)
     operators = tables["chained_operators"].select(JOB_COLUMNS["chained_operators"])
     for topology, vertex, *operator in operators.iter_rows():
-        tasks[topology, vertex].operators.append(Operator(*operator))
+        tasks[topology, vertex].operators.append(SavepointOperator(*operator))
     return jobs
 
 
 _TASKS_OF_A_NEW_GRAPH = 16
 
 
-class State(NamedTuple):
+class SavepointState(NamedTuple):
     """The state of an operator in a savepoint, a part for each subtask."""
 
     operator_id: str
@@ -133,13 +133,13 @@ class Failure(NamedTuple):
     message: str
 
 
-def take_savepoint(job: Job, stateful: Collection[int] | None = None) -> list[State]:
+def take_savepoint(job: Job, stateful: Collection[int] | None = None) -> list[SavepointState]:
     """The states of operators whose node is in `stateful` (None: of all), by node.
 
     Each is taken in every subtask, with the effective max parallelism of its task.
     """
     taken = [
-        (operator.node, State(operator.operator_id, task.max_parallelism))
+        (operator.node, SavepointState(operator.operator_id, task.max_parallelism))
         for task in job
         for operator in task.operators
         if stateful is None or operator.node in stateful
@@ -147,7 +147,9 @@ def take_savepoint(job: Job, stateful: Collection[int] | None = None) -> list[St
     return [state for _, state in sorted(taken, key=lambda of_node: of_node[0])]
 
 
-def restore_savepoint(states: Iterable[State], job: Job, allow_non_restored_state: bool) -> Failure | None:
+def restore_savepoint(
+    states: Iterable[SavepointState], job: Job, allow_non_restored_state: bool
+) -> Failure | None:
     """Why Flink does not start `job` from a savepoint with `states`; None: it does.
 
     `allow_non_restored_state`: state that no operator of the job has is skipped. Where several tasks fail,
@@ -162,7 +164,7 @@ def restore_savepoint(states: Iterable[State], job: Job, allow_non_restored_stat
         for operator_id in pair
         if operator_id is not None
     }
-    restored: dict[str, State] = {}
+    restored: dict[str, SavepointState] = {}
     for state in states:
         task = task_of.get(state.operator_id)
         if task is None:
@@ -175,18 +177,18 @@ def restore_savepoint(states: Iterable[State], job: Job, allow_non_restored_stat
     return next(filter(None, (_assign(restored, task) for task in tasks)), None)
 
 
-def _assign(restored: dict[str, State], task: Task) -> Failure | None:
+def _assign(restored: dict[str, SavepointState], task: Task) -> Failure | None:
     """Hand over to a task what it has of `restored`, which loses it; why Flink fails at that, if it does.
 
     An operator without state counts with the max parallelism that the task has before.
     """
-    states: dict[str, State] = {}
+    states: dict[str, SavepointState] = {}
     has_state = False
     for generated, user_defined in task.operator_ids:
         chosen = user_defined if user_defined is not None and user_defined in restored else generated
         found = restored.pop(chosen, None)
         has_state = has_state or found is not None
-        states[generated] = found or State(chosen, task.max_parallelism)
+        states[generated] = found or SavepointState(chosen, task.max_parallelism)
     if not has_state:
         return None
     max_parallelism = task.max_parallelism
@@ -202,7 +204,7 @@ def _assign(restored: dict[str, State], task: Task) -> Failure | None:
     return None
 
 
-def _no_operator(state: State) -> Failure:
+def _no_operator(state: SavepointState) -> Failure:
     return Failure(
         ILLEGAL_STATE,
         "Failed to rollback to checkpoint/savepoint savepoint. Cannot map checkpoint/savepoint state for "
@@ -212,7 +214,7 @@ def _no_operator(state: State) -> Failure:
     )
 
 
-def _other_max_parallelism(state: State, task: Task) -> Failure:
+def _other_max_parallelism(state: SavepointState, task: Task) -> Failure:
     return Failure(
         ILLEGAL_STATE,
         "Failed to rollback to checkpoint/savepoint Checkpoint Metadata. Max parallelism mismatch between "
@@ -223,7 +225,7 @@ def _other_max_parallelism(state: State, task: Task) -> Failure:
     )
 
 
-def _above_max_parallelism(state: State, task: Task) -> Failure:
+def _above_max_parallelism(state: SavepointState, task: Task) -> Failure:
     return Failure(
         ILLEGAL_STATE,
         f"The state for task {task.vertex_id} can not be restored. The maximum parallelism "
@@ -233,7 +235,7 @@ def _above_max_parallelism(state: State, task: Task) -> Failure:
     )
 
 
-def _changed_max_parallelism(state: State, task: Task) -> Failure:
+def _changed_max_parallelism(state: SavepointState, task: Task) -> Failure:
     """Flink prints the vertex as an object, with a number that differs from run to run: here its id's."""
     vertex = f"org.apache.flink.runtime.executiongraph.ExecutionJobVertex@{task.vertex_id[:8]}"
     return Failure(

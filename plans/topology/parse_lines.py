@@ -46,7 +46,7 @@ LINES = (
 )
 
 
-class Line(NamedTuple):
+class TopologyLine(NamedTuple):
     """A row of LINES: a line, an element of a document, or what stands for one that was too long."""
 
     value: bytes
@@ -73,15 +73,15 @@ def parse_lines(
     return parse_each(lines_of(batches), max_line_bytes, job_defaults, cut_bytes)
 
 
-def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Line]:
+def lines_of(batches: Iterable[pa.RecordBatch]) -> Iterator[TopologyLine]:
     """The rows of LINES."""
     for batch in batches:
         columns = [batch.column(i).to_pylist() for i in range(batch.num_columns)]
-        yield from map(Line._make, zip(*columns, strict=True))
+        yield from map(TopologyLine._make, zip(*columns, strict=True))
 
 
 def parse_each(
-    lines: Iterable[Line],
+    lines: Iterable[TopologyLine],
     max_line_bytes: int | None,
     job_defaults: JobDefaults = NO_DEFAULTS,
     cut_bytes: int | None = None,
@@ -100,7 +100,10 @@ def parse_each(
 
 
 def _parse_blocks(
-    lines: Iterable[Line], max_line_bytes: int | None, job_defaults: JobDefaults, cut_bytes: int | None
+    lines: Iterable[TopologyLine],
+    max_line_bytes: int | None,
+    job_defaults: JobDefaults,
+    cut_bytes: int | None,
 ) -> Iterator[pa.RecordBatch]:
     block: tuple[str | None, int] | None = None
     path: str | None = None

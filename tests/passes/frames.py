@@ -92,7 +92,7 @@ def derive_on_spark(produces: str, given: Mapping[str, DataFrame], of_choices: O
     """Rows of the table that the pass on Spark derives, in one job; otherwise as derive_in_process."""
     kept = {name: frame.localCheckpoint() for name, frame in given.items()}
 
-    def derived(step: joins.Step, tables: dict[str, DataFrame]) -> DataFrame:
+    def derived(step: joins.JoinStep, tables: dict[str, DataFrame]) -> DataFrame:
         for name in step.reads:
             if name not in tables:
                 tables[name] = derived(joins.OF_ITS_OWN[name][1], tables)

@@ -9,7 +9,7 @@ from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.joins import run_passes
 from penstock.plans.joins.hand_over_tables import with_hand_overs
-from penstock.plans.joins.passes import Checkpointed, FixedPoint, HandOver, Step, View, Walk, steps
+from penstock.plans.joins.passes import Checkpointed, FixedPoint, HandOver, JoinStep, View, Walk, steps
 from penstock.plans.joins.run_steps import AnyStep, Done, readers, run_steps
 from penstock.plans.layers import LAYER_TABLES, Choices
 from penstock.plans.vocabulary import Layer
@@ -36,7 +36,7 @@ class Recorded:
         assert set(step.reads) <= self.named
         self.named.add(name)
 
-    def prepare(self, name: str, step: Step) -> None:
+    def prepare(self, name: str, step: JoinStep) -> None:
         assert not isinstance(step, View | FixedPoint)
         assert set(step.reads) <= self.named
         self.named.add(name)
@@ -177,7 +177,7 @@ def test_an_error_does_not_wait_for_what_a_walk_would_do_next(spark: SparkSessio
     monkeypatch.setattr(run_passes, "keep", kept.append)
     run.tables["topologies"] = spark.range(1)
     with pytest.raises(ValueError, match="another step"):
-        run_steps([("slow", Walk(walk)), ("other", Step(other))], (), run)
+        run_steps([("slow", Walk(walk)), ("other", JoinStep(other))], (), run)
     assert not kept
     assert not [begun for begun in run.begun.values() if begun.thread.is_alive()]
 

@@ -15,7 +15,7 @@ from penstock.engine.machine.machine import memory_bytes
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning import foresee_memory as foresee
 from penstock.engine.planning.choose_planner import Planner, choose_planner, estimate_size
-from penstock.engine.planning.foresee_memory import Size, bytes_of_tasks, require_memory_for_tasks
+from penstock.engine.planning.foresee_memory import FleetSize, bytes_of_tasks, require_memory_for_tasks
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark
 from penstock.engine.store.version_number import VersionNumber
@@ -113,10 +113,10 @@ def test_auto_takes_spark_where_that_fits(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("size", "least_gigabytes", "most_gigabytes"),
     [
-        (Size(12_500_000, 1), 7, 8),  # a layered topology of 10 million operators: 7.5 GB were measured
-        (Size(1_250_000, 1), 1.2, 1.6),  # one of a million: 1.3 GB
-        (Size(1_300_000, 92_000), 2.4, 3.5),  # random topologies of a million: 2.7 to 3.1 GB
-        (Size(475_000, 25_000), 0.8, 1.2),  # chains of 250,000: 0.95 GB and 0.1 GB of tasks
+        (FleetSize(12_500_000, 1), 7, 8),  # a layered topology of 10 million operators: 7.5 GB were measured
+        (FleetSize(1_250_000, 1), 1.2, 1.6),  # one of a million: 1.3 GB
+        (FleetSize(1_300_000, 92_000), 2.4, 3.5),  # random topologies of a million: 2.7 to 3.1 GB
+        (FleetSize(475_000, 25_000), 0.8, 1.2),  # chains of 250,000: 0.95 GB and 0.1 GB of tasks
     ],
 )
 def test_estimates_are_near_what_was_measured(size, least_gigabytes, most_gigabytes):
@@ -146,7 +146,7 @@ def test_sizes_are_estimated_from_samples(tmp_path):
     assert estimate_size([str(tmp_path / "zeros.gz")]).transformations == 0
     (tmp_path / "blank.gz").write_bytes(gzip.compress(b"\n" * 2**24))
     assert estimate_size([str(tmp_path / "blank.gz")]).topologies == 1
-    assert estimate_size([str(tmp_path / "nothing")]) == Size(0, 0)
+    assert estimate_size([str(tmp_path / "nothing")]) == FleetSize(0, 0)
 
 
 def test_tasks_that_do_not_fit_are_an_error_before_they_are_made(monkeypatch):

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from penstock.plans.generate.by_spec.fleet_spec import Balancing, Distribution, FleetSpec, Routing, Shape
+from penstock.plans.generate.by_spec.fleet_spec import (
+    Balancing,
+    FleetSpec,
+    Routing,
+    SpecDistribution,
+    SpecShape,
+)
 from penstock.plans.generate.like.fidelity import RESAMPLED, TOTAL_VARIATION, Distance
 from penstock.plans.vocabulary import Kind, Partitioner
 
@@ -34,14 +40,14 @@ def draw_by_spec(spec: FleetSpec, seed: int, number: int, counts: Counts) -> dic
     random = Random(f"{seed}|{number}")
     flow = spec.workflow
 
-    def drawn(key: str, distribution: Distribution) -> Any:
+    def drawn(key: str, distribution: SpecDistribution) -> Any:
         found = distribution.draw(random)
         counts[key][found] += 1
         return found
 
     depth = drawn("depth", flow.depth)
     shape = drawn("connection.shape", flow.connection.shape)
-    width = 1 if shape == Shape.LINEAR else drawn("connection.width", flow.connection.width)
+    width = 1 if shape == SpecShape.LINEAR else drawn("connection.width", flow.connection.width)
     widths = _widths(shape, depth, width)
     scale = flow.scalability
     parallelism: Sequence[int] = ()
@@ -58,7 +64,7 @@ def draw_by_spec(spec: FleetSpec, seed: int, number: int, counts: Counts) -> dic
     level: list[int] = []
     operators = 0
     for depth_of_level, many in enumerate(widths):
-        read = level[:1] if shape == Shape.STAR and depth_of_level == _WIDE_OF_STAR + 1 else level
+        read = level[:1] if shape == SpecShape.STAR and depth_of_level == _WIDE_OF_STAR + 1 else level
         level = []
         for place in range(many):
             inputs = read
@@ -89,9 +95,9 @@ _WIDE_OF_STAR = 2
 def _widths(shape: str, depth: int, width: int) -> list[int]:
     """How many operators each level has."""
     widths = [1] * depth
-    if shape == Shape.DIAMOND:
+    if shape == SpecShape.DIAMOND:
         widths[1] = width
-    elif shape == Shape.STAR:
+    elif shape == SpecShape.STAR:
         widths[0] = widths[_WIDE_OF_STAR] = width
     return widths
 
@@ -99,7 +105,7 @@ def _widths(shape: str, depth: int, width: int) -> list[int]:
 def _kind(shape: str, widths: Sequence[int], level: int, place: int) -> str:
     if level == 0:
         return str(Kind.SOURCE)
-    ends = shape == Shape.STAR and level == _WIDE_OF_STAR and place > 0
+    ends = shape == SpecShape.STAR and level == _WIDE_OF_STAR and place > 0
     return str(Kind.SINK if ends or level == len(widths) - 1 else Kind.ONE_INPUT)
 
 

@@ -22,7 +22,7 @@ from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.rules import shorten
 
 
-class Distribution(NamedTuple):
+class SpecDistribution(NamedTuple):
     """`values` with relative `weights`; empty weights: all are equally likely."""
 
     values: Sequence[Any]
@@ -37,31 +37,31 @@ class Distribution(NamedTuple):
         return self.values[random.randrange(len(self.values))]
 
 
-def distribution_of(given: Any) -> Distribution:
+def distribution_of(given: Any) -> SpecDistribution:
     """A Distribution as a spec file writes it.
 
     One value; a list of values, all equally likely; an object of values to weights; or `{min: 2, max: 5}`,
     whole numbers that are all equally likely. Raises ValueError.
     """
-    if isinstance(given, Distribution):
+    if isinstance(given, SpecDistribution):
         return given
     if isinstance(given, list):
         if not given or len(set(map(repr, given))) < len(given):
             raise ValueError("allowed a list of different values, at least one")
-        return Distribution(given)
+        return SpecDistribution(given)
     if not isinstance(given, dict):
-        return Distribution([given])
+        return SpecDistribution([given])
     if set(given) == {"min", "max"}:
         low, high = given["min"], given["max"]
         if type(low) is not int or type(high) is not int or low > high:
             raise ValueError("allowed whole numbers as min and max, min not above max")
-        return Distribution(range(low, high + 1))
+        return SpecDistribution(range(low, high + 1))
     weights = list(given.values())
     numbers = all(type(one) in (int, float) and 0 <= one < float("inf") for one in weights)
     if not numbers or not sum(weights):
         raise ValueError("allowed an object of values to weights, 0 or more and not all 0, or of min and max")
     kept = {value: weight for value, weight in given.items() if weight}
-    return Distribution(list(kept), list(kept.values()))
+    return SpecDistribution(list(kept), list(kept.values()))
 
 
 MAX_DEPTH = 10_000
@@ -69,7 +69,7 @@ MAX_WIDTH = 1_000
 _MAX_TOTAL = 1_000_000
 
 
-class Shape(StrEnum):
+class SpecShape(StrEnum):
     """How the levels of a topology are connected, as NAMB's `connection.shape`."""
 
     LINEAR = "linear"  #: one operator in each level
@@ -99,7 +99,7 @@ class Balancing(StrEnum):
     PYRAMID = "pyramid"
 
 
-LEAST_DEPTH = {Shape.LINEAR: 2, Shape.DIAMOND: 3, Shape.STAR: 3}
+LEAST_DEPTH = {SpecShape.LINEAR: 2, SpecShape.DIAMOND: 3, SpecShape.STAR: 3}
 
 
 def _whole(low: int, high: int) -> Any:
@@ -114,7 +114,7 @@ def _word(allowed: type[StrEnum]) -> Any:
 
 
 def _drawn(accepts: Callable[[Any], bool], allowed: str) -> Any:
-    def read(given: Any) -> Distribution:
+    def read(given: Any) -> SpecDistribution:
         found = distribution_of(given)
         ends = (
             found.values[:: max(1, len(found.values) - 1)]
@@ -151,7 +151,7 @@ class Scalability(_Part):
 class Connection(_Part):
     """`width`: how many operators a wide level has."""
 
-    shape: _word(Shape) = "linear"  # type: ignore[valid-type]
+    shape: _word(SpecShape) = "linear"  # type: ignore[valid-type]
     routing: _word(Routing) = "none"  # type: ignore[valid-type]
     width: _whole(2, MAX_WIDTH) = 2  # type: ignore[valid-type]
 
@@ -169,7 +169,7 @@ class Workflow(_Part):
 
     @model_validator(mode="after")
     def _deep_enough(self) -> "Workflow":
-        least = max(LEAST_DEPTH[Shape(shape)] for shape in self.connection.shape.values)
+        least = max(LEAST_DEPTH[SpecShape(shape)] for shape in self.connection.shape.values)
         if min(self.depth.values) < least:
             raise ValueError(
                 f"depth: found {min(self.depth.values)}, allowed {least} or more in these shapes"

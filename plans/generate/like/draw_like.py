@@ -21,14 +21,14 @@ METHOD = 1
 """Raised whenever a seed gives other topologies of the same fleet; part of the fingerprint."""
 
 
-class Drawn(NamedTuple):
+class DrawnLike(NamedTuple):
     """The tables `topologies` and `transformations`, and how many topologies have another shape."""
 
     tables: dict[str, pl.DataFrame]
     varied: int
 
 
-def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -> Drawn:
+def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -> DrawnLike:
     """The topologies of these numbers (from 0) of the fleet that `seed` draws, in that order.
 
     A topology depends on the given fleet, the seed and its number alone. It follows a given one, all equally
@@ -46,7 +46,7 @@ def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -
     rows = _Rows(
         owner, row, many, _starts(many), _starts(np.diff(fleet.starts)[base])[:-1] - fleet.starts[base]
     )
-    return Drawn(
+    return DrawnLike(
         {
             "topologies": _topologies(fleet, seed, numbers, base),
             "transformations": _transformations(fleet, segments, rows, seed, numbers),

@@ -7,7 +7,7 @@ from penstock.plans.arrow_walks import Ints
 from penstock.plans.job_graph.create_vertices import CHAINED_SOURCE, HEAD
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.order_depth_first import order_depth_first
-from penstock.plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
+from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
 from penstock.plans.job_graph.uid_hashes import uid_hashes
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -48,7 +48,7 @@ def _is_in_order(topologies: Ints, ids: Ints) -> bool:
 def _walk(nodes: pl.DataFrame, stream_edges: pl.DataFrame, sources: Ints, targets: Ints) -> pl.DataFrame:
     """The walks over nodes in order; the edges lead from the rows `sources` to the rows `targets`."""
     chained_source = stream_edges["chained_source"].to_numpy()
-    edges = Edges(
+    edges = GraphEdges(
         sources,
         targets,
         stream_edges["out_index"].to_numpy(),

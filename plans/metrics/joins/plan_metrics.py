@@ -8,9 +8,9 @@ from pyspark.sql import functions as F
 
 from penstock.plans.joins.spark_schemas import cut_lineage
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
-from penstock.plans.metrics.joins.walk_rates import KIND, Row, walk_rates
+from penstock.plans.metrics.joins.walk_rates import KIND, RateRow, walk_rates
 from penstock.plans.metrics.plan_metrics import MAY_LACK, METRICS, SUSTAINED
-from penstock.plans.metrics.rates_and_loads import Cluster
+from penstock.plans.metrics.rates_and_loads import ModelCluster
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -50,7 +50,7 @@ def plan_metrics(
             tables["topologies"],
             tables["execution_slot_sharing_groups"],
             costs,
-            Cluster(constants, task_manager.slots, network.segment_size_bytes),
+            ModelCluster(constants, task_manager.slots, network.segment_size_bytes),
             partitions,
         )
     )
@@ -73,7 +73,7 @@ def plan_metrics(
     per_slot = F.when(F.col("slots") > 0, sustained / F.col("slots"))
     computed = {SUSTAINED: sustained, "sustained_per_slot": per_slot}
     chosen = [computed.get(name, F.col(name)).alias(name) for name in METRICS]
-    edges = rates.filter(F.col(KIND) == Row.EDGE.value)
+    edges = rates.filter(F.col(KIND) == RateRow.EDGE.value)
     return Metrics(
         plans.select(TOPOLOGY, "name", *chosen),
         _vertices(tables, rates),
@@ -83,7 +83,7 @@ def plan_metrics(
 
 
 def _vertices(tables: Tables, rates: DataFrame) -> DataFrame:
-    found = rates.filter(F.col(KIND) == Row.VERTEX.value).select(
+    found = rates.filter(F.col(KIND) == RateRow.VERTEX.value).select(
         TOPOLOGY,
         "vertex",
         "records_per_second",
@@ -105,7 +105,7 @@ def _measure_plans(tables: Tables, rates: DataFrame) -> DataFrame:
         *("remote_bytes_per_second", "exchange_cpu_load", "slot_utilisation", "network_utilisation"),
         *("delivered_records_per_second", SUSTAINED),
     )
-    plans = rates.filter(F.col(KIND) == Row.PLAN.value).select(
+    plans = rates.filter(F.col(KIND) == RateRow.PLAN.value).select(
         TOPOLOGY,
         "vertex",
         *same,

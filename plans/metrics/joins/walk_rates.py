@@ -18,13 +18,13 @@ from penstock.plans.joins.packed_blocks import partitioned
 from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
 from penstock.plans.metrics.plan_arrays import NO_VERTEX, edges_of, kinds_of_slots, operators_of
 from penstock.plans.metrics.plan_metrics import OBJECT_REUSE
-from penstock.plans.metrics.rates_and_loads import Cluster, rates_and_loads
+from penstock.plans.metrics.rates_and_loads import ModelCluster, rates_and_loads
 from penstock.plans.tables.column_types import DOUBLE, INT, LONG, TOPOLOGY
 
 COST_COLUMNS = (*ASSUMED, LEVEL)
 
 
-class Row(IntEnum):
+class RateRow(IntEnum):
     """What a row of RATES is about."""
 
     EDGE = 0
@@ -62,7 +62,7 @@ def walk_rates(
     topologies: DataFrame,
     execution_slot_sharing_groups: DataFrame,
     costs: DataFrame,
-    cluster: Cluster,
+    cluster: ModelCluster,
     partitions: int,
 ) -> DataFrame:
     """RATES of all topologies, in that many partitions. In: tables of a plan, costs_and_levels.
@@ -108,7 +108,7 @@ def walk_rates(
 
 
 def rates_of_topologies(
-    cluster: Cluster, nodes: pa.Table, edges: pa.Table, tasks: pa.Table
+    cluster: ModelCluster, nodes: pa.Table, edges: pa.Table, tasks: pa.Table
 ) -> Iterator[pa.RecordBatch]:
     """RATES of whole topologies."""
     given = edges_of(lambda name: np.asarray(edges.column(name)))
@@ -120,9 +120,9 @@ def rates_of_topologies(
     )
     keys = {name: np.asarray(edges.column(name)) for name in (TOPOLOGY, "source", "target", "in_index")}
     vertices, plans = found.vertices, found.plans
-    yield _batch(Row.EDGE, {**keys, "records_per_second": found.along})
+    yield _batch(RateRow.EDGE, {**keys, "records_per_second": found.along})
     yield _batch(
-        Row.VERTEX,
+        RateRow.VERTEX,
         {
             TOPOLOGY: vertices.topologies,
             "vertex": vertices.vertices,
@@ -134,7 +134,7 @@ def rates_of_topologies(
     )
     columns = plans._asdict()
     yield _batch(
-        Row.PLAN,
+        RateRow.PLAN,
         {
             TOPOLOGY: columns.pop("topologies"),
             "vertex": columns.pop("bottleneck"),
@@ -144,7 +144,7 @@ def rates_of_topologies(
     )
 
 
-def _batch(kind: Row, columns: dict[str, npt.NDArray[Any]]) -> pa.RecordBatch:
+def _batch(kind: RateRow, columns: dict[str, npt.NDArray[Any]]) -> pa.RecordBatch:
     count = len(columns[TOPOLOGY])
     every = {KIND: np.full(count, kind.value), **columns}
     arrays = [

@@ -9,7 +9,7 @@ from penstock.plans.arrow_walks import Ints
 from penstock.plans.job_graph.reuse_data_sets import REUSABLE
 from penstock.plans.metrics.exchange_costs import Constants
 from penstock.plans.metrics.fill_progressively import offered_arrays, room_arrays
-from penstock.plans.metrics.flow_arrays import Graph
+from penstock.plans.metrics.flow_arrays import FlowGraph
 from penstock.plans.metrics.neighbours.neighbour_arrays import (
     NUMBERS,
     WHOLE,
@@ -21,7 +21,7 @@ from penstock.plans.metrics.neighbours.neighbour_arrays import (
 from penstock.plans.metrics.operator_costs import selectivity_of_levels
 from penstock.plans.metrics.plan_metrics import edges_of_tables, operators_of_tables, slots_of_tables
 from penstock.plans.metrics.rates_and_loads import (
-    Cluster,
+    ModelCluster,
     Sorted,
     copies_read,
     count_task_managers,
@@ -82,7 +82,7 @@ def arrays_of_job(
 
     `apart`: the plan in which no edge is chained, for which places_follow_groups. None if it has a cycle.
     """
-    cluster = Cluster(constants, task_manager.slots, network.segment_size_bytes)
+    cluster = ModelCluster(constants, task_manager.slots, network.segment_size_bytes)
     order = sort_by_input(
         operators_of_tables(apart, costs), edges_of_tables(apart["stream_edges"], apart["topologies"])
     )
@@ -182,7 +182,7 @@ def _of_edges(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataF
     return found.select(pl.col("execution_edges", "channels", "buffers").fill_null(0).cast(pl.Int64))
 
 
-def _memory(job: JobArrays, graph: Graph) -> Memory:
+def _memory(job: JobArrays, graph: FlowGraph) -> Memory:
     nodes, edges = len(job.order), len(job.size)
     most = nodes * (len(job.levels) + 1)
     graph = graph._replace(

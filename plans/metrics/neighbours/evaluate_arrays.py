@@ -13,13 +13,13 @@ import numpy as np
 from penstock.plans.compiled import compiled
 from penstock.plans.metrics.exchange_costs import NANOSECOND
 from penstock.plans.metrics.fill_progressively import fill
-from penstock.plans.metrics.flow_arrays import Graph, Limits, Offered
+from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered
 from penstock.plans.metrics.neighbours.neighbour_arrays import Changed, Counted, Figures, JobArrays, Memory
 from penstock.plans.metrics.rates_and_loads import MOST_NEEDED
 
 
 def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
-    job: JobArrays, changed: Changed, g: Graph, counted: Counted, offered: Offered, figures: Figures
+    job: JobArrays, changed: Changed, g: FlowGraph, counted: Counted, offered: Offered, figures: Figures
 ) -> None:
     """The graph of the plan, its slots, and the figures that are counts."""
     nodes, edges = len(job.order), len(job.size)
@@ -160,7 +160,7 @@ def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
 def _summarise(
     job: JobArrays,
     changed: Changed,
-    g: Graph,
+    g: FlowGraph,
     counted: Counted,
     limits: Limits,
     offered: Offered,

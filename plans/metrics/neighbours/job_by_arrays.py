@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
-from penstock.plans.custom_planners.find_omissions import Rule
+from penstock.plans.custom_planners.find_omissions import Invariant
 from penstock.plans.errors import BrokenInvariantError
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
 from penstock.plans.job_graph.refuse_job_graphs import MAX_INT
@@ -173,13 +173,13 @@ class JobByArrays:
         edge = self._edge.get(key)
         if edge is None:
             raise BrokenInvariantError(
-                f"{self._name}: {Rule.UNKNOWN_KEY.value}: stream_edges target {key[0]} in_index {key[1]}: "
+                f"{self._name}: {Invariant.UNKNOWN_KEY.value}: stream_edges target {key[0]} in_index {key[1]}: "
                 "found a decision about it, allowed keys of stream_edges"
             )
         if chained and self._against[edge]:
             source, target = self._order.source[edge], self._order.target[edge]
             raise BrokenInvariantError(
-                f"{self._name}: {Rule.NOT_CHAINABLE.value}: edge {self._ids[source]} ({self._names[source]}) "
+                f"{self._name}: {Invariant.NOT_CHAINABLE.value}: edge {self._ids[source]} ({self._names[source]}) "
                 f"to {self._ids[target]} ({self._names[target]}): found {', '.join(self._against[edge])}, "
                 "allowed no such reason on a chained edge",
                 "penstock explain says of each reason what would make the edge chainable",
@@ -189,7 +189,7 @@ class JobByArrays:
         place = self._place.get(vertex)
         if place is None or self._memory.graph.heads[place] != place:
             raise BrokenInvariantError(
-                f"{self._name}: {Rule.UNKNOWN_KEY.value}: job_vertices vertex {vertex}: "
+                f"{self._name}: {Invariant.UNKNOWN_KEY.value}: job_vertices vertex {vertex}: "
                 "found a decision about it, allowed keys of job_vertices",
                 "a vertex is called by the operator that heads its chain",
             )

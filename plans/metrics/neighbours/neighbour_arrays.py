@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from penstock.plans.arrow_walks import Flags, Ints
-from penstock.plans.metrics.flow_arrays import Graph, Offered, Room
+from penstock.plans.metrics.flow_arrays import FlowGraph, Offered, Room
 from penstock.plans.metrics.plan_arrays import Floats
 
 
@@ -95,7 +95,7 @@ NUMBERS = (
 class Memory(NamedTuple):
     """Everything that an evaluation writes."""
 
-    graph: Graph
+    graph: FlowGraph
     counted: Counted
     offered: Offered
     room: Room

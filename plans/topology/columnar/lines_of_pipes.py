@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files, is_pipe
 from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 
@@ -27,7 +27,7 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
         read.update(files)
         batches = []
         for block in blocks_of_files(files, max_line_bytes):
-            if not isinstance(block, Block):
+            if not isinstance(block, LineBlock):
                 batches.append(block)
                 continue
             data, file, first = block

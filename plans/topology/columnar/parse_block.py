@@ -35,7 +35,7 @@ BYTES_OF_A_ROW = 64
 _NESTED = tuple(NESTED_COLUMNS)[1:]
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Whole lines of a file, each with its newline, and the ordinal of the first."""
 
     data: bytes
@@ -43,7 +43,7 @@ class Block(NamedTuple):
     first: int
 
 
-def parse_block(block: Block, job_defaults: JobDefaults = NO_DEFAULTS) -> list[pa.RecordBatch]:
+def parse_block(block: LineBlock, job_defaults: JobDefaults = NO_DEFAULTS) -> list[pa.RecordBatch]:
     """What `parse_lines` gives for the lines of a block, in their order.
 
     Lines that are right and plain (see `lines_as_arrow`) are read all at once, if there are many; the others,
@@ -72,7 +72,7 @@ def _texts(data: bytes, starts: Ints, ends: Ints) -> list[bytes]:
 
 
 def _plain_lines(
-    block: Block, found: FoundLines, job_defaults: JobDefaults = NO_DEFAULTS
+    block: LineBlock, found: FoundLines, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[pa.RecordBatch, Ints]:
     """PARSED of the plain lines that are right; and which lines they are."""
     data, file, first = block

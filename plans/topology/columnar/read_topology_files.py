@@ -11,7 +11,7 @@ from penstock.plans.columnar.plan_in_parts import one_after_the_other
 from penstock.plans.compiled import expect_rows
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import BYTES_OF_A_ROW, Block, parse_block
+from penstock.plans.topology.columnar.parse_block import BYTES_OF_A_ROW, LineBlock, parse_block
 from penstock.plans.topology.columnar.topologies_of_lines import topologies_in_parts, topologies_of_lines
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, no_files_given, no_topologies
@@ -77,12 +77,12 @@ def _parsed(
 
 
 def parsed_blocks(
-    blocks: Iterable[Block | pa.RecordBatch], max_line_bytes: int, job_defaults: JobDefaults
+    blocks: Iterable[LineBlock | pa.RecordBatch], max_line_bytes: int, job_defaults: JobDefaults
 ) -> Iterator[pa.RecordBatch]:
     """PARSED of what blocks_of_files gives, several blocks at a time."""
 
-    def parse(block: Block | pa.RecordBatch) -> list[pa.RecordBatch]:
-        if isinstance(block, Block):
+    def parse(block: LineBlock | pa.RecordBatch) -> list[pa.RecordBatch]:
+        if isinstance(block, LineBlock):
             return parse_block(block, job_defaults)
         return list(parse_lines([block], max_line_bytes, job_defaults))
 
@@ -91,7 +91,7 @@ def parsed_blocks(
 
 def blocks_of_files(
     files: Sequence[str], max_line_bytes: int, before_block: Callable[[], None] = lambda: None
-) -> Iterator[Block | pa.RecordBatch]:
+) -> Iterator[LineBlock | pa.RecordBatch]:
     """The lines of the files, in order, some megabytes at a time. Raises InputError.
 
     LINES where lines are too long, and of documents, whose elements have ordinals of their own.
@@ -141,14 +141,14 @@ def head_of(texts: Iterator[bytes]) -> list[bytes]:
     return head
 
 
-def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[Block | pa.RecordBatch]:
+def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[LineBlock | pa.RecordBatch]:
     lines = 0
     for found in whole_lines(texts, max_line_bytes):
         if isinstance(found, LongLine):
             yield lines_batch([b""], file, [lines], too_long_bytes=[found.size_bytes])
             lines += 1
             continue
-        yield Block(found.removeprefix(BYTE_ORDER_MARK) if lines == 0 else found, file, lines)
+        yield LineBlock(found.removeprefix(BYTE_ORDER_MARK) if lines == 0 else found, file, lines)
         lines += found.count(b"\n")
 
 

@@ -20,7 +20,7 @@ from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, REN
 # Which topology has a name, or an id, first: of all that came in, in little memory.
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """File and line from 1; for an object its place among the objects, from 1."""
 
     file: str | None
@@ -46,7 +46,7 @@ class NamesSeen:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def first(self, topology_id: int, name: str, place: Place) -> tuple[str, Place] | None:
+    def first(self, topology_id: int, name: str, place: LinePlace) -> tuple[str, LinePlace] | None:
         """Name and place of the topology that had this id before; None if this one is the first."""
         row = self._rows.setdefault(topology_id, len(self._numbers))
         if row < len(self._numbers):
@@ -57,10 +57,10 @@ class NamesSeen:
         self._files.append(self._file_numbers.setdefault(place.file, len(self._file_numbers)))
         return None
 
-    def _at(self, row: int) -> tuple[str, Place]:
+    def _at(self, row: int) -> tuple[str, LinePlace]:
         name = bytes(self._names[self._ends[row] : self._ends[row + 1]]).decode("utf-8", "surrogatepass")
         files = list(self._file_numbers)
-        return name, Place(files[self._files[row]], self._numbers[row])
+        return name, LinePlace(files[self._files[row]], self._numbers[row])
 
 
 NESTED = ("transformations", "stream_nodes", "stream_edges")
@@ -155,7 +155,7 @@ def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
         ids.append(None)
         found.inputs += 1
         found.going_on = None
-        place = Place(file, (ordinal if line is None else line) + 1)
+        place = LinePlace(file, (ordinal if line is None else line) + 1)
         if stage is not None:
             errors = batch["errors"][position].as_py()
             found.refused.append(Refused(name, file, place.line, stage, errors))
@@ -175,7 +175,7 @@ def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
         _add_elements(batch[table], ids, found.nested[table])
 
 
-def _repeated(name: str, first_name: str, first: Place) -> dict[str, str]:
+def _repeated(name: str, first_name: str, first: LinePlace) -> dict[str, str]:
     """The error of a topology whose name or id another one before it has."""
     at = f"object {first.number}" if first.file is None else f"line {first.line} of {first.file}"
     same = name == first_name

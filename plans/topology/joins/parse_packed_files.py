@@ -21,7 +21,7 @@ from penstock.plans.topology.columnar.read_topology_files import (
 )
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document
-from penstock.plans.topology.parse_lines import Line, lines_of, parse_each, readable_path
+from penstock.plans.topology.parse_lines import TopologyLine, lines_of, parse_each, readable_path
 from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, CODECS, broken_file, unpacked_texts
 
 
@@ -66,7 +66,7 @@ def parse_packed_files(
 
 def _lines(
     uri: str, size_bytes: int, rows: Iterator[tuple[Any, ...]], codec: str, max_line_bytes: int
-) -> Iterator[Line]:
+) -> Iterator[TopologyLine]:
     packed = io.BufferedReader(_Pieces(map(itemgetter(0), rows), size_bytes), BLOCK_BYTES)
     try:
         texts = unpacked_texts(pa.PythonFile(packed), codec, BLOCK_BYTES)
@@ -76,9 +76,9 @@ def _lines(
             return
         for found in whole_lines(chain((head.removeprefix(BYTE_ORDER_MARK),), texts), max_line_bytes):
             if isinstance(found, LongLine):
-                yield Line(b"", uri, 0, too_long_bytes=found.size_bytes)
+                yield TopologyLine(b"", uri, 0, too_long_bytes=found.size_bytes)
             else:
-                yield from (Line(line, uri, 0) for line in found.split(b"\n")[:-1])
+                yield from (TopologyLine(line, uri, 0) for line in found.split(b"\n")[:-1])
     except OSError as error:
         raise broken_file(readable_path(uri), codec, error) from None
 

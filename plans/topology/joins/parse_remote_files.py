@@ -21,7 +21,7 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.joins.parse_packed_files import as_they_are, packed_pieces, parse_packed_files
 from penstock.plans.topology.joins.topologies_of_lines import parsed_lines
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
-from penstock.plans.topology.parse_lines import LINES, Line, lines_of, parse_each
+from penstock.plans.topology.parse_lines import LINES, TopologyLine, lines_of, parse_each
 from penstock.plans.topology.parsed_batches import PARSED
 from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, CODECS
 
@@ -131,13 +131,13 @@ def parse_all_but_documents(
         yield pa.RecordBatch.from_pylist(of_each, PARSED)
 
 
-def _without_documents(lines: Iterable[Line], documents: list[str]) -> Iterator[Line]:
+def _without_documents(lines: Iterable[TopologyLine], documents: list[str]) -> Iterator[TopologyLine]:
     """The lines but those of a file's first block if it is a document, which is added to `documents`."""
     for (file, start), of_block in groupby(lines, attrgetter("source_file", "block_start")):
         if file is None or start != 0:
             yield from of_block
             continue
-        head: list[Line] = []
+        head: list[TopologyLine] = []
         size, opened = 0, False
         for line in of_block:
             head.append(line)

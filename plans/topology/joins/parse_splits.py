@@ -19,7 +19,7 @@ from penstock.plans.topology.columnar.read_topology_files import (
 )
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
-from penstock.plans.topology.parse_lines import Line, lines_of, parse_each, readable_path
+from penstock.plans.topology.parse_lines import TopologyLine, lines_of, parse_each, readable_path
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
 SMALLEST_SPLIT_BYTES = 4 * 2**20
@@ -93,17 +93,17 @@ def parse_splits(
     return parse_each(lines, max_line_bytes, job_defaults)
 
 
-def _elements(uri: str, max_line_bytes: int) -> Iterator[Line]:
+def _elements(uri: str, max_line_bytes: int) -> Iterator[TopologyLine]:
     return lines_of(elements_as_lines(texts_of_file(readable_path(uri)), uri, max_line_bytes))
 
 
-def _lines(uri: str, start: int, end: int, max_line_bytes: int) -> Iterator[Line]:
+def _lines(uri: str, start: int, end: int, max_line_bytes: int) -> Iterator[TopologyLine]:
     for found in _whole_lines(readable_path(uri), start, end, max_line_bytes):
         if isinstance(found, LongLine):
-            yield Line(b"", uri, start, too_long_bytes=found.size_bytes)
+            yield TopologyLine(b"", uri, start, too_long_bytes=found.size_bytes)
         else:
             for line in found.split(b"\n")[:-1]:
-                yield Line(line, uri, start)
+                yield TopologyLine(line, uri, start)
 
 
 def _whole_lines(file: str, start: int, end: int, max_line_bytes: int) -> Iterator[bytes | LongLine]:

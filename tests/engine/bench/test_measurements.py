@@ -13,7 +13,7 @@ import pytest
 
 from penstock.engine.bench import measure_planner
 from penstock.engine.bench.planner_processes import planner_processes
-from penstock.engine.bench.planners import PLANNERS, Planner, why_missing
+from penstock.engine.bench.planners import PLANNERS, MeasuredPlanner, why_missing
 from penstock.engine.bench.prepare_inputs import Input, count_operators, prepare_inputs, repeat_topologies
 from penstock.engine.bench.run_benchmarks import measure_with, run_benchmarks, turns
 from penstock.engine.bench.run_child import measure_planner_command, run_child
@@ -81,7 +81,7 @@ def test_planners_take_turns_and_another_one_is_first_each_time():
 
 
 def test_a_planner_that_is_not_there_says_why():
-    nowhere = Planner("x", "m", ("no_such_module_there",), (), False, "")
+    nowhere = MeasuredPlanner("x", "m", ("no_such_module_there",), (), False, "")
     inside = nowhere._replace(needs=("no_such_module_there.inside",))
     no_package = nowhere._replace(needs=("json",), packages=("no-such-package",))
     assert all("no_such_module_there" in (why_missing(planner) or "") for planner in (nowhere, inside))

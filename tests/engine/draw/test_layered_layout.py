@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.draw.layered_layout import Size, layered_layout, place_in_line
+from penstock.engine.draw.layered_layout import BoxSize, layered_layout, place_in_line
 
-SIZES = st.builds(Size, st.floats(10, 300), st.floats(10, 200))
+SIZES = st.builds(BoxSize, st.floats(10, 300), st.floats(10, 200))
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[list[Size], list[tuple[int, int]]]:
+def graphs(draw: st.DrawFn) -> tuple[list[BoxSize], list[tuple[int, int]]]:
     sizes = draw(st.lists(SIZES, min_size=1, max_size=25))
     ends = st.integers(0, len(sizes) - 1)
     edges = draw(st.lists(st.tuples(ends, ends).filter(lambda edge: edge[0] < edge[1]), max_size=40))
@@ -55,7 +55,7 @@ def test_edges_go_around_boxes(graph):
 
 
 def test_edges_may_form_circles():
-    sizes = [Size(50, 20)] * 4
+    sizes = [BoxSize(50, 20)] * 4
     layout = layered_layout(sizes, [(0, 1), (1, 2), (2, 0), (2, 3), (3, 3)], 40)
     assert len(set(layout.corners)) == 4
 

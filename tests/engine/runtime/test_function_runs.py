@@ -11,7 +11,7 @@ from penstock.engine.common import Types
 from penstock.operators.chain import piece_size
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import Operator, OperatorContext
-from penstock.operators.records.loops_of_functions import MOST_FLAT_MAPS, Step
+from penstock.operators.records.loops_of_functions import MOST_FLAT_MAPS, LoopStep
 from penstock.operators.records.map_records import (
     FilterOperator,
     FlatMapOperator,
@@ -22,17 +22,17 @@ from penstock.operators.task.build_chain import Chain
 from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
 from tests.operator_harness import Recorded
 
-OPERATORS = {Step.MAP: MapOperator, Step.FILTER: FilterOperator, Step.FLAT_MAP: FlatMapOperator}
-FUNCTIONS: dict[Step, list[Callable[[Any], Any]]] = {
-    Step.MAP: [lambda v: v + 1, lambda v: v * 3],
-    Step.FILTER: [lambda v: v % 2, lambda v: v % 3 != 0],
-    Step.FLAT_MAP: [
+OPERATORS = {LoopStep.MAP: MapOperator, LoopStep.FILTER: FilterOperator, LoopStep.FLAT_MAP: FlatMapOperator}
+FUNCTIONS: dict[LoopStep, list[Callable[[Any], Any]]] = {
+    LoopStep.MAP: [lambda v: v + 1, lambda v: v * 3],
+    LoopStep.FILTER: [lambda v: v % 2, lambda v: v % 3 != 0],
+    LoopStep.FLAT_MAP: [
         lambda v: [v, -v],
         lambda v: (v + n for n in range(v % 3)),
         lambda v: None if v % 2 else [v] * 6,
     ],
 }
-STEP = st.sampled_from(list(Step)).flatmap(
+STEP = st.sampled_from(list(LoopStep)).flatmap(
     lambda step: st.tuples(st.just(step), st.sampled_from(FUNCTIONS[step]))
 )
 
@@ -86,10 +86,10 @@ def one_by_one(functions, values, stamps):
             return
         step, function = functions[number]
         result = function(value)
-        if step is Step.FILTER:
+        if step is LoopStep.FILTER:
             results = [value] if result else []
         else:
-            results = [result] if step is Step.MAP else result or []
+            results = [result] if step is LoopStep.MAP else result or []
         for one in results:
             go(number + 1, one, stamp)
 

@@ -12,7 +12,7 @@ from penstock.engine.runtime.errors import JobExecutionError
 from penstock.engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
 from penstock.engine.runtime.receive_results import ResultReceiver
 from penstock.operators.chain.piece_size import PieceSize
-from penstock.operators.exchange.channel_writer import Row as BlockRow
+from penstock.operators.exchange.channel_writer import ChannelRow as BlockRow
 from penstock.operators.task.send_results import ResultSender
 from penstock.operators.task.task_spec import ResultsAddress
 

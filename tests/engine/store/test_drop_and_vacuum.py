@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.manifest import State
+from penstock.engine.store.manifest import VersionState
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import all_writes, mark_dropped
 from tests.plans.topology.builders import simple
@@ -91,5 +91,5 @@ def test_what_is_interrupted_is_finished_and_writes_that_go_on_are_left(store, t
     assert first.write_id not in delta.write_ids("stream_nodes")
     assert not list(store.glob(f"*/write_id={first.write_id}"))
     assert (going_on / "part.parquet").exists()
-    assert {one.state for one in all_writes(delta)} == {State.DROPPED, State.COMPLETE}
+    assert {one.state for one in all_writes(delta)} == {VersionState.DROPPED, VersionState.COMPLETE}
     assert os.listdir(tmp_path) == ["store"]

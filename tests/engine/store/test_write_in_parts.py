@@ -15,7 +15,7 @@ from penstock.engine.commands.verify import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_in_process as in_process
 from penstock.engine.planning.choose_planner import Choice, Planner
-from penstock.engine.planning.foresee_memory import Size
+from penstock.engine.planning.foresee_memory import FleetSize
 from penstock.engine.planning.plan_in_process import parts_in_process, plan_in_process
 from penstock.engine.planning.plan_into_store import Stored, plan_into_store_by_columns
 from penstock.engine.planning.plan_options import plan_options
@@ -238,7 +238,7 @@ def test_no_more_is_read_than_is_taken():
 
 
 def test_memory_of_a_fleet_does_not_grow_with_its_transformations():
-    small, large = Size(2_000_000, 100_000), Size(20_000_000, 100_000)
+    small, large = FleetSize(2_000_000, 100_000), FleetSize(20_000_000, 100_000)
     assert small.needed_bytes_in_parts == large.needed_bytes_in_parts < small.needed_bytes
-    assert Size(1_000, 100).needed_bytes_in_parts == Size(1_000, 100).needed_bytes
-    assert Size(2_000_000, 1).needed_bytes_in_parts == Size(2_000_000, 1).needed_bytes
+    assert FleetSize(1_000, 100).needed_bytes_in_parts == FleetSize(1_000, 100).needed_bytes
+    assert FleetSize(2_000_000, 1).needed_bytes_in_parts == FleetSize(2_000_000, 1).needed_bytes

@@ -12,7 +12,7 @@ import pytest
 from penstock.plans.topology.columnar import canonical_texts, lines_as_arrow, parse_block
 from penstock.plans.topology.columnar.find_plain_lines import find_plain_lines
 from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.parse_lines import parse_lines
 from tests.reference.random_topologies import MODES, random_topology
 
@@ -31,7 +31,7 @@ def few_are_many() -> Iterator[None]:
 
 def found(data: bytes) -> list[dict[str, Any]]:
     """All rows that a block of these lines gives."""
-    return _rows(parse_block.parse_block(Block(data, FILE, FIRST)))
+    return _rows(parse_block.parse_block(LineBlock(data, FILE, FIRST)))
 
 
 def expected(data: bytes) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def _rows(batches: Sequence[pa.RecordBatch]) -> list[dict[str, Any]]:
 
 def plain(lines: Sequence[bytes]) -> int:
     """How many lines are read all at once."""
-    block = Block(b"".join(line + b"\n" for line in lines), FILE, 0)
+    block = LineBlock(b"".join(line + b"\n" for line in lines), FILE, 0)
     found_lines = find_plain_lines(block.data, lines_as_arrow.RARE_KEYS)
     return len(parse_block._plain_lines(block, found_lines)[1])
 

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.plans.topology.columnar import lines_as_arrow, parse_block
 from penstock.plans.topology.columnar.lines_batch import lines_batch
-from penstock.plans.topology.columnar.parse_block import Block
+from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.fingerprint import BLOCK
 from penstock.plans.topology.parse_lines import parse_lines
 from penstock.plans.topology.parsed_batches import ROWS_A_BATCH
@@ -81,7 +81,7 @@ def test_sinks_that_write_are_plain():
 
 def test_the_types_are_those_of_single_lines():
     data = orjson.dumps(every_setting()) + b"\n"
-    batches = parse_block.parse_block(Block(data, FILE, 0))
+    batches = parse_block.parse_block(LineBlock(data, FILE, 0))
     assert batches[0].schema == next(parse_lines([lines_batch([data], FILE, [0])])).schema
 
 

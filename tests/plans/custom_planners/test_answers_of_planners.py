@@ -12,7 +12,7 @@ import pytest
 import penstock
 from penstock.engine.planning.ask_custom_planner import FailedPolicyError, call_custom_planner
 from penstock.engine.planning.find_custom_planners import find_custom_planners
-from penstock.plans.custom_planners.find_omissions import Rule
+from penstock.plans.custom_planners.find_omissions import Invariant
 from penstock.plans.errors import ConfigurationError
 from tests.plans.custom_planners.asked_planners import BAD, GOOD, KEYS, custom_planner, job, planned, rejected
 
@@ -25,7 +25,7 @@ def test_a_planner_that_raises_loses_what_it_raises_for(monkeypatch):
         return topologies.select("topology_id", target=2, in_index=0, chainable=False)
 
     plan = planned(custom_planner(picky, monkeypatch), *(job(f"good {number}") for number in range(9)), BAD)
-    assert rejected(plan)["bad"][:2] == ("planner", Rule.PLANNER_RAISED)
+    assert rejected(plan)["bad"][:2] == ("planner", Invariant.PLANNER_RAISED)
     assert "ValueError: I do not like it" in rejected(plan)["bad"][2]
     assert plan.planned == 9
     assert plan.tables["job_vertices"].num_rows == 9 * 3
@@ -40,7 +40,7 @@ def test_a_planner_that_hangs_ends_as_a_rejection(monkeypatch):
     started = time.monotonic()
     plan = planned(custom_planner(hangs, monkeypatch), GOOD, BAD, seconds=0.2)
     assert time.monotonic() - started < 15
-    assert {error for _, error, _ in rejected(plan).values()} == {Rule.PLANNER_TIMED_OUT}
+    assert {error for _, error, _ in rejected(plan).values()} == {Invariant.PLANNER_TIMED_OUT}
     assert plan.planned == 0
 
 
@@ -65,7 +65,7 @@ def test_another_schema_ends_as_a_rejection(returned, said, monkeypatch):
         return returned
 
     plan = planned(custom_planner(wrong, monkeypatch), GOOD)
-    assert rejected(plan)["good"][1] == Rule.PLANNER_SCHEMA
+    assert rejected(plan)["good"][1] == Invariant.PLANNER_SCHEMA
     assert said in rejected(plan)["good"][2]
 
 
@@ -126,10 +126,10 @@ def same_columns(returned: pl.DataFrame) -> Any:
 @pytest.mark.parametrize(
     ("answer", "rule", "said"),
     [
-        (lazy, Rule.PLANNER_RAISED, "ColumnNotFoundError"),
-        (without_text, Rule.PLANNER_RAISED, "SilentError"),
-        (same_columns, Rule.PLANNER_SCHEMA, "DuplicateError"),
-        (lambda returned: pl.DataFrame, Rule.PLANNER_SCHEMA, "TypeError"),
+        (lazy, Invariant.PLANNER_RAISED, "ColumnNotFoundError"),
+        (without_text, Invariant.PLANNER_RAISED, "SilentError"),
+        (same_columns, Invariant.PLANNER_SCHEMA, "DuplicateError"),
+        (lambda returned: pl.DataFrame, Invariant.PLANNER_SCHEMA, "TypeError"),
     ],
 )
 def test_an_answer_that_cannot_be_read_ends_as_a_rejection(answer, rule, said, monkeypatch):
@@ -159,7 +159,7 @@ def test_a_planner_may_change_the_tables_that_it_is_given(monkeypatch):
         return answer
 
     plan = planned(custom_planner(changes, monkeypatch), GOOD)
-    assert rejected(plan)["good"][1] == Rule.PARALLELISM_OUT_OF_RANGE
+    assert rejected(plan)["good"][1] == Invariant.PARALLELISM_OUT_OF_RANGE
 
 
 def test_halves_of_a_batch_may_answer_with_different_tables(monkeypatch):

@@ -22,7 +22,7 @@ from penstock.plans.metrics.exchange_costs import CONSTANTS, TERMS, Constants, r
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST
 from penstock.plans.metrics.plan_arrays import Edges, Found, Operators, kinds_of_slots
 from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
-from penstock.plans.metrics.rates_and_loads import Cluster, rates_and_loads
+from penstock.plans.metrics.rates_and_loads import ModelCluster, rates_and_loads
 
 CAPACITIES = ("network_bytes_per_second", "slot_cores", "cores")
 FREE = Constants(**{name: MOST if name in CAPACITIES else 0.0 for name in Constants._fields})
@@ -103,7 +103,7 @@ def model(
     )
     alone = given_edges.topologies[given_edges.alone]
     return rates_and_loads(
-        operators, given_edges, kinds_of_slots(tasks, alone), Cluster(constants, slots, 32_768)
+        operators, given_edges, kinds_of_slots(tasks, alone), ModelCluster(constants, slots, 32_768)
     )
 
 

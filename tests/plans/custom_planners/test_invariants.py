@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock.plans.custom_planners.find_omissions import Rule
+from penstock.plans.custom_planners.find_omissions import Invariant
 from tests.plans.custom_planners.asked_planners import (
     BAD,
     GOOD,
@@ -86,52 +86,56 @@ def table(name: str, **changed: Any) -> Callable[..., Any]:
 
 
 BROKEN = [
-    (too_parallel, Rule.PARALLELISM_OUT_OF_RANGE, "operator 2 (map): found parallelism 40000"),
-    (rehash, Rule.RESULT_CHANGING_PARTITIONER, "edge 2 (map) to 4 (count): found REBALANCE instead of HASH"),
-    (misspelt, Rule.VALUE_NOT_ALLOWED, "found SIDEWAYS"),
-    (chain_a_shuffle, Rule.NOT_CHAINABLE, "edge 2 (map) to 4 (count): found PARTITIONER_NOT_FORWARD"),
-    (unknown_edge, Rule.UNKNOWN_KEY, "stream_edges target 77 in_index 0"),
-    (undecided, Rule.VALUE_NOT_ALLOWED, "chainable: null"),
-    (twice, Rule.DECIDED_TWICE, "stream_edges target 2 in_index 0"),
-    (one_task_left_out, Rule.TASK_NOT_IN_ONE_SLOT, "subtask"),
-    (all_in_one_slot, Rule.SUBTASKS_SHARE_SLOT, "slot 0"),
-    (table("chained_operators", vertex=pl.lit(1)), Rule.CHAIN_NOT_CONNECTED, "operator 4 (count)"),
-    (table("chained_operators", node=pl.lit(2)), Rule.OPERATOR_NOT_IN_ONE_VERTEX, "operator 2 (map)"),
-    (table("chained_operators", chain_index=pl.lit(1)), Rule.NOT_ACYCLIC, "edge 1 to 2"),
-    (table("job_vertices", topological_order=pl.lit(0)), Rule.NOT_ACYCLIC, "edge 1 to 4"),
-    (table("stream_nodes", parallelism=pl.col("id")), Rule.FORWARD_UNEQUAL_PARALLELISM, "edge 1 to 2"),
-    (table("job_vertices", vertex_id=pl.lit("ab")), Rule.ID_NOT_UNIQUE, "job_vertices vertex_id ab"),
-    (table("job_edges", data_set_id=pl.lit("ab")), Rule.DANGLING_REFERENCE, "data set ab"),
+    (too_parallel, Invariant.PARALLELISM_OUT_OF_RANGE, "operator 2 (map): found parallelism 40000"),
+    (
+        rehash,
+        Invariant.RESULT_CHANGING_PARTITIONER,
+        "edge 2 (map) to 4 (count): found REBALANCE instead of HASH",
+    ),
+    (misspelt, Invariant.VALUE_NOT_ALLOWED, "found SIDEWAYS"),
+    (chain_a_shuffle, Invariant.NOT_CHAINABLE, "edge 2 (map) to 4 (count): found PARTITIONER_NOT_FORWARD"),
+    (unknown_edge, Invariant.UNKNOWN_KEY, "stream_edges target 77 in_index 0"),
+    (undecided, Invariant.VALUE_NOT_ALLOWED, "chainable: null"),
+    (twice, Invariant.DECIDED_TWICE, "stream_edges target 2 in_index 0"),
+    (one_task_left_out, Invariant.TASK_NOT_IN_ONE_SLOT, "subtask"),
+    (all_in_one_slot, Invariant.SUBTASKS_SHARE_SLOT, "slot 0"),
+    (table("chained_operators", vertex=pl.lit(1)), Invariant.CHAIN_NOT_CONNECTED, "operator 4 (count)"),
+    (table("chained_operators", node=pl.lit(2)), Invariant.OPERATOR_NOT_IN_ONE_VERTEX, "operator 2 (map)"),
+    (table("chained_operators", chain_index=pl.lit(1)), Invariant.NOT_ACYCLIC, "edge 1 to 2"),
+    (table("job_vertices", topological_order=pl.lit(0)), Invariant.NOT_ACYCLIC, "edge 1 to 4"),
+    (table("stream_nodes", parallelism=pl.col("id")), Invariant.FORWARD_UNEQUAL_PARALLELISM, "edge 1 to 2"),
+    (table("job_vertices", vertex_id=pl.lit("ab")), Invariant.ID_NOT_UNIQUE, "job_vertices vertex_id ab"),
+    (table("job_edges", data_set_id=pl.lit("ab")), Invariant.DANGLING_REFERENCE, "data set ab"),
     (
         table("job_edges", target_node=pl.lit(5)),
-        Rule.DANGLING_REFERENCE,
+        Invariant.DANGLING_REFERENCE,
         "edge 2 to 4: found neither chained",
     ),
     (
         table("required_slots", slots=pl.lit(1)),
-        Rule.TASK_NOT_IN_ONE_SLOT,
+        Invariant.TASK_NOT_IN_ONE_SLOT,
         "found 1 slots required, 2 with tasks",
     ),
-    (table("stream_nodes", parallelism=pl.lit(-5)), Rule.PARALLELISM_OUT_OF_RANGE, "stream_nodes id 1"),
-    (table("job_vertices", vertex=pl.lit(None)), Rule.VALUE_NOT_ALLOWED, "job_vertices vertex null"),
+    (table("stream_nodes", parallelism=pl.lit(-5)), Invariant.PARALLELISM_OUT_OF_RANGE, "stream_nodes id 1"),
+    (table("job_vertices", vertex=pl.lit(None)), Invariant.VALUE_NOT_ALLOWED, "job_vertices vertex null"),
     (
         table("execution_vertices", pipelined_region=pl.lit(None)),
-        Rule.VALUE_NOT_ALLOWED,
+        Invariant.VALUE_NOT_ALLOWED,
         "execution_vertices vertex 1 subtask 0: found pipelined_region: null",
     ),
     (
         table("execution_edges", subtask=pl.lit(0)),
-        Rule.ID_NOT_UNIQUE,
+        Invariant.ID_NOT_UNIQUE,
         "execution_edges target_vertex 4 input_index 0 subtask 0",
     ),
     (
         table("execution_vertices", subtask=pl.lit(0)),
-        Rule.ID_NOT_UNIQUE,
+        Invariant.ID_NOT_UNIQUE,
         "execution_vertices vertex 1 subtask 0",
     ),
     (
         table("execution_slot_sharing_groups", execution_slot_sharing_group=pl.col("vertex")),
-        Rule.SUBTASKS_SHARE_SLOT,
+        Invariant.SUBTASKS_SHARE_SLOT,
         "slot 1",
     ),
 ]
@@ -170,7 +174,7 @@ def test_forward_edges_between_unequal_parallelism_are_named(monkeypatch):
     ]
     plan = planned(custom_planner(first_only, monkeypatch), GOOD, forward)
     ((name, (stage, error, message)),) = rejected(plan).items()
-    assert (name, stage, error) == ("bad", "planner", Rule.FORWARD_UNEQUAL_PARALLELISM)
+    assert (name, stage, error) == ("bad", "planner", Invariant.FORWARD_UNEQUAL_PARALLELISM)
     assert "in-1" in message
 
 
@@ -189,5 +193,5 @@ def test_co_location_is_kept(monkeypatch):
 
     plan = planned(custom_planner(apart, monkeypatch), located("good"), located("bad"))
     ((name, (_, error, message)),) = rejected(plan).items()
-    assert (name, error) == ("bad", Rule.CO_LOCATION_BROKEN)
+    assert (name, error) == ("bad", Invariant.CO_LOCATION_BROKEN)
     assert "Cannot co-locate operators from different slot sharing groups" in message

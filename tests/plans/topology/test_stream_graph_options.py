@@ -11,7 +11,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import LostTopologiesError
 from penstock.plans.job_graph.order_depth_first import order_depth_first
-from penstock.plans.job_graph.stream_graph_arrays import Edges, stream_graph_arrays
+from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
 from penstock.plans.job_graph.uid_hashes import UidHashes
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
@@ -58,7 +58,7 @@ def test_walks_start_from_the_sources_of_the_graph_whatever_runs_there(invokable
 def test_operators_that_no_walk_reaches_are_no_plan():
     nothing, none = np.zeros(0, np.int64), np.zeros(0, bool)
     unnamed = UidHashes(np.zeros(2, bool), np.zeros((0, 2), np.uint64))
-    edges = Edges(nothing, nothing, nothing, nothing, none, none)
+    edges = GraphEdges(nothing, nothing, nothing, nothing, none, none)
     graph = stream_graph_arrays(np.array([1, 2]), unnamed, np.zeros(2, bool), np.array([True, False]), edges)
     with pytest.raises(LostTopologiesError, match="1 of 2 topologies"):
         order_depth_first(graph)
