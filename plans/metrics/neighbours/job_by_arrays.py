@@ -173,14 +173,16 @@ class JobByArrays:
         edge = self._edge.get(key)
         if edge is None:
             raise BrokenInvariantError(
-                f"{self._name}: {Invariant.UNKNOWN_KEY.value}: stream_edges target {key[0]} in_index {key[1]}: "
+                f"{self._name}: {Invariant.UNKNOWN_KEY.value}: "
+                f"stream_edges target {key[0]} in_index {key[1]}: "
                 "found a decision about it, allowed keys of stream_edges"
             )
         if chained and self._against[edge]:
             source, target = self._order.source[edge], self._order.target[edge]
             raise BrokenInvariantError(
-                f"{self._name}: {Invariant.NOT_CHAINABLE.value}: edge {self._ids[source]} ({self._names[source]}) "
-                f"to {self._ids[target]} ({self._names[target]}): found {', '.join(self._against[edge])}, "
+                f"{self._name}: {Invariant.NOT_CHAINABLE.value}: "
+                f"edge {self._ids[source]} ({self._names[source]}) to {self._ids[target]} ({self._names[target]}): "
+                f"found {', '.join(self._against[edge])}, "
                 "allowed no such reason on a chained edge",
                 "penstock explain says of each reason what would make the edge chainable",
             )
