@@ -3,6 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -77,6 +78,21 @@ def _compile(loop: Callable[..., Any]) -> Any:
     from numba import njit
 
     try:
-        return njit(cache=True, nogil=True)(loop)
+        fast = njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # no folder that compiled code could be kept in
         return njit(nogil=True)(loop)
+    _forget_unreadable(fast)
+    return fast
+
+
+def _forget_unreadable(fast: Any) -> None:
+    """Forget kept code whose index cannot be read, so that the loop is compiled again.
+
+    Numba unpickles an index before it looks whether it is of this source: that of another version of Penstock
+    may name classes that have gone, and would end every command that needs the loop.
+    """
+    try:
+        fast._cache._cache_file._load_index()
+    except Exception:
+        with suppress(OSError):
+            fast._cache.flush()

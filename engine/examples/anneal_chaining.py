@@ -5,12 +5,15 @@
 
 import math
 import random
+from time import monotonic
 
 import polars as pl
 
 import penstock
 
 STEPS, WARM, COLD = 2_000, 0.1, 0.001
+SECONDS = 5.0
+"""For a job, where each change is planned whole."""
 CONSTANTS = {"slot_cores": 2.0, "cores": 2.0}
 
 
@@ -37,8 +40,10 @@ def anneal(
 def search(start: penstock.ChangedMetrics, edges: list[tuple[int, int]]) -> penstock.ChangedMetrics:
     """The best plan on the way; the colder it gets, the more rarely a worse plan is taken."""
     chance, chained = random.Random(1), dict.fromkeys(edges, True)
-    best = current = start
+    best, current, end = start, start, monotonic() + SECONDS
     for step in range(STEPS if edges else 0):
+        if monotonic() > end:
+            break
         edge = chance.choice(edges)
         tried = current.after({"chaining": {edge: not chained[edge]}})
         gain = math.log(rate(tried) / rate(current))

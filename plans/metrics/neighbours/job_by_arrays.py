@@ -181,7 +181,8 @@ class JobByArrays:
             source, target = self._order.source[edge], self._order.target[edge]
             raise BrokenInvariantError(
                 f"{self._name}: {Invariant.NOT_CHAINABLE.value}: "
-                f"edge {self._ids[source]} ({self._names[source]}) to {self._ids[target]} ({self._names[target]}): "
+                f"edge {self._ids[source]} ({self._names[source]}) "
+                f"to {self._ids[target]} ({self._names[target]}): "
                 f"found {', '.join(self._against[edge])}, "
                 "allowed no such reason on a chained edge",
                 "penstock explain says of each reason what would make the edge chainable",

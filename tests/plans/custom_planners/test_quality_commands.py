@@ -19,6 +19,7 @@ from tests.reference.random_topologies import random_topology
 
 EXAMPLES = Path(__file__).parents[3] / "engine" / "examples" / "examples.jsonl"
 PLANNERS = ("chain_equal_costs:chain", "pack_managed_memory:pack", "parallelism_by_selectivity:scale")
+SEARCH = "penstock.engine.examples.anneal_chaining:anneal"
 
 
 def penstock(*args: str) -> int:
@@ -31,7 +32,7 @@ def penstock(*args: str) -> int:
 def test_examples_are_planned_and_compared(tmp_path, capsys):
     names = [f"penstock.engine.examples.{name}" for name in PLANNERS]
     store = str(tmp_path / "store")
-    for name in names:
+    for name in (*names, SEARCH):
         args = ("plan", str(EXAMPLES), "--out", store, "--planner", name, "--costs", "drawn", "--strict")
         assert penstock(*args) == 0
         assert (
