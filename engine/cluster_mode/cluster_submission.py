@@ -81,6 +81,9 @@ _PATHS_OF_THE_CLUSTER = ("--to=", "--checkpoint-dir=")
 _WAIT = ("spark.yarn.submit.waitAppCompletion", "spark.kubernetes.submission.waitAppCompletion")
 
 
+# The submission.
+
+
 @dataclass(frozen=True)
 class ClusterScript:
     """A script that is to run in cluster mode."""

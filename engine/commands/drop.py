@@ -10,9 +10,9 @@ from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.store.manifest import PlanVersion
-from penstock.engine.store.plan_versions import find_version, list_versions, mark_dropped
-from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.plan_versions import find_version, list_versions
 from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.vacuum_store import drop_version
 from penstock.plans.errors import ConfigurationError
 
 
@@ -62,18 +62,3 @@ def _chosen(versions: list[PlanVersion], age: timedelta | None, *, keep_newest: 
     before = None if age is None else datetime.now(UTC) - age
     listed = versions[:-1] if keep_newest else versions
     return [one for one in listed if before is None or one.published_at < before]
-
-
-# Drop a version on purpose.
-
-
-def drop_version(delta: StoreTables[Rows], version: int) -> None:
-    """No reader sees the version any more, then its rows are deleted; its number is not used again.
-
-    Readers that have begun go on reading: the files stay until Delta's VACUUM. `remove_unfinished` finishes a
-    drop that was interrupted. Raises StoreError where there is no such version.
-    """
-    found = find_version(delta, version)
-    mark_dropped(delta, found)
-    for table in found.tables:
-        delta.delete(table, [found.write_id])

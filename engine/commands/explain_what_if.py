@@ -195,6 +195,9 @@ def _figures(plan: StoredPlan) -> dict[str, int]:
     return dict(zip(FIGURES, map(int, counted), strict=True))
 
 
+# The command.
+
+
 @reads_plan()
 def explain_what_if(*, store: str, named: str, version: int | None, json: bool) -> None:
     """Print what the topologies of a version would save without the reason `named`.

@@ -65,6 +65,9 @@ _BY_KEY = {key: option for option in OPTIONS for key in (option.key, *option.dep
 _MAPS = {option.key: option for option in OPTIONS if option.is_map}
 
 
+# The settings of all levels, merged.
+
+
 class Merged(NamedTuple):
     """One setting per key, those that it replaces, and what is wrong."""
 

@@ -101,6 +101,9 @@ def _in_slices(old: Side, new: Side, candidates: pl.DataFrame) -> pl.DataFrame:
     return numbered.with_columns(pl.col(SLICE).rle_id().cast(pl.Int64)).collect(engine="streaming")
 
 
+# The differences, slice by slice.
+
+
 def diff_sides(
     old: Side, new: Side, counts: Counts, stateful: Sequence[str] = (), in_both: int = 0
 ) -> Iterator[TopologyDiff]:

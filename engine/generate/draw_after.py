@@ -144,6 +144,9 @@ COMPARED = 10_000
 """Drawn topologies that are planned, spread evenly over the fleet, to compare distributions."""
 
 
+# The given fleet and its patterns.
+
+
 class Model(NamedTuple):
     """The given fleet: its plan as far as it is compared, its topologies, and the patterns in them."""
 

@@ -88,6 +88,9 @@ class ChangedJobs:
         return key
 
 
+# The metrics of all plans, and of one job after a change.
+
+
 class Measured(NamedTuple):
     """How good plans are under a cost model.
 

@@ -1,4 +1,4 @@
-"""One paragraph a user can read from an exception of Spark, the JVM or a Python worker."""
+"""What a user reads of an error of Spark, the JVM or a Python worker: a paragraph, or what a machine lacks."""
 
 import os
 import re

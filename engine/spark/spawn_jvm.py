@@ -106,6 +106,9 @@ def _without_refusals(text: bytes) -> bytes:
 _SECONDS_BETWEEN_LOOKS = 0.02
 
 
+# The JVM itself.
+
+
 @dataclass
 class SpawnedJvm:
     """A JVM that is coming up, what it writes to standard error, and where it will say how to reach it."""

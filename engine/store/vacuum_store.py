@@ -9,7 +9,7 @@ from typing import NamedTuple
 from penstock.engine.store.discard import remove_files, writes_in_folders
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.manifest import MANIFEST, PlanVersion, VersionState
-from penstock.engine.store.plan_versions import abandon, all_writes, read_listed
+from penstock.engine.store.plan_versions import abandon, all_writes, find_version, mark_dropped, read_listed
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import Rows, StoreTables
 from penstock.engine.store.stored_tables import WRITE_ID
@@ -124,3 +124,18 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
 def _began_before(write_id: str, time: datetime) -> bool:
     began = began_at(write_id)
     return began is not None and began < time
+
+
+# Drop a version on purpose.
+
+
+def drop_version(delta: StoreTables[Rows], version: int) -> None:
+    """No reader sees the version any more, then its rows are deleted; its number is not used again.
+
+    Readers that have begun go on reading: the files stay until `vacuum_store`. `remove_unfinished` finishes a
+    drop that was interrupted. Raises StoreError where there is no such version.
+    """
+    found = find_version(delta, version)
+    mark_dropped(delta, found)
+    for table in found.tables:
+        delta.delete(table, [found.write_id])

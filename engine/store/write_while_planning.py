@@ -32,8 +32,8 @@ _TABLES_AT_A_TIME = 2
 class WriteWhilePlanning:
     """A write to a local store: of a fleet part by part, or of a giant table by table.
 
-    A planner hands tables over (see plans.columnar.Finished). Nothing of it can be read before `publish`;
-    every other end of it is `discard`.
+    A planner hands tables over (see plans.columnar.plan_columnar.Finished). Nothing of it can be read before
+    `publish`; every other end of it is `discard`.
     """
 
     @shared_tables()
@@ -105,7 +105,7 @@ class WriteWhilePlanning:
             self._rejected += len(rows)
 
 
-# Rows of all tables of a write, as they come: a file and a transaction for each table, whatever the turn.
+# The files that a write still adds to, one for each table.
 
 
 @dataclass(slots=True)

@@ -63,6 +63,9 @@ ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
 }
 
 
+# The server and its routes.
+
+
 class RunPageServer(ThreadingHTTPServer):
     """Answers on loopback until `shutdown`; `link` is what opens the page.
 

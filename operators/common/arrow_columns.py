@@ -13,7 +13,6 @@ from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.operators.common.adapt_columns import as_arrow_type
@@ -30,8 +29,8 @@ from penstock.operators.common.collection_types import (
 )
 from penstock.operators.common.composite_codecs import RowCodec, TupleCodec
 from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.hash_map_order import hash_map_order
 from penstock.operators.common.java_hash import java_hash_codes
-from penstock.operators.common.polynomial_hashes import Hashes
 from penstock.operators.common.single_codecs import PickledCodec, single_codec
 from penstock.operators.common.without_pandas import without_pandas
 
@@ -226,24 +225,3 @@ def _offsets(values: Sequence[Any]) -> pa.Array:
 
 def _dicts(bounds: list[int], keys: Sequence[Any], items: Sequence[Any]) -> list[Any]:
     return [dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in pairwise(bounds)]
-
-
-# The order in which Java's HashMap goes through its entries: that of dicts that went through Flink.
-#
-# Source: java.util.HashMap; org.apache.flink.util.CollectionUtil.newHashMapWithExpectedSize, from which
-# org.apache.flink.api.common.typeutils.base.MapSerializer takes its maps.
-
-
-def hash_map_order(hashes: Hashes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Positions of the entries of many maps, one map after the other, in the order of each map's HashMap.
-
-    `hashes` are the hashCodes of all keys, `sizes` the number of keys of each map.
-    """
-    # the smallest power of two that holds the size at a load factor of 3/4, and one more up to a size of 2
-    capacities = np.where(sizes <= 2, sizes + 1, -(-sizes * 4 // 3))
-    tables = 1 << np.ceil(np.log2(np.maximum(capacities, 1))).astype(np.int64)
-    spread = hashes ^ (hashes >> np.uint32(16))
-    buckets = spread & np.repeat(tables - 1, sizes).astype(np.uint32)
-    maps = np.repeat(np.arange(len(sizes)), sizes)
-    found: npt.NDArray[np.int64] = np.lexsort((buckets, maps))
-    return found

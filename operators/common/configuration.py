@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.operators.common.arguments import require_text
 from penstock.operators.common.flink_yaml import load_yaml
+from penstock.operators.common.hash_map_order import DEFAULT_TABLE, order_in_table
 from penstock.operators.common.polynomial_hashes import Hashes, string_hashes
 
 _INTEGER = re.compile(r"[-+]?[0-9]+")
@@ -167,12 +168,8 @@ class Configuration:
         return string_hashes(pa.array(list(self._entries), pa.string()))
 
     def _in_java_order(self) -> list[str]:
-        hashes, table = self._key_hashes(), 16
-        while len(hashes) > table * 3 // 4:
-            table *= 2
-        order = np.argsort((hashes ^ hashes >> np.uint32(16)) & np.uint32(table - 1), kind="stable")
         keys = list(self._entries)
-        return [keys[at] for at in order.tolist()]
+        return [keys[at] for at in order_in_table(self._key_hashes(), DEFAULT_TABLE).tolist()]
 
 
 def parse_float(text: str) -> float:

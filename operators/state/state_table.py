@@ -93,6 +93,9 @@ def _key_hash(item: tuple[Any, Any]) -> int:
 _SAMPLE = 16
 
 
+# The table: what is in memory, before what is on disk.
+
+
 class StateTable:
     """Values of one state by key (or by key and namespace)."""
 

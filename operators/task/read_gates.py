@@ -93,6 +93,9 @@ class MetricsSender:
 _MEMORY_FACTOR = 4
 
 
+# The gates themselves.
+
+
 class GateReader:
     """All gates of one subtask."""
 

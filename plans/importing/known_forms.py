@@ -103,6 +103,9 @@ def _plain(given: Mapping[str, Any], *but: str) -> dict[str, Any]:
     }
 
 
+# All forms that are known.
+
+
 def as_topology(
     found: Mapping[str, Any], file: str | None, place: int, options: ImportOptions = AS_GIVEN
 ) -> Imported:

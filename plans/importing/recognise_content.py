@@ -107,6 +107,9 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
     return GivenGraph(name, nodes, edges)
 
 
+# All kinds of content.
+
+
 class Content(StrEnum):
     """Forms that are told by content; their names are those of notes of an import."""
 

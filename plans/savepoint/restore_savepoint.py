@@ -3,37 +3,27 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
+import numpy as np
 import polars as pl
 
+from penstock.operators.common.hash_map_order import expected_tables, order_in_table
 from penstock.plans.columnar.frames import join_topology
 from penstock.plans.errors import ILLEGAL_STATE
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.tables.column_types import TOPOLOGY
 
 _T = TypeVar("_T")
-_LEAST_TABLE = 1
-_LOAD_FACTOR = 0.75
 
 
-def hash_map_order(items: Iterable[_T], key: Callable[[_T], str], expected_size: int) -> list[_T]:
+def in_map_order(items: Iterable[_T], key: Callable[[_T], str], expected_size: int) -> list[_T]:
     """`items`, put into a new map one after the other, in the order of the map's values.
 
     `key`: an id of 32 hex digits, different for each item. `expected_size`: what the map was made for.
-    Source: java.util.HashMap, org.apache.flink.util.CollectionUtil.newHashMapWithExpectedSize.
     """
     given = list(items)
-    table = _LEAST_TABLE
-    while table < _required_capacity(expected_size):
-        table *= 2
-    while len(given) > table * _LOAD_FACTOR:
-        table *= 2
-    return sorted(given, key=lambda item: _spread(_hash_code(key(item))) & (table - 1))
-
-
-def _required_capacity(expected_size: int) -> int:
-    if expected_size <= 2:
-        return expected_size + 1
-    return -int(-expected_size // _LOAD_FACTOR)
+    hashes = np.array([_hash_code(key(item)) for item in given], np.uint32)
+    (table,) = expected_tables(np.array([expected_size]))
+    return [given[at] for at in order_in_table(hashes, int(table)).tolist()]
 
 
 def _hash_code(hex_id: str) -> int:
@@ -41,10 +31,6 @@ def _hash_code(hex_id: str) -> int:
     number = int(hex_id, 16)
     half = (number >> 64) ^ number
     return ((half >> 32) ^ half) & 0xFFFFFFFF
-
-
-def _spread(hash_code: int) -> int:
-    return hash_code ^ hash_code >> 16
 
 
 JOB_COLUMNS = {
@@ -156,7 +142,7 @@ def restore_savepoint(
     this is about one of them; Flink itself goes through them in any order.
     Source: Checkpoints.loadAndValidateCheckpoint, then StateAssignmentOperation.assignStates.
     """
-    tasks = hash_map_order(job, lambda task: task.vertex_id, _TASKS_OF_A_NEW_GRAPH)
+    tasks = in_map_order(job, lambda task: task.vertex_id, _TASKS_OF_A_NEW_GRAPH)
     task_of = {
         operator_id: task
         for task in tasks
@@ -192,7 +178,7 @@ def _assign(restored: dict[str, SavepointState], task: Task) -> Failure | None:
     if not has_state:
         return None
     max_parallelism = task.max_parallelism
-    ordered = hash_map_order(states.items(), lambda state: state[0], sum(1 for _ in task.operator_ids))
+    ordered = in_map_order(states.items(), lambda state: state[0], sum(1 for _ in task.operator_ids))
     for _, state in ordered:
         if state.max_parallelism < task.parallelism:
             return _above_max_parallelism(state, task)

@@ -16,7 +16,7 @@ from penstock.plans.slots.slots_of_groups import (
 )
 from penstock.plans.vocabulary import SlotSharingStrategy
 
-# Deals tasks to slots in turn, over arrays; both planners call it.
+# Task-balanced: tasks are dealt to slots in turn.
 
 
 def deal_in_turn(graph: JobGraphArrays) -> Ints:
@@ -114,6 +114,9 @@ def _least(heap: list[int], loads: list[int]) -> int:
         if loads[place] == load:
             return place
         heappop(heap)
+
+
+# The strategies by name.
 
 
 STRATEGIES: dict[SlotSharingStrategy, Strategy] = {

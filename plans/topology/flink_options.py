@@ -125,6 +125,9 @@ def _duplicate(key: str, first: object, second: object) -> FlinkValueError:
     return FlinkValueError(f"has {key} twice", "IllegalStateException", message)
 
 
+# The options.
+
+
 class FlinkOption(NamedTuple):
     """One option; `values` are the names of an enum, `default` is parsed."""
 

@@ -128,11 +128,20 @@ def test_every_layer_is_a_value_of_until():
 
 def test_files_that_pages_name_are_there():
     pages = [*DOCS.glob("*.md"), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md"))]
-    named = re.compile(r"`((?:engine|operators|plans|tests|benchmarks|spark-conf)/[\w./-]+)`")
+    folders = ("benchmarks", "engine", "operators", "plans", "spark-conf", "tests")
+    modules = {path.name for folder in folders for path in (DOCS.parent / folder).rglob("*.py")}
+    path_of = re.compile(rf"`((?:{'|'.join(folders)})/[\w./-]+)`")
     missing = [
         (page.name, path)
         for page in pages
-        for path in named.findall(page.read_text(encoding="utf-8"))
+        for path in path_of.findall(page.read_text(encoding="utf-8"))
         if not (DOCS.parent / path).exists()
+    ]
+    missing += [
+        (page.name, name)
+        for page in pages
+        if page.name in ("architecture.md", "CONTRIBUTING.md") or page.name.startswith("how-")
+        for name in re.findall(r"`(\w+\.py)`", page.read_text(encoding="utf-8"))
+        if name not in modules
     ]
     assert not missing

@@ -60,6 +60,9 @@ def given_columns(schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table
 _RESOURCES = ("min_resources", "preferred_resources")
 
 
+# The two tables.
+
+
 def normalized_topologies(topologies: GivenColumns, job_defaults: JobDefaults = NO_DEFAULTS) -> pl.DataFrame:
     """TOPOLOGIES columns; only name is required. As joins.normalized_tables; `topologies` are emptied.
 

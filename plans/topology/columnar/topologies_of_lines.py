@@ -102,6 +102,9 @@ class _Sorted:
         )
 
 
+# The tables of all lines.
+
+
 def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
     """Every table out of PARSED of all lines.
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock.engine.commands.drop import drop_version
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.vacuum_store import drop_version
 
 PAGE = Path(__file__).parents[3] / "docs" / "sql.md"
 RECIPES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock
-from penstock.engine.commands.drop import drop_version
 from penstock.engine.commands.main import app
 from penstock.engine.sql.open_views import open_views
 from penstock.engine.sql.run_query import in_thread
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.vacuum_store import drop_version
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.view_columns import view_columns
 from tests.engine.draw.pictures import hostile_topology

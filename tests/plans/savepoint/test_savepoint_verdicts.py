@@ -16,7 +16,7 @@ from penstock.engine.commands.main import app
 from penstock.engine.diff import read_pairs
 from penstock.engine.diff.read_pairs import Pair
 from penstock.engine.diff.savepoint_verdicts import Restored, Verdict, savepoint_verdicts
-from penstock.plans.savepoint.restore_savepoint import hash_map_order
+from penstock.plans.savepoint.restore_savepoint import in_map_order
 
 HERE = Path(__file__).parent
 
@@ -131,8 +131,8 @@ def test_of_two_topologies_that_flink_refuses_the_old_one_is_named():
 
 def test_a_map_of_java_orders_ids_by_their_spread_hash_and_grows():
     ids = [f"{number:032x}" for number in (33, 1, 32, 0, 1 << 16)]
-    assert [int(one, 16) for one in hash_map_order(ids, str, 16)] == [32, 0, 33, 1, 1 << 16]
-    assert [int(one, 16) for one in hash_map_order(ids, str, 1)] == [32, 0, 33, 1, 1 << 16]
+    assert [int(one, 16) for one in in_map_order(ids, str, 16)] == [32, 0, 33, 1, 1 << 16]
+    assert [int(one, 16) for one in in_map_order(ids, str, 1)] == [32, 0, 33, 1, 1 << 16]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ They were made with a copy of the oracle (FlinkOracle.java) whose dumpSlots crea
 TaskBalancedPreferredSlotSharingStrategy.Factory instead of LocalInputPreferredSlotSharingStrategy.Factory,
 and writes getExecutionSlotSharingGroup of every task in the order of getVerticesTopologically, with
 getPipelinedRegionOfVertex of the scheduling topology beside it. The slots of the other strategy are in
-../golden.
+../../golden.
 """
 
 import gzip
