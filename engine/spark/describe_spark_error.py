@@ -1,4 +1,4 @@
-"""What a user reads of an error of Spark, the JVM or a Python worker: a paragraph, or what a machine lacks."""
+"""What a user reads of an error of Spark, the JVM or a worker: a paragraph, or what the machine lacks."""
 
 import os
 import re
