@@ -16,14 +16,14 @@ demo: .venv/installed
 	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
 
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=build/pytest
-## Lint, formatting, types, and the tests that start no JVM and are not slow, in some four minutes. Three processes
-## share the tests one by one: beside two cores, they wait for disks and for other processes.
+## Lint, formatting, types, and the tests that start no JVM and are not slow, in some four minutes on two
+## cores. Two processes share the tests one by one.
 check: lint | build
-	$(PYTEST) -m 'not spark and not flink and not browser and not slow' --numprocesses=3 --dist=worksteal tests
+	$(PYTEST) -m 'not spark and not flink and not browser and not slow' --numprocesses=2 --dist=worksteal tests
 
-## Lint, formatting, types and all tests. Three processes share these file by file; each has a Spark of its own.
+## Lint, formatting, types and all tests. Two processes share these file by file; each has a Spark of its own.
 test: lint | build
-	$(PYTEST) -m 'not browser' --numprocesses=3 --dist=loadfile --no-loadscope-reorder tests
+	$(PYTEST) -m 'not browser' --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests
 
 ## Pages in Debian's Chromium (apt-get install chromium chromium-driver); screenshots in build/screenshots.
 test-browser: .venv/installed-dev | build

@@ -37,6 +37,7 @@ def chain(kind: str, length: int, **options: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES)
 def test_plans_are_flinks(file: str) -> None:
     differing = []

@@ -76,6 +76,7 @@ class Recorded:
         done.put(name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hands_over", [True, False])
 @pytest.mark.parametrize("plans_ahead", [True, False])
 @pytest.mark.parametrize("until", list(Layer))

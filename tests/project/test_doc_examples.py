@@ -87,6 +87,7 @@ def test_commands_print_what_is_shown(page, tmp_path, capfd):
             assert all(part in found for part in map(words, shown.split("…"))), command
 
 
+@pytest.mark.slow
 def test_the_library_example_prints_what_is_shown(tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     found = re.search(

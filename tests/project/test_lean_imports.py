@@ -90,6 +90,7 @@ def test_another_thread_may_import_pandas_meanwhile():
     )
 
 
+@pytest.mark.slow
 def test_workers_turn_values_into_columns_without_pandas():
     assert (
         run(

@@ -37,6 +37,7 @@ def test_a_full_disk_is_named_and_a_reader_that_has_gone_is_no_error(command):
     os.close(writer)
 
 
+@pytest.mark.slow
 def test_a_full_standard_error_changes_no_exit_code(tmp_path):
     with open("/dev/full", "wb") as full:
         code, _ = penstock("show", str(tmp_path / "none"), stdout=subprocess.DEVNULL, stderr=full.fileno())

@@ -82,6 +82,7 @@ def penstock_within(limit_bytes, *arguments):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit_bytes", [2**29, 3 * 2**29])
 @pytest.mark.parametrize("command", ["plan", "export"])
 def test_where_libraries_do_not_fit_a_command_does_not_start(command, limit_bytes, tmp_path):

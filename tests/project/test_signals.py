@@ -124,6 +124,7 @@ def test_the_console_script_is_ready_before_its_imports(given, site, tmp_path):
     assert (done.returncode, done.stderr) == ENDS[signal.SIGINT]
 
 
+@pytest.mark.slow
 def test_signals_that_are_switched_off_stay_off(given, site):
     """As under nohup."""
     environment = {"PYTHONPATH": str(site), "SIGNAL_AT": "import:polars", "SIGNAL_NUMBER": "1"}
@@ -207,6 +208,7 @@ def on_spark(*values):
     return pytest.param(*values, marks=pytest.mark.spark)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "below", "arguments"),
     [
@@ -226,6 +228,7 @@ def test_nothing_is_left_running(given, started, tmp_path, number, below, argume
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("planner", "below"), [("columnar", b"measure_planner"), on_spark("joins", JVM)])
 def test_children_of_a_bench_that_is_killed_end_with_it(given, started, tmp_path, planner, below):
     arguments = ["--suite", given[0], "--planner", planner, "--out", tmp_path / "out"]

@@ -187,6 +187,7 @@ def test_bundled_stream_graphs_are_prepared_without_spark(tmp_path):
     assert len(lines) == given.topologies
 
 
+@pytest.mark.slow
 def test_a_kept_process_is_cold_once_and_another_one_follows_a_failure(tmp_path, monkeypatch):
     monkeypatch.setitem(PLANNERS, "columnar", PLANNERS["columnar"]._replace(kept=True))
     file = tmp_path / "one.jsonl"

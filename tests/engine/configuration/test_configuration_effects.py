@@ -65,6 +65,7 @@ def tables_of(topologies: Any, defaults: JobDefaults = NO_DEFAULTS) -> dict[str,
     return {name: frame.to_dicts() for name, frame in read.items()}
 
 
+@pytest.mark.slow
 def test_every_reader_plans_as_if_topologies_said_it_themselves(tmp_path, monkeypatch):
     given = [line["topology"] for line in golden_lines(12)]
     given += [simple("odd", config={"pipeline.max-parallelism": 5}), simple("null", config=None)]
@@ -105,6 +106,7 @@ def test_tables_take_the_defaults_too(column, values):
     assert settings[planned["b"]["topology_id"]]["max_parallelism"] == int(own)
 
 
+@pytest.mark.slow
 def test_plan_takes_the_configuration_and_a_store_records_it(tmp_path, conf, lines):
     store = tmp_path / "store"
     assert run("plan", lines, "--out", store)[0] == 0

@@ -160,6 +160,7 @@ def test_modules_of_a_real_pyflink_are_replaced(monkeypatch: pytest.MonkeyPatch)
         uninstall()
 
 
+@pytest.mark.slow
 def test_a_fresh_process_needs_only_install() -> None:
     script = (
         "from penstock.engine.pyflink_names import install; install()\n"

@@ -131,6 +131,7 @@ def test_settings_alone_are_said_to_be_that(fleets):
     assert "other settings only" in out
 
 
+@pytest.mark.slow
 def test_any_slicing_finds_the_same(fleets, monkeypatch):
     whole = differences(fleets / "store")
     monkeypatch.setattr(diff_sides, "OPERATORS_OF_A_SLICE", 5)
@@ -138,6 +139,7 @@ def test_any_slicing_finds_the_same(fleets, monkeypatch):
     assert differences(fleets / "store") == whole
 
 
+@pytest.mark.slow
 def test_plans_of_other_options_are_compared_though_fingerprints_are_equal(fleets, tmp_path):
     store = tmp_path / "store"
     for memory in ("1728m", "4g"):
@@ -180,6 +182,7 @@ def test_an_operator_that_has_lost_its_uid_is_to_get_it_back(tmp_path):
     assert (lost["becomes"]["node"], lost["suggestion"]) == (2, {"uid": "map"})
 
 
+@pytest.mark.slow
 def test_only_operators_that_have_state_lose_it(tmp_path):
     old = written(tmp_path / "a", job("j", {"name": "Map", "uid": "m"}, {"name": "Count", "uid": "c"}))
     new = written(tmp_path / "b", job("j", {"name": "Map"}, {"name": "Count"}))
@@ -283,6 +286,7 @@ def test_the_jobs_of_two_scripts(tmp_path):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("required", "topology", "code"),
     [
@@ -297,6 +301,7 @@ def test_require_ends_with_6_where_a_verdict_is_worse(fleets, required, topology
     assert run(fleets / "store", "--topology", topology, "--require", required)[0] == code
 
 
+@pytest.mark.slow
 def test_require_counts_new_inputs_that_cannot_be_read(tmp_path):
     old = written(tmp_path / "a.jsonl", FLEET[0])
     new = tmp_path / "b.jsonl"

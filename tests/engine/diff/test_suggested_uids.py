@@ -50,6 +50,7 @@ def found(pairs, tmp_path_factory) -> dict[str, TopologyDiff]:
     }
 
 
+@pytest.mark.slow
 def test_verdicts_are_those_of_pairs(pairs, found):
     asked = [Pair(old["name"], old, new, None) for old, new in pairs]
     compared = 0

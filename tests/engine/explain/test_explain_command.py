@@ -24,6 +24,7 @@ def explain(*arguments: str) -> int:
     return int(end.value.code or 0)
 
 
+@pytest.mark.slow
 def test_a_store_and_its_file_explain_the_same(store, capsysbinary):
     for options in ((), ("--json",), ("--operator", "Normalise"), ("--edge", "7", "Drop duplicates")):
         said = []

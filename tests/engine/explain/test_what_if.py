@@ -92,6 +92,7 @@ def test_figures_are_those_of_the_topology_written_without_the_reason(reason, tm
     assert (found["topologies"], found["refused"]) == (1, 0)
 
 
+@pytest.mark.slow
 def test_a_fleet_in_parts_has_the_same_figures_and_leaves_other_topologies_out(tmp_path, capfd, monkeypatch):
     store = str(tmp_path / "store")
     fleet = [chain(f"t{i}", *(PARALLELISM if i % 2 else [{}] * 4)) for i in range(20)]
@@ -118,6 +119,7 @@ def test_an_explicit_partitioner_is_not_fused(tmp_path, capfd):
     assert asked(str(tmp_path / "store"), "DIFFERENT_PARALLELISM", capfd)["alone"] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -133,6 +135,7 @@ def test_what_cannot_be_asked_is_said(arguments, said, tmp_path, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_only_stores_with_slots_are_asked(tmp_path, capsys):
     store = str(tmp_path / "store")
     penstock.plan(chain("a", {}, {}, {}, {}), until="job_graph").write(store)

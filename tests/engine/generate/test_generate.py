@@ -142,6 +142,7 @@ def test_of_what_is_drawn_nothing_is_refused_unless_asked_for():
     assert plan_in_process(drawn[1], until=Layer.EXECUTION_GRAPH).rejected > 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topologies", [1, 5])
 def test_one_large_random_topology_is_made_in_chunks(topologies: int):
     found = rows(random(Spec(operators=20_000, topologies=topologies, seed=2)))

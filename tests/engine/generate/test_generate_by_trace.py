@@ -18,6 +18,7 @@ def tasks_of(topology):
     return [row for row in topology["transformations"] if row["kind"] in TASKS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trace", TRACES)
 def test_sizes_and_parallelism_are_those_of_the_trace(trace):
     fleet = [draw_by_trace(trace, 7, number) for number in range(3000)]

@@ -126,6 +126,7 @@ def test_what_others_depend_on_is_no_run(settings):
     assert len(find_segments(fleet_of(planned([line]))).first) == 0
 
 
+@pytest.mark.slow
 def test_drawn_topologies_are_valid_as_large_and_planned(given):
     fleet = fleet_of(given)
     made = drawn(fleet, range(600))
@@ -148,6 +149,7 @@ def test_a_topology_depends_on_seed_and_number_alone(given):
     assert drawn(fleet, range(30), seed=1) != all_of_them
 
 
+@pytest.mark.slow
 def test_a_drawn_fleet_is_close_and_another_fleet_is_far(given):
     fleet = fleet_of(given)
     distances = fidelity(given, planned(drawn(fleet, range(800))), 0)
@@ -229,6 +231,7 @@ def test_a_source_by_itself_is_no_topology_to_draw_after():
     assert as_transformations(source) is None
 
 
+@pytest.mark.slow
 def test_the_captured_suite_is_drawn_after_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     done = run("--like", "captured", "-n", "50", "--out", "drawn.jsonl")

@@ -49,6 +49,7 @@ def here(tmp_path, monkeypatch, capsys):
     return call
 
 
+@pytest.mark.slow
 def test_a_script_is_run_again_as_it_was(here, tmp_path, monkeypatch):
     code, _, complaint = here("run", "-p", 3, "--checkpoint-dir", "kept", "script.py", "a b", "--x")
     failed = list_jobs()[0]

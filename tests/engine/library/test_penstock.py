@@ -154,6 +154,7 @@ def test_wrong_arguments_are_said_with_what_is_allowed(argument, allowed):
         penstock.plan(simple("a"), **argument)
 
 
+@pytest.mark.slow
 def test_plans_are_written_and_read_again(tmp_path):
     store = tmp_path / "store"
     made = penstock.plan([*GIVEN, WRONG])
@@ -230,6 +231,7 @@ def fresh(code: str, folder: Path) -> str:
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_importing_is_quick_and_planning_needs_neither_spark_nor_pandas(tmp_path):
     code = (
         "import sys, time; started = time.process_time()\n"

@@ -41,6 +41,7 @@ def of_a_strange_table(stream_edge):
     return stream_edge
 
 
+@pytest.mark.slow
 def test_a_drawn_fleet_is_the_one_that_the_command_writes(tmp_path):
     assert FLEET.topologies.num_rows == penstock.plan(FLEET).planned == 30
     FLEET.write(tmp_path / "fleet.jsonl")

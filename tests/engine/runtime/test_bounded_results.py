@@ -84,6 +84,7 @@ def test_a_limit_ends_endless_functions_before_an_exchange(env, closed, exchange
     assert max(closed.closed) < MANY
 
 
+@pytest.mark.slow
 def test_a_limit_that_the_beginning_does_not_reach_takes_more_of_it(env, closed, monkeypatch):
     monkeypatch.setattr("penstock.engine.runtime.run_until_enough._FIRST_BUDGET_BYTES", 1)
     stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)

@@ -45,6 +45,7 @@ def raising(error):
     return function
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "cause", "hint"),
     [

@@ -98,6 +98,7 @@ def one_by_one(functions, values, stamps):
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     functions=st.lists(STEP, min_size=1, max_size=6),

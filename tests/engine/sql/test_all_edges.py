@@ -15,6 +15,7 @@ def edges(*arguments: str) -> int:
     return int(end.value.code or 0)
 
 
+@pytest.mark.slow
 def test_all_edges_are_those_of_each_topology(tmp_path, capfd):
     store, file = str(tmp_path / "store"), tmp_path / "edges.parquet"
     planned = penstock.plan("engine/examples/examples.jsonl")

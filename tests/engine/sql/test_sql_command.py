@@ -56,6 +56,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
     return on_terminal(call, monkeypatch)
 
 
+@pytest.mark.slow
 def test_every_table_has_its_rows_and_columns_under_one_name_for_each_key(store, capfd):
     plan = penstock.read_plan(store)
     tables = penstock.open_store(store).versions[-1].tables
@@ -126,6 +127,7 @@ def _names(file: Path) -> list[str]:
     return list(pq.ParquetFile(file).read(["name"])["name"].to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -188,6 +190,7 @@ def test_files_of_the_machine_and_variables_of_python_are_out_of_reach(store, tm
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_rows_that_do_not_fit_in_memory_spill_and_nothing_stays(store, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with open_views(store, None, "select 1", memory_bytes=2**26) as views:

@@ -97,6 +97,7 @@ def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeyp
         assert run(name, planned, *options) == found
 
 
+@pytest.mark.slow
 def test_slices_change_nothing(planned, monkeypatch):
     whole = run("export", planned), run("edges", planned, "--topology", "t-000002")
     monkeypatch.setattr(export, "ROWS_OF_A_SLICE", 20)

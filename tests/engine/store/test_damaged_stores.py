@@ -110,6 +110,7 @@ def test_every_command_checks_what_it_reads(
         assert found[0] == 4 or (found == answers[command] and command[0] != "verify")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", sorted(TABLES.keys() - {"executions", "runs"}))
 def test_every_table_is_checked(sound: Path, table: str):
     DAMAGE["table deleted"](sound / "store" / table)
@@ -160,6 +161,7 @@ def as_written_before(store: Path) -> None:
     write_deltalake(path, rows, mode="append")
 
 
+@pytest.mark.slow
 def test_stores_of_older_penstocks_are_read_checked_as_far_as_can_be_and_written_to(sound: Path):
     store = sound / "store"
     before = run("export", str(store))

@@ -5,6 +5,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -19,6 +20,7 @@ def made(tmp_path: Path) -> tuple[DeltaRsTables, str]:
     return delta, str(tmp_path / "store" / "topologies")
 
 
+@pytest.mark.slow
 def test_a_damaged_commit_is_left_to_delta_rs_or_read(tmp_path):
     _, folder = made(tmp_path)
     commit = Path(folder, "_delta_log", f"{1:020}.json")

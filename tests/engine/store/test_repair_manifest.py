@@ -118,6 +118,7 @@ def test_a_repair_that_is_stopped_is_repeated(sound: Path, monkeypatch: pytest.M
     assert repair_manifest("store") == []
 
 
+@pytest.mark.slow
 def test_what_was_dropped_stays_dropped(tmp_path: Path):
     store = str(tmp_path / "store")
     for name in "abc":
@@ -211,6 +212,7 @@ def test_a_store_whose_manifest_is_lost_is_left_as_it_is(sound: Path):
     assert run("export", "store") == right
 
 
+@pytest.mark.slow
 def test_who_writes_to_a_store_says_what_was_repaired(sound: Path):
     DAMAGE["last log deleted"](sound / "store" / MANIFEST)
     code, said = run("info", "--to", "store", "job.py")

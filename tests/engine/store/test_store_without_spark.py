@@ -168,6 +168,7 @@ def test_a_version_that_is_being_dropped_stays_noted_as_dropped(store: str):
     assert [v.version for v in list_versions(delta)] == [2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", [list_versions, lambda delta: find_version(delta, None), remove_unfinished])
 def test_a_version_that_is_published_while_the_manifest_is_read_is_not_lost(store: str, monkeypatch, read):
     read_manifest = DeltaRsTables.read_manifest

@@ -218,6 +218,7 @@ def test_sql_reads_what_sweeps_write(folder):
     assert refused.exit_code == 2
 
 
+@pytest.mark.slow
 def test_sources_are_what_generate_makes(folder):
     for source, out in (
         (

@@ -90,6 +90,7 @@ def test_the_link_gives_a_cookie_that_no_script_and_no_other_site_gets(server):
     assert ask(server, "/", token=False, Cookie=cookie.partition(";")[0]).status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/", "/view.js", "/?token=wrong", f"/runs/{RUN}", f"/runs/{RUN}/events"])
 def test_without_the_token_it_refuses(server, path):
     submit(FRAUD, 7)
@@ -183,6 +184,7 @@ def test_names_stay_names(server):
         assert escape(printable(ATTACKS[0])) in page
 
 
+@pytest.mark.slow
 def test_events_tell_how_a_job_goes_until_it_is_over(server):
     folder, plan = submit(FRAUD, 7)
     connection = http.client.HTTPConnection("127.0.0.1", server.guard.port, timeout=20)
@@ -220,6 +222,7 @@ def test_the_button_cancels(server):
     assert (folder / "cancel").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "headers", "status"),
     [
@@ -239,6 +242,7 @@ def test_forms_of_others_cancel_nothing(server, body, headers, status):
     assert not (folder / "cancel").exists()
 
 
+@pytest.mark.slow
 def test_runs_of_a_store_are_shown(tmp_path):
     store = str(tmp_path / "store")
     _, plan = submit(example("word-count"), 5, "FINISHED")
@@ -305,6 +309,7 @@ def test_a_page_that_is_kept_up_to_date_looks_at_its_own_job_only(server, monkey
     assert find_run(RUN, "store") is not None
 
 
+@pytest.mark.slow
 def test_a_version_of_a_store_is_read_once(tmp_path, monkeypatch):
     store = str(tmp_path / "store")
     _, plan = submit(example("word-count"), 5, "FINISHED")

@@ -63,6 +63,7 @@ def test_rows_are_the_batches():
     assert [row.as_dict() for row in rows] == columns
 
 
+@pytest.mark.slow
 def test_event_times_rise_and_are_the_timestamps():
     source = NexmarkSource("bid", 50_000, base_time=1000, events_per_second=100)
     for parallelism in (1, 4):

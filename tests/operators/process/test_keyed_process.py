@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -128,6 +129,7 @@ def test_does_what_the_simulation_does(portions, memory):
     assert repr(recorded.stamped) == repr(expected)
 
 
+@pytest.mark.slow
 @given(portions=st.lists(STEPS, max_size=4), chunk=st.integers(2, 7))
 def test_the_length_of_lists_does_not_matter(portions: list[list[Any]], chunk):
     """But for timers of the clock, which fire between two lists."""

@@ -125,6 +125,7 @@ def outcomes(lists, memory):
     backend.close()
 
 
+@pytest.mark.slow
 @given(lists=st.lists(RECORDS, max_size=8), memory=st.sampled_from([1, 1000, 1 << 30]))
 def test_states_hold_what_plain_dictionaries_do(lists, memory):
     plain = Plain()

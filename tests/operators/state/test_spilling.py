@@ -43,6 +43,7 @@ def test_one_growing_list_is_noticed():
     assert backend.cold
 
 
+@pytest.mark.slow
 def test_large_values_are_noticed_in_time():
     backend = KeyedStateBackend(OperatorContext(state_memory_bytes=64 << 20))
     table = backend.table("texts")

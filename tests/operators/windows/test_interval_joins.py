@@ -14,6 +14,7 @@ from tests.operators.windows.two_inputs import MODES, STEPS, Numbers, key_of, re
 BOUNDS = st.tuples(st.integers(-15, 15), st.integers(0, 15)).map(lambda pair: (pair[0], sum(pair)))
 
 
+@pytest.mark.slow
 @MODES
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS, bounds=BOUNDS, lower_inclusive=st.booleans(), upper_inclusive=st.booleans())
@@ -142,6 +143,7 @@ def test_interval_join_needs_timestamps_and_an_interval():
         run(IntervalJoinOperator(key_of, key_of, Numbers(), 0, 1), [Record(("a", None, 1))])
 
 
+@pytest.mark.slow
 def test_interval_join_of_more_than_memory():
     inputs = records([(number % 2 + 1, f"key{number % 97}", number) for number in range(3000)])
 

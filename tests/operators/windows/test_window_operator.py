@@ -68,6 +68,7 @@ def test_sliding(kind, batch, by_trigger, values, size, slide, shift):
     assert text(recorded.stamped) == text(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("batch", "by_trigger"), MODES)
 @settings(max_examples=25, deadline=None)

@@ -74,6 +74,7 @@ def test_plans_of_random_topologies_are_the_references(mode):
     assert not wrong, f"PENSTOCK_FUZZ_SEED={FUZZ_SEED}: {len(wrong)} differ; the smallest: {smallest}"
 
 
+@pytest.mark.slow
 def test_a_topology_is_planned_the_same_alone_and_among_others_in_any_order():
     topologies = [random_topology(seed, 25, mode=MODES[seed % len(MODES)]) for seed in range(40)]
     together = planned_lines(topologies[::-1])

@@ -196,6 +196,7 @@ def test_the_interval_holds_the_mean_in_about_95_of_100_samples():
     assert 175 <= inside <= 199
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

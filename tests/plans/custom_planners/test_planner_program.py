@@ -45,6 +45,7 @@ def program():
     planner.stop()
 
 
+@pytest.mark.slow
 def test_it_decides_batch_after_batch_in_one_process(program):
     assert penstock.plan([chain("sink")]).tables["job_vertices"].num_rows == 1
     before, started = program.device_seconds, program._process.pid
@@ -109,6 +110,7 @@ def test_what_cannot_be_started_is_named(command):
         penstock.plan([chain("sink")], planner=f"program:{command}")
 
 
+@pytest.mark.slow
 def test_commands_take_it(tmp_path):
     (tmp_path / "in.jsonl").write_text('{"name":"n","transformations":[{"id":1,"kind":"source"}]}\n')
     code, _, said = run("plan", tmp_path / "in.jsonl", "--out", tmp_path / "s", "--planner", named())

@@ -60,6 +60,7 @@ def test_examples_are_planned_and_compared(tmp_path, capsys):
     assert "sustained_records_per_second" in page
 
 
+@pytest.mark.slow
 def test_metrics_of_a_store(tmp_path, capsys):
     store = str(tmp_path / "store")
     assert penstock("plan", str(EXAMPLES), "--out", store) == 0

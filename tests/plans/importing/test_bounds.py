@@ -37,6 +37,7 @@ def names(letter: str, count: int) -> str:
     return " ".join(f"{letter}{number}" for number in range(count))
 
 
+@pytest.mark.slow
 def test_products_of_subgraphs(tmp_path, monkeypatch):
     monkeypatch.setattr("penstock.plans.importing.read_graphs.MOST_EDGES", 50_000)
     text = f"digraph {{ {{{names('a', 300)}}} -> {{{names('b', 300)}}} }}"

@@ -150,6 +150,7 @@ def test_a_plan_that_stopped_too_early_has_no_flink_plan(tmp_path):
     assert (code, len(json.loads(written)["execution_plan"]["nodes"])) == (0, 3)
 
 
+@pytest.mark.slow
 def test_views_of_topologies_that_are_refused_later_are_pointed_to(golden, tmp_path):
     later = "execution_graph_refusals: what Flink says of the first of them"
     (line,) = (line for line in golden if line["topology"]["name"] == later)

@@ -218,6 +218,7 @@ def test_balanced_slots_are_flinks():
     assert len(lines) == 300
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", GOLDEN, ids=[path.stem for path in GOLDEN])
 def test_preferred_slots_are_flinks(path):
     """A slot of golden data is its tasks `vertex_subtask`."""

@@ -70,6 +70,7 @@ def errors_of(line: bytes) -> list[dict[str, str]]:
     return row["errors"] or []
 
 
+@pytest.mark.slow
 def test_every_line_is_planned_or_rejected_once(tmp_path):
     planned, rejected = plan_alike(list(hostile_lines(11, 600)), tmp_path, ["columnar"])
     assert planned > 100
@@ -119,6 +120,7 @@ def test_values_are_quoted_as_repr_writes_them():
     assert shorten(value, len(text)) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", NAMES[0:1] + NAMES[1:2], ids=["refused", "planned"])
 def test_a_refused_topology_never_hides_a_planned_one_of_its_name(tmp_path, first):
     second = next(t for t in NAMES[:2] if t is not first)

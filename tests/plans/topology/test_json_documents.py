@@ -29,6 +29,7 @@ def cut(text: bytes, most: int = 1_000) -> list[Element]:
     return whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("indent", [None, 0, 1, 4])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_elements_are_what_is_in_an_array_or_one_after_the_other(indent, newline):

@@ -124,6 +124,7 @@ def test_a_sink_that_is_expanded_keeps_its_place_among_the_readers():
     assert made == {"Source: in": 1, "Files: Writer": 2, "Files: Committer": 2, "Sink: out": 3}
 
 
+@pytest.mark.slow
 def test_a_fleet_may_have_some_topologies_with_such_sinks():
     fleet = [job(f"job-{n}", **(COMMITTING if n % 3 == 0 else {})) for n in range(9)]
     planned = plan_in_process(fleet)

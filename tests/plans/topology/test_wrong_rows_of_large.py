@@ -107,6 +107,7 @@ def test_cycles_of_large_topologies_are_found_by_the_compiled_loop():
     assert find_cycle_in_rows(starts, ring, 3) == []
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.lists(transformations(), min_size=1, max_size=3), st.integers(1, 9), st.integers(1, 3))
 def test_numbers_of_topologies_come_in_batches(topologies, size, numbers_of_a_row):
