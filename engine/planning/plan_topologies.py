@@ -142,7 +142,8 @@ def _plan_by_choice(
     custom_planners: CustomPlanners | None,
     finished: Finished | None,
 ) -> Planned:
-    rows, largest, most_tasks, giants = count_rows(given, ROWS_PER_PARTITION)
+    with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
+        rows, largest, most_tasks, giants = count_rows(given, ROWS_PER_PARTITION)
     partitions = partitions_for(spark, rows)
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(

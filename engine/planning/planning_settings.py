@@ -47,8 +47,12 @@ def partitions_for(spark: SparkSession, rows: int) -> int:
 
 
 def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextManager[None]:
-    """Sets that few large files are read in that many tasks, and puts back what was there."""
-    return scoped_settings(spark, {_TASKS_THAT_READ: str(partitions)})
+    """Sets that what is read goes through that many tasks, and puts back what was there.
+
+    Few large files, and exchanges: a session that nobody has configured takes 200 tasks for each, or 400.
+    """
+    wanted = {_TASKS_THAT_READ: str(partitions), "spark.sql.shuffle.partitions": str(partitions)}
+    return scoped_settings(spark, wanted)
 
 
 @contextmanager
