@@ -35,9 +35,7 @@ from penstock.engine.runtime.run_until_enough import (
     start_again_after_failures,
 )
 from penstock.engine.runtime.slots_of_run import slots_of_run
-from penstock.engine.runtime.spark_application import (
-    driver_host,
-)
+from penstock.engine.runtime.spark_application import driver_host
 from penstock.engine.runtime.transformations import Transformation
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
 from penstock.operators.connectors.sink import CollectSink, Sink

@@ -3,9 +3,7 @@
 import pytest
 
 from penstock.engine.common.configuration import Configuration
-from penstock.engine.datastream import (
-    StreamExecutionEnvironment,
-)
+from penstock.engine.datastream import StreamExecutionEnvironment
 from penstock.engine.datastream.environment_settings import (
     EnvironmentSettings,
     default_local_parallelism,

@@ -5,9 +5,7 @@ import threading
 
 import pytest
 
-from penstock.engine.datastream.functions import (
-    MapFunction,
-)
+from penstock.engine.datastream.functions import MapFunction
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.operators.common.describe_unpicklable import describe_unpicklable
 

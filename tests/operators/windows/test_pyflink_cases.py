@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.count_windows import (
-    CountTumblingWindowAssigner,
-)
+from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
 from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
 from penstock.operators.windows.session_windows import EventTimeSessionWindows
 from penstock.operators.windows.windowed_function import aggregated, buffered, reduced

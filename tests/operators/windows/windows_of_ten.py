@@ -2,9 +2,7 @@
 
 # mypy: disable-error-code="arg-type,method-assign,type-arg,var-annotated"
 
-from penstock.operators.windows.fixed_windows import (
-    TumblingEventTimeWindows,
-)
+from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
 from penstock.operators.windows.trigger import TriggerResult
 from penstock.operators.windows.windowed_function import buffered
 from tests.operator_harness import Record
