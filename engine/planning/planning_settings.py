@@ -19,6 +19,9 @@ ROWS_OF_A_BLOCK = 65_536
 ARROW_ROWS_PER_BATCH = 131_072
 
 _TASKS_THAT_READ = "spark.sql.files.minPartitionNum"
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For few rows: the passes have some 300 classes to compile, and a session that was not configured for them
+keeps 100 and compiles the others again for each plan."""
 
 
 _OF_LITTLE_WORK = {"spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1"}
@@ -51,8 +54,12 @@ def reading_settings(spark: SparkSession, partitions: int) -> AbstractContextMan
 
     Few large files, and exchanges: a session that nobody has configured takes 200 tasks for each, or 400.
     """
+    return scoped_settings(spark, _settings_of_tasks(partitions))
+
+
+def _settings_of_tasks(partitions: int) -> dict[str, str]:
     wanted = {_TASKS_THAT_READ: str(partitions), "spark.sql.shuffle.partitions": str(partitions)}
-    return scoped_settings(spark, wanted)
+    return wanted if partitions > 1 else wanted | _INTERPRETED
 
 
 @contextmanager
@@ -67,8 +74,7 @@ def planning_settings(
     Adaptive execution would change partition counts between passes, and with them what stays local.
     """
     wanted = {
-        "spark.sql.shuffle.partitions": str(partitions),
-        _TASKS_THAT_READ: str(partitions),
+        **_settings_of_tasks(partitions),
         "spark.sql.adaptive.enabled": "false",
         # What is broadcast for a step may wait for the step before it, however long that takes.
         "spark.sql.broadcastTimeout": str(24 * 60 * 60),

@@ -1,7 +1,6 @@
 """Joins, renaming, numbering and texts of DataFrames, for all passes."""
 
 from collections.abc import Mapping
-from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,14 +44,12 @@ def _joined(
     # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two
     # uses of it apart and its columns carry qualifiers.
     names = {name: f"_key_{index}" for index, name in enumerate(keys.values())}
-    carried = [name for name in right.columns if name not in names]
-    renamed = right.select(*(F.col(name).alias(key) for name, key in names.items()), *carried)
-    condition = reduce(
-        lambda a, b: a & b, (F.col(column) == F.col(names[key]) for column, key in keys.items())
-    )
+    renamed = right.withColumnsRenamed(names)
+    # As text: PySpark sends the JVM some ten messages for each column that is built out of objects.
+    condition = F.expr(" AND ".join(f"`{column}` = {names[key]}" for column, key in keys.items()))
     hinted = F.broadcast(renamed) if broadcast else renamed.hint("shuffle_hash")
     joined = left.join(hinted, condition, how)
-    return joined if how in ("left_semi", "left_anti") else joined.select(*left.columns, *carried)
+    return joined if how in ("left_semi", "left_anti") else joined.drop(*names.values())
 
 
 def join_groups(
@@ -87,7 +84,7 @@ def join_few(rows: DataFrame, few: DataFrame, on: Mapping[str, str]) -> DataFram
 
 def rename(frame: DataFrame, **names: str) -> DataFrame:
     """The topology and the columns `names` maps to, renamed: rename(df, new="old")."""
-    return frame.select(TOPOLOGY, *(F.col(old).alias(new) for new, old in names.items()))
+    return frame.selectExpr(TOPOLOGY, *(f"`{old}` AS `{new}`" for new, old in names.items()))
 
 
 _IS_NULL = " is null"

@@ -73,12 +73,12 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
     Raises SchemaError naming every column that is missing, extra or of another type.
     """
     require_schema(column_types(frame), table)
-    return frame.select(
-        *(
-            frame[field.name].alias(field.name, metadata=field.metadata)
-            for field in spark_schema(table).fields
-        )
-    )
+    columns = {field.name: field for field in frame.schema.fields}
+    wanted = StructType()
+    for field in spark_schema(table).fields:
+        column = columns[field.name]
+        wanted.add(StructField(field.name, column.dataType, column.nullable, field.metadata))
+    return frame.to(wanted)
 
 
 def free(kept: DataFrame) -> None:
@@ -89,7 +89,7 @@ def free(kept: DataFrame) -> None:
         rows.unpersist(False)
         return
     context: Any = kept.sparkSession.sparkContext
-    path = context._jvm.org.apache.hadoop.fs.Path(written.get())
+    path = java_class(context._jvm, "org.apache.hadoop.fs.Path")(written.get())
     path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
 
@@ -130,13 +130,13 @@ def keep(rows: DataFrame) -> DataFrame:
         kept = rows.localCheckpoint(eager=False)
     jvm: Any = spark._jvm
     cut = kept._jdf.logicalPlan()
-    none = _object(jvm, "scala.None")
+    none = _scala_object(jvm, "scala.None")
     computed = rows._jdf.queryExecution().executedPlan().output()
     partitioning, ordering = cut.outputPartitioning(), cut.outputOrdering()
     if computed.toString() != cut.output().toString():
         partitioning = _by_columns(jvm, partitioning, computed, cut.output())
         ordering = jvm.PythonUtils.toSeq([])
-    plan = jvm.org.apache.spark.sql.execution.LogicalRDD(
+    plan = java_class(jvm, "org.apache.spark.sql.execution.LogicalRDD")(
         cut.output(),
         cut.rdd(),
         partitioning,
@@ -157,21 +157,26 @@ def compute(kept: DataFrame) -> None:
     """
     if not kept._jdf.logicalPlan().rdd().isCheckpointed():
         jvm: Any = kept.sparkSession._jvm
-        one = _object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
-        first = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(one, kept._jdf.logicalPlan())
+        one = _scala_object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
+        limit = java_class(jvm, "org.apache.spark.sql.catalyst.plans.logical.LocalLimit")
+        first = limit(one, kept._jdf.logicalPlan())
         _frame_of_plan(first, kept).select(F.lit(1)).collect()
 
 
 def _frame_of_plan(plan: Any, like: DataFrame) -> DataFrame:
     spark = like.sparkSession
     jvm: Any = spark._jvm
-    dataset = _object(jvm, "org.apache.spark.sql.classic.Dataset")
+    dataset = _scala_object(jvm, "org.apache.spark.sql.classic.Dataset")
     return DataFrame(dataset.ofRows(like._jdf.sparkSession(), plan), spark)
 
 
-def _object(jvm: Any, name: str) -> Any:
-    """The object of Scala that has this name."""
-    return getattr(jvm, f"{name}$").__getattr__("MODULE$")
+def java_class(jvm: Any, name: str) -> Any:
+    """The class `name`: one look-up, where `jvm.a.b.C` looks in all jars for classes `a` and `a.b`, too."""
+    return getattr(jvm, name)
+
+
+def _scala_object(jvm: Any, name: str) -> Any:
+    return getattr(java_class(jvm, f"{name}$"), "MODULE$")
 
 
 def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any:
