@@ -68,14 +68,14 @@ def listed(values: list[str]) -> list[str]:
 def numbers_of_operators(text: str) -> list[int]:
     """What --sizes says. Raises ConfigurationError."""
     try:
-        found = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
+        sizes = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
     except ValueError:
-        found = []
-    if not found or min(found) < 2:
+        sizes = []
+    if not sizes or min(sizes) < 2:
         raise ConfigurationError(
             f"--sizes {text!r}: allowed numbers of operators, 2 or more, with commas between"
         )
-    return found
+    return sizes
 
 
 # The configuration of measured planners: what the command says, in the processes that it starts too.

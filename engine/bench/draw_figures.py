@@ -110,7 +110,7 @@ def _shown(points: Sequence[Point]) -> list[Point]:
 
 
 def _by_x(points: Sequence[Point]) -> dict[float, list[float]]:
-    found: dict[float, list[float]] = {}
+    ys: dict[float, list[float]] = {}
     for x, y in points:
-        found.setdefault(x, []).append(y)
-    return found
+        ys.setdefault(x, []).append(y)
+    return ys

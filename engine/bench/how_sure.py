@@ -54,11 +54,11 @@ def _between(interval: Sequence[float] | None, before: str, after: str) -> str:
     return f" ({before}{low} to {high}{after})"
 
 
-def overlap(one: Sequence[float] | None, other: Sequence[float] | None) -> bool:
+def overlap(first: Sequence[float] | None, other: Sequence[float] | None) -> bool:
     """Whether two intervals of more than one measurement share a value."""
-    if one is None or other is None or not one[2] or not other[2]:
+    if first is None or other is None or not first[2] or not other[2]:
         return False
-    return one[0] <= other[1] and other[0] <= one[1]
+    return first[0] <= other[1] and other[0] <= first[1]
 
 
 def doubts(results: Mapping[str, Any]) -> list[str]:

@@ -80,21 +80,21 @@ def measure_quality(
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
     asked = question(costs, read.frames["topologies"], seconds, constants=constants)
-    found = {}
+    measured = {}
     for name in planners:
         report(f"plan by {name}, and measure")
-        found[name] = plan_and_measure(read, name, asked, choices)
-    return compare_all(read.inputs, found, report)
+        measured[name] = plan_and_measure(read, name, asked, choices)
+    return compare_all(read.inputs, measured, report)
 
 
 def compare_all(
-    inputs: int, found: Mapping[str, OfPlanner], report: Callable[[str], None]
+    inputs: int, measured: Mapping[str, OfPlanner], report: Callable[[str], None]
 ) -> MeasuredQuality:
     """What planners made of the same topologies, compared with the first one by topology."""
-    plans = {name: of_planner.plans for name, of_planner in found.items()}
+    plans = {name: of_planner.plans for name, of_planner in measured.items()}
     rows: list[dict[str, Any]] = [
         {"planner": name, **of_planner.summary, "fleet": fleet_metrics(of_planner.plans).to_dicts()}
-        for name, of_planner in found.items()
+        for name, of_planner in measured.items()
     ]
     base, *others = plans
     compared = []
@@ -116,8 +116,8 @@ def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choice
     """
     rows = len(read.frames["transformations"]) + len(read.frames["stream_nodes"])
     parts = split_into(read.frames, ceil(rows / ROWS_OF_A_PART))
-    found = [_plan_and_measure(part, planner, asked, choices) for part in parts]
-    return put_together([part.summary for part in found], [part.plans for part in found])
+    measured = [_plan_and_measure(part, planner, asked, choices) for part in parts]
+    return put_together([part.summary for part in measured], [part.plans for part in measured])
 
 
 def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> OfPlanner:
@@ -153,7 +153,7 @@ def _plan_and_measure(
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
     costs = asked.costs(tables["stream_nodes"], tables["stream_edges"])
-    found = plan_metrics(tables, costs, choices.task_manager, choices.network, asked.constants)
+    quality = plan_metrics(tables, costs, choices.task_manager, choices.network, asked.constants)
     rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
     by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")
     first = by_planner.unique("error", keep="first", maintain_order=True)
@@ -166,7 +166,7 @@ def _plan_and_measure(
             "rejected_for": dict(by_planner.group_by("error").len().iter_rows()),
             "rejected_as": {rule: [name, said] for rule, name, said in first[:, 1:].iter_rows()},
         },
-        found.plans,
+        quality.plans,
     )
 
 

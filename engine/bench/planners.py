@@ -103,10 +103,10 @@ def why_missing(planner: MeasuredPlanner) -> str | None:
     """Why a planner cannot run here; None if it can."""
     for module in planner.needs:
         try:
-            found = find_spec(module)
+            spec = find_spec(module)
         except ModuleNotFoundError:
-            found = None
-        if found is None:
+            spec = None
+        if spec is None:
             return f"not installed: no module {module}"
     for package in planner.packages:
         try:

@@ -118,8 +118,8 @@ def answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
                 _wait_for_answer(child, said, timeout)
         except subprocess.TimeoutExpired:
             failure = {"error": "Timeout", "message": f"not done after {timeout:g} s"}
-    found = _last_object(_text(child.said, said or 0))
-    result = found or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    answer = _last_object(_text(child.said, said or 0))
+    result = answer or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
     if not result.pop("done", False) and failure is None:
         failure = _crash(child.process.wait(), _text(child.complained, 0))
     result["failure"] = failure or result["failure"]
@@ -156,8 +156,8 @@ def _wait_for_answer(child: Child, before: int, timeout: float) -> None:
     while child.process.poll() is None:
         if _size(child.said) > looked:
             looked = _size(child.said)
-            found = _last_object(_text(child.said, before))
-            if found is not None and found.get("done"):
+            answer = _last_object(_text(child.said, before))
+            if answer is not None and answer.get("done"):
                 return
         if time.monotonic() > until:
             raise subprocess.TimeoutExpired(child.process.args, timeout)

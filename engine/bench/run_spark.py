@@ -70,11 +70,11 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     _release_last_plan()
     spark = get_session(app_name="penstock bench")
     started = time.monotonic()
-    given = read_topologies(spark, str(path))
+    topologies = read_topologies(spark, str(path))
     if planner is Planner.JOINS:
-        given = validated(spark, given)
+        topologies = validated(spark, topologies)
     read = time.monotonic()
-    planned = plan_read_topologies(spark, given, until, lambda stage: None, bench_choices(), planner)
+    planned = plan_read_topologies(spark, topologies, until, lambda stage: None, bench_choices(), planner)
     done = time.monotonic()
     for name, rows in planned.tables.items():
         if name in _DERIVED:

@@ -97,7 +97,7 @@ def summarised(
     spread = [sample(True) for _ in range(RESAMPLES)]
     terms = {}
     for name, value in values.items():
-        low, _, high = quantiles([one[name] for one in spread], n=4)
+        low, _, high = quantiles([terms_of_sample[name] for terms_of_sample in spread], n=4)
         terms[name] = MeasuredTerm(value, min(low, value), max(high, value), min(map(len, measured.values())))
     return terms
 

@@ -147,8 +147,8 @@ def processor_seconds(process: int) -> float:
     todo: Sequence[int] = [process]
     total = 0.0
     while todo:
-        total += sum(ticks.get(one, 0.0) for one in todo)
-        todo = [child for one in todo for child in children.get(one, [])]
+        total += sum(ticks.get(pid, 0.0) for pid in todo)
+        todo = [child for pid in todo for child in children.get(pid, [])]
     return total / _TICKS
 
 

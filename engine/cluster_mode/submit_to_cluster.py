@@ -41,15 +41,15 @@ def submit_to_cluster(script: ClusterScript) -> str | None:
             line = raw.decode(errors="replace").rstrip()
             if not line or _STACK.fullmatch(line):
                 continue
-            if found := _APPLICATION.search(line):
-                application = found[1] or found[2]
+            if match := _APPLICATION.search(line):
+                application = match[1] or match[2]
             if line.startswith(_FAILURE):
                 reason = line.removeprefix(_FAILURE)
             last = line
             complain(line)
     if process.returncode:
-        what = f"application {application}" if application else "spark-submit"
-        said = redact(f"cluster mode on {script.master}: {what} has failed: {reason or last}")
+        failed = f"application {application}" if application else "spark-submit"
+        said = redact(f"cluster mode on {script.master}: {failed} has failed: {reason or last}")
         raise PenstockError(said, _hint(script.master, application))
     return application
 

@@ -83,9 +83,9 @@ def _apply(spark: Any, session: Session, conf: Mapping[str, str]) -> None:
             continue
         if spark.conf.isModifiable(key):
             spark.conf.set(key, value)
-        elif (found := spark.conf.get(key, None)) != value:
+        elif (current := spark.conf.get(key, None)) != value:
             raise ConfigurationError(
-                f"{key}: session {session.name!r} has {redact_value(key, str(found))}, asked for "
+                f"{key}: session {session.name!r} has {redact_value(key, str(current))}, asked for "
                 f"{redact_value(key, value)}; it cannot be changed any more",
                 "give it to penstock session start",
             )

@@ -36,13 +36,13 @@ YEAR = 2026
 
 def bibtex() -> str:
     """An entry for BibTeX with the version that is installed."""
-    found = version("penstock")
+    installed = version("penstock")
     return "\n".join(
         [
-            f"@software{{penstock_{found.replace('.', '_')},",
+            f"@software{{penstock_{installed.replace('.', '_')},",
             f"  author = {{{{{AUTHOR}}}}},",
             f"  title = {{{{{TITLE}}}}},",
-            f"  version = {{{found}}},",
+            f"  version = {{{installed}}},",
             f"  year = {{{YEAR}}}",
             "}",
         ]

@@ -62,11 +62,11 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
     """
     having = plan.table("stream_edges").filter(pl.col("not_chainable_reasons").list.contains(reason.value))
     edges = having.select(pl.len()).collect(engine="streaming").item()
-    given = plan.table("topologies").filter(pl.col("form") == TopologyForm.TRANSFORMATIONS)
+    topologies = plan.table("topologies").filter(pl.col("form") == TopologyForm.TRANSFORMATIONS)
     sizes = (
         plan.table("stream_nodes")
         .join(having.filter(_alone(reason)), on=TOPOLOGY, how="semi")
-        .join(given, on=TOPOLOGY, how="semi")
+        .join(topologies, on=TOPOLOGY, how="semi")
         .group_by(TOPOLOGY)
         .len("nodes")
         .sort(TOPOLOGY)
@@ -85,13 +85,15 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         if chosen.is_empty():
             continue
         changed += len(chosen)
-        some = chosen.select(TOPOLOGY).unique()
-        planned_again += len(some)
-        after = _planned(plan, {name: _semi(frame, some) for name, frame in frames.items()}, chosen, reason)
+        chosen_topologies = chosen.select(TOPOLOGY).unique()
+        planned_again += len(chosen_topologies)
+        after = _planned(
+            plan, {name: _semi(frame, chosen_topologies) for name, frame in frames.items()}, chosen, reason
+        )
         kept = after.table("topologies").select(TOPOLOGY).collect()
-        refused += len(some) - len(kept)
-        for sums, one in ((now, _of(plan, kept)), (then, after)):
-            for figure, value in _figures(one).items():
+        refused += len(chosen_topologies) - len(kept)
+        for sums, tables in ((now, _of(plan, kept)), (then, after)):
+            for figure, value in _figures(tables).items():
                 sums[figure] += value
     return WhatIf(edges, changed, planned_again, refused, now, then)
 
@@ -160,8 +162,10 @@ def _planned(
 
 def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """`values` of nodes as those of the transformations that they were made of, the first of each."""
-    made = nodes.select(TOPOLOGY, "id", "transformation")
-    of_transformations = values.join(made, on=[TOPOLOGY, "id"]).select(TOPOLOGY, "value", id="transformation")
+    transformations = nodes.select(TOPOLOGY, "id", "transformation")
+    of_transformations = values.join(transformations, on=[TOPOLOGY, "id"]).select(
+        TOPOLOGY, "value", id="transformation"
+    )
     return of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
 
 
@@ -207,8 +211,8 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
     reason = next((reason for reason in CHANGES if reason == named.upper()), None)
     if reason is None:
         known = named.upper() in list(NotChainableReason)
-        what = "no setting makes it true" if known else "there is no such reason"
-        raise ConfigurationError(f"--what-if {named}: {what}", f"one of {', '.join(CHANGES)}")
+        reason_against = "no setting makes it true" if known else "there is no such reason"
+        raise ConfigurationError(f"--what-if {named}: {reason_against}", f"one of {', '.join(CHANGES)}")
     plan = open_plan(store, version)
     if not plan.has(*NEEDED):
         raise StoreError(
@@ -220,28 +224,33 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
             shown.note(f"plan part {part:,} of {parts:,}")
 
         shown("find edges")
-        found = what_if(plan, reason, report)
+        answer = what_if(plan, reason, report)
     if json:
-        said = {"reason": reason.value, "change": CHANGES[reason].meaning, **found._asdict()}
+        said = {"reason": reason.value, "change": CHANGES[reason].meaning, **answer._asdict()}
         for when in ("now", "then"):
             said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
         write_texts([orjson.dumps(said).decode()], None)
     else:
-        _tell(reason, found)
+        _tell(reason, answer)
 
 
-def _tell(reason: NotChainableReason, found: WhatIf) -> None:
-    have = "edge has" if found.edges == 1 else "edges have"
-    say(f"{reason.value}: {found.edges:,} {have} it; nothing else keeps {found.alone:,} of them apart")
+def _tell(reason: NotChainableReason, answer: WhatIf) -> None:
+    have = "edge has" if answer.edges == 1 else "edges have"
+    say(f"{reason.value}: {answer.edges:,} {have} it; nothing else keeps {answer.alone:,} of them apart")
     say(f"the change: {CHANGES[reason].meaning}")
-    if not found.alone:
+    if not answer.alone:
         return
-    say(f"topologies planned again with it: {found.topologies:,}")
-    if found.refused:
-        say(f"Flink would refuse {found.refused:,} of them then: they are not counted")
+    say(f"topologies planned again with it: {answer.topologies:,}")
+    if answer.refused:
+        say(f"Flink would refuse {answer.refused:,} of them then: they are not counted")
     say()
     rows = [
-        (name, f"{found.now[name]:,}", f"{found.then[name]:,}", f"{found.then[name] - found.now[name]:+,}")
+        (
+            name,
+            f"{answer.now[name]:,}",
+            f"{answer.then[name]:,}",
+            f"{answer.then[name] - answer.now[name]:+,}",
+        )
         for name in FIGURES
     ]
     print_table([Column(""), *(Column(name, justify="right") for name in ("now", "then", "change"))], rows)

@@ -111,9 +111,9 @@ def command(
     def lines() -> Iterator[str]:
         nonlocal written
         names: set[str] = set()
-        for where, file, found in _imported(files, options, report):
-            errors = found if isinstance(found, list) else []
-            topology = {} if isinstance(found, list) else _named(found, name, names)
+        for where, file, imported in _imported(files, options, report):
+            errors = imported if isinstance(imported, list) else []
+            topology = {} if isinstance(imported, list) else _named(imported, name, names)
             config = topology.get("config", {})
             is_imported = type(config) is dict and FORM_KEY in config
             errors = errors or (graph_errors if is_imported else validate_topology)(topology)
@@ -148,10 +148,10 @@ def _require_importable(path: str) -> None:
     """Raise InputError for what is there, and is neither a graph nor JSON."""
     if os.path.isfile(path) and not path.endswith(".py"):  # its reader says what is wrong with it
         return
-    given = identify_source(path)
-    if given.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):
+    source = identify_source(path)
+    if source.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):
         raise InputError(
-            f"{path}: found {given.kind}, allowed graphs and JSON",
+            f"{path}: found {source.kind}, allowed graphs and JSON",
             f"penstock plan {path} --out store takes it",
         )
 
@@ -174,13 +174,13 @@ class _Refused:
 
 
 def _taken(take: list[str] | None) -> dict[str, str]:
-    found = {}
+    attributes = {}
     for pair in take or ():
         key, equals, attribute = pair.partition("=")
         if not equals or not attribute:
             raise ConfigurationError(f"--take {pair!r}", "write KEY=ATTRIBUTE, e.g. parallelism=coreCount")
-        found[key] = attribute
-    return dict(known_keys("--take", found))
+        attributes[key] = attribute
+    return dict(known_keys("--take", attributes))
 
 
 def _imported(
@@ -193,11 +193,15 @@ def _imported(
         if isinstance(content, NoJob):
             raise InputError(f"{file}: this is {content.what}, and no graph of a job", content.hint)
         if content is not None:
-            for found in read_recognised(file, content):
-                if isinstance(found, GivenGraph):
-                    yield f"{file}: {found.name}", file, topology_of_graph(found, str(content), options)
+            for content_part in read_recognised(file, content):
+                if isinstance(content_part, GivenGraph):
+                    yield (
+                        f"{file}: {content_part.name}",
+                        file,
+                        topology_of_graph(content_part, str(content), options),
+                    )
                 else:
-                    yield file, file, as_topology(found, file, 0, options)
+                    yield file, file, as_topology(content_part, file, 0, options)
             continue
         form = None if begins_as_json(file) else form_of_graph(file)
         if form is None:
@@ -213,11 +217,13 @@ def _of_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Impo
         if problem is not None:
             yield where, file, [problem]
         elif value.strip():
-            found = parse_topology(value)
+            topology = parse_topology(value)
             yield (
                 where,
                 file,
-                [found] if isinstance(found, TopologyError) else as_topology(found, file, place, options),
+                [topology]
+                if isinstance(topology, TopologyError)
+                else as_topology(topology, file, place, options),
             )
 
 
@@ -228,13 +234,13 @@ def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]
             for number, value in enumerate(block.data.split(b"\n")[:-1], block.first):
                 yield value, number, number, None
             continue
-        for one in lines_of([block]):
-            place, problem = one.ordinal or 0, None
-            if one.too_long_bytes is not None:
-                problem = line_too_long(one.too_long_bytes, MAX_LINE_BYTES, None)
-            elif one.problem is not None:
-                problem = TopologyError("NotJson", "line", one.problem, "what JSON can say", "")
-            yield one.value, place, place if one.line is None else one.line, problem
+        for input_line in lines_of([block]):
+            place, problem = input_line.ordinal or 0, None
+            if input_line.too_long_bytes is not None:
+                problem = line_too_long(input_line.too_long_bytes, MAX_LINE_BYTES, None)
+            elif input_line.problem is not None:
+                problem = TopologyError("NotJson", "line", input_line.problem, "what JSON can say", "")
+            yield input_line.value, place, place if input_line.line is None else input_line.line, problem
 
 
 def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[str, Any]:
@@ -242,12 +248,12 @@ def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[
     own = topology.get("name") if name is None else name
     if not isinstance(own, str):
         return topology
-    found, number = own, 1
-    while found in names:
+    unused, number = own, 1
+    while unused in names:
         number += 1
-        found = f"{own}-{number}"
-    names.add(found)
-    return {**topology, "name": found}
+        unused = f"{own}-{number}"
+    names.add(unused)
+    return {**topology, "name": unused}
 
 
 def _notes(config: dict[str, str]) -> tuple[str, str, str]:

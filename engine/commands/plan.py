@@ -271,12 +271,12 @@ def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "Custo
 
 def _bytes(size: str) -> int:
     try:
-        found = parse_memory_size(size)
+        size_bytes = parse_memory_size(size)
     except ValueError as error:
         raise ConfigurationError(f"--max-line-size {size!r}: {error}", "a size such as 64m or 2g") from None
-    if found < 1:
+    if size_bytes < 1:
         raise ConfigurationError(f"--max-line-size {size!r}: allowed 1 byte or more")
-    return found
+    return size_bytes
 
 
 def _require_planned(stored: Stored, out: str, strict: bool) -> None:

@@ -141,11 +141,11 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
 
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
     with redirect_stdout(sys.stderr):
-        found = jobs_of_script(script, [], settings)
-    say_failure_of_script(found)
-    for job in found.jobs:
+        captured = jobs_of_script(script, [], settings)
+    say_failure_of_script(captured)
+    for job in captured.jobs:
         say_lost_settings(job)
-    lines = [orjson.dumps(topology_of(job)) for job in found.jobs]
+    lines = [orjson.dumps(topology_of(job)) for job in captured.jobs]
     file = folder / f"{Path(script).stem}.jsonl"
     file.write_bytes(b"\n".join(lines) + b"\n")
     return file

@@ -36,10 +36,10 @@ class _PlainFirst:
         """The value that the command gets. Raises what Typer does."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        found = _plain(value, param)
-        if found is None:
+        plain = _plain(value, param)
+        if plain is None:
             return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
-        return found
+        return plain
 
 
 def _plain(value: Any, param: Parameter) -> Any:

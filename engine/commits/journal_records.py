@@ -103,7 +103,7 @@ class RunRecord(_Record):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if any("://" not in one and not posixpath.isabs(one) for one in self.folders):
+        if any("://" not in folder and not posixpath.isabs(folder) for folder in self.folders):
             raise ValueError("a folder is a relative path")
         if self.place is not None and self.place >= len(self.folders):
             raise ValueError("it lies in none of its folders")

@@ -59,8 +59,8 @@ def start_of_process() -> tuple[int, str]:
 
 def process_is_running(pid: int, started: str) -> bool:
     """Whether the process that `start_of_process` described runs on this machine."""
-    found = _start_of(pid)
-    return found is not None and re.sub(r"\D", "", found) == started
+    running_since = _start_of(pid)
+    return running_since is not None and re.sub(r"\D", "", running_since) == started
 
 
 def _start_of(pid: int) -> str | None:

@@ -26,8 +26,8 @@ class CompletableFuture:
 
     def result(self) -> Any:
         """Wait for it and give it; raises what it failed with."""
-        found = self._future.result()
-        return found if self._py_class is None else self._py_class(found)
+        result = self._future.result()
+        return result if self._py_class is None else self._py_class(result)
 
     def exception(self) -> BaseException | None:
         """What it failed with; None if it came, or has not come yet."""

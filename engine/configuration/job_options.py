@@ -55,10 +55,10 @@ _MEANINGS = {
 
 def parse_parallelism(value: str) -> int:
     """A number of subtasks. Raises ValueError."""
-    found = parse_int(value)
-    if found < 1:
+    parallelism = parse_int(value)
+    if parallelism < 1:
         raise ValueError("is below 1")
-    return found
+    return parallelism
 
 
 PARALLELISM = Option(

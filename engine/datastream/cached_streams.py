@@ -36,8 +36,10 @@ class CachedStreams:
 
     def read_by(self, roots: Iterable[Transformation]) -> tuple[list[Transformation], list[Transformation]]:
         """Those that `roots` read: first what has to be computed, inner ones first, then what is there."""
-        read = [one for one in reachable(roots) if one.created in self._inputs]
-        return [one for one in read if one.kind == "union"], [one for one in read if one.kind != "union"]
+        read = [cached for cached in reachable(roots) if cached.created in self._inputs]
+        return [cached for cached in read if cached.kind == "union"], [
+            cached for cached in read if cached.kind != "union"
+        ]
 
     def fill(self, cached: Transformation, records: list[object]) -> None:
         """Keep the records of a cached stream."""

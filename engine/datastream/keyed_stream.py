@@ -135,8 +135,16 @@ def aggregated(
     origin: DataStream = keyed._origin_stream
     schema = schema_of_type(origin._transformation.output_type)
     wanted = [Aggregation(column, function) for column, function in aggregations]
-    wrong = [f"{one.function} of {one.column}" for one in wanted if one.function not in FUNCTIONS]
-    wrong += [f"{one.function} of {one.column}" for one in wanted if one.column not in schema.names]
+    wrong = [
+        f"{aggregation.function} of {aggregation.column}"
+        for aggregation in wanted
+        if aggregation.function not in FUNCTIONS
+    ]
+    wrong += [
+        f"{aggregation.function} of {aggregation.column}"
+        for aggregation in wanted
+        if aggregation.column not in schema.names
+    ]
     if wrong or not wanted:
         raise ValueError(
             f"aggregations {', '.join(wrong) or '(none)'}: functions are {', '.join(FUNCTIONS)}, "

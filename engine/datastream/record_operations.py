@@ -92,17 +92,17 @@ class RecordOperations(StreamSettings):
         """
         if not callable(func):
             raise TypeError(f"map_batches needs a callable, not {type(func).__name__}")
-        given = self._transformation.output_type
-        output_type = type_of_schema(schema) if isinstance(schema, pa.Schema) else schema or given
-        operator = MapBatchesOperator(func, schema_of_type(given), schema_of_type(output_type))
+        input_type = self._transformation.output_type
+        output_type = type_of_schema(schema) if isinstance(schema, pa.Schema) else schema or input_type
+        operator = MapBatchesOperator(func, schema_of_type(input_type), schema_of_type(output_type))
         return self._of_one_input("Map Batches", operator, output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
         """Tuples of these fields, in this order. TypeError unless the stream has a tuple type."""
-        given = self.get_type()
-        if not isinstance(given, TupleTypeInfo):
-            raise TypeError(f"only streams of tuples can be projected, not of {given}")
-        types = given.get_field_types()
+        input_type = self.get_type()
+        if not isinstance(input_type, TupleTypeInfo):
+            raise TypeError(f"only streams of tuples can be projected, not of {input_type}")
+        types = input_type.get_field_types()
         if not 1 <= len(field_indexes) <= 24:
             raise ValueError(f"project to {len(field_indexes)} fields: from 1 to 24 are possible")
         for index in field_indexes:

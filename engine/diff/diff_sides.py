@@ -51,8 +51,8 @@ def pair_topologies(old: Side, new: Side, in_both: int = 0) -> Iterator[Part]:
     for part in range(parts):
         mine = (pl.col(TOPOLOGY) % parts + parts) % parts == part
         known = [side.topologies.filter(mine) if parts > 1 else side.topologies for side in (old, new)]
-        left, right = pl.collect_all(known)
-        paired = _alone(left, right) if counts == [1, 1] and not in_both else _paired(left, right)
+        old_part, right = pl.collect_all(known)
+        paired = _alone(old_part, right) if counts == [1, 1] and not in_both else _paired(old_part, right)
         same = pl.lit(old.planned_as == new.planned_as) & (pl.col("fingerprint") == pl.col("fingerprint_new"))
         candidates = paired.filter(~same.fill_null(False)).select("old_id", "new_id", "name")
         pairs = _in_slices(old, new, candidates.sort("name"))
@@ -116,12 +116,12 @@ def diff_sides(
     counts.topologies[Change.EQUAL] += in_both
     for part in pair_topologies(old, new, in_both):
         counts.topologies[Change.EQUAL] += part.equal
-        for one in _diff_part(old, new, part, stateful):
-            if one.change == Change.EQUAL:
+        for topology in _diff_part(old, new, part, stateful):
+            if topology.change == Change.EQUAL:
                 counts.topologies[Change.EQUAL] += 1
             else:
-                counts.add(one)
-                yield one
+                counts.add(topology)
+                yield topology
 
 
 def _diff_part(old: Side, new: Side, part: Part, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
@@ -181,7 +181,7 @@ def _changed(
     changed: ChangedPlans,
 ) -> TopologyDiff:
     """The difference; a topology that is the same, and planned alike in another way, is equal."""
-    found = TopologyDiff(
+    topology = TopologyDiff(
         name,
         Change.CHANGED,
         restored=verdict,
@@ -194,7 +194,7 @@ def _changed(
         data_sets=changed.data_sets.get(number, []),
         totals=changed.totals.get(number, {}),
     )
-    return TopologyDiff(name, Change.EQUAL) if same_topology and not found.changes_plan else found
+    return TopologyDiff(name, Change.EQUAL) if same_topology and not topology.changes_plan else topology
 
 
 def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFrame:
@@ -257,8 +257,8 @@ def match_operators(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     and its older one share topology_id. What counts, in this order: the uid; a uid hash of the new one; name
     and operator id; the name, the first with the first of that name; the operator id alone (a renamed one).
     """
-    found: list[pl.DataFrame] = []
-    for left, right in (
+    matches: list[pl.DataFrame] = []
+    for old_keys, right in (
         (("uid",), ("uid",)),
         (("operator_id",), ("user_defined_operator_id",)),
         (("name", "operator_id"), ("name", "operator_id")),
@@ -266,17 +266,17 @@ def match_operators(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         (("operator_id",), ("operator_id",)),
     ):
         old, new = _numbered(old), _numbered(new)
-        matched = _once(old, left).join(
+        matched = _once(old, old_keys).join(
             _once(new, right),
-            left_on=[TOPOLOGY, *left],
+            left_on=[TOPOLOGY, *old_keys],
             right_on=[TOPOLOGY, *right],
             how="inner",
         )
         matched = matched.select(TOPOLOGY, old_node="node", new_node="node_right")
-        found.append(matched)
+        matches.append(matched)
         old = old.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "old_node"], how="anti")
         new = new.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "new_node"], how="anti")
-    return pl.concat(found)
+    return pl.concat(matches)
 
 
 def _numbered(operators: pl.DataFrame) -> pl.DataFrame:

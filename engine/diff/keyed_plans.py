@@ -57,7 +57,7 @@ def _operators(tables: Plans) -> pl.DataFrame:
     vertices = tables["execution_job_vertices"].select(
         TOPOLOGY, "vertex", subtasks="parallelism", effective_max_parallelism="max_parallelism"
     )
-    given = tables["job_vertices"].select(
+    limits = tables["job_vertices"].select(
         TOPOLOGY, "vertex", derives_max_parallelism=pl.col("max_parallelism") == NOT_DECIDED
     )
     writers = tables["stream_edges"].select(TOPOLOGY, pl.col("source").alias("id"), read=True).unique()
@@ -65,7 +65,7 @@ def _operators(tables: Plans) -> pl.DataFrame:
     nodes = nodes.with_columns(has_state=HAS_STATE)
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
     operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")
-    return operators.join(given, on=[TOPOLOGY, "vertex"], how="left")
+    return operators.join(limits, on=[TOPOLOGY, "vertex"], how="left")
 
 
 # What a whole plan takes: tasks, channels, buffers, managed memory and slots of each topology.
@@ -108,10 +108,10 @@ def changed_totals(old: _Tables, new: _Tables, in_both: pl.DataFrame) -> dict[in
 
 
 def _totals(tables: _Tables, topologies: pl.DataFrame, names: list[str]) -> pl.DataFrame:
-    found = topologies
+    totals = topologies
     for name in names:
-        found = found.join(_COUNT[name](tables), on=TOPOLOGY, how="left")
-    return found.with_columns(pl.col(names).fill_null(0).cast(pl.Int64))
+        totals = totals.join(_COUNT[name](tables), on=TOPOLOGY, how="left")
+    return totals.with_columns(pl.col(names).fill_null(0).cast(pl.Int64))
 
 
 def _tasks(tables: _Tables) -> pl.DataFrame:

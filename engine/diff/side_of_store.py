@@ -87,9 +87,9 @@ def side_of_topologies(
                     rows.write_ipc(files[table][-1])
     frames = {table: pl.scan_ipc(paths) if paths else empty(table).lazy() for table, paths in files.items()}
 
-    def planned(given: dict[str, pl.DataFrame]) -> Plans:
-        inputs = len(given["topologies"]) + len(given["rejected"])
-        tables = plan_frames(given, inputs, options.until, options.choices, lambda stage: None).tables
+    def planned(read_frames: dict[str, pl.DataFrame]) -> Plans:
+        inputs = len(read_frames["topologies"]) + len(read_frames["rejected"])
+        tables = plan_frames(read_frames, inputs, options.until, options.choices, lambda stage: None).tables
         return {
             table: from_arrow(tables[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
         }

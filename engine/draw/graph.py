@@ -55,8 +55,8 @@ class MadeOfRows(Sequence[Made], Generic[Made]):
 
     def __iter__(self) -> Iterator[Made]:
         for frame, make in self._parts:
-            for some in frame.iter_slices(_ROWS_AT_ONCE):
-                yield from map(make, some.iter_rows(named=True))
+            for slice_of_frame in frame.iter_slices(_ROWS_AT_ONCE):
+                yield from map(make, slice_of_frame.iter_rows(named=True))
 
     @overload
     def __getitem__(self, place: int) -> Made: ...
@@ -65,11 +65,11 @@ class MadeOfRows(Sequence[Made], Generic[Made]):
     def __getitem__(self, place: int | slice) -> Made | tuple[Made, ...]:
         if isinstance(place, slice):
             return tuple(self)[place]
-        left = place if place >= 0 else len(self) + place
+        remaining = place if place >= 0 else len(self) + place
         for frame, make in self._parts:
-            if 0 <= left < frame.height:
-                return make(frame.row(left, named=True))
-            left -= frame.height
+            if 0 <= remaining < frame.height:
+                return make(frame.row(remaining, named=True))
+            remaining -= frame.height
         raise IndexError(place)
 
 

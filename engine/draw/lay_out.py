@@ -105,7 +105,9 @@ class _Level:
         members = self.children[key]
         place = {node.key: at for at, node in enumerate(members)}
         bundles = self.bundles.get(key, [])
-        labels = [_label([self.graph.edges[one] for one in bundle.edges]) for bundle in bundles]
+        labels = [
+            _label([self.graph.edges[edge_number] for edge_number in bundle.edges]) for bundle in bundles
+        ]
         ports: tuple[dict[str, int], dict[str, int]] = (defaultdict(int), defaultdict(int))
         for bundle in bundles:
             ports[0][bundle.source] += 1
@@ -129,8 +131,8 @@ class _Level:
             aspect=0.0 if in_one_column else _ASPECT,
         )
         picture = Picture(layout.size)
-        for box, before, (left, y) in zip(boxes, runs, layout.corners, strict=True):
-            x = left + before
+        for box, before, (corner_x, y) in zip(boxes, runs, layout.corners, strict=True):
+            x = corner_x + before
             picture.boxes.append(_moved(box, x, y))
             inner = insides.get(box.node.key)
             if box.is_open and inner is not None:
@@ -161,7 +163,7 @@ class _Level:
 
     def _bundles(self) -> dict[str | None, list[_Bundle]]:
         """By the node inside of which both ends are: edges that are drawn as one line."""
-        found: dict[str | None, dict[tuple[str, str, int], _Bundle]] = defaultdict(dict)
+        bundles: dict[str | None, dict[tuple[str, str, int], _Bundle]] = defaultdict(dict)
         ways: dict[str, list[str]] = {}
         for node in self.graph.nodes:
             way = [node.key]
@@ -178,10 +180,10 @@ class _Level:
             ends = (self._drawn(source[depth:]), self._drawn(target[depth:]))
             one_by_one = ends == (edge.source, edge.target)
             key = (*ends, number) if one_by_one else (*ends, -1)
-            level = found[source[depth - 1] if depth else None]
+            level = bundles[source[depth - 1] if depth else None]
             bundle = level.setdefault(key, _Bundle(source[depth], target[depth], ends, []))
             bundle.edges.append(number)
-        return {key: list(level.values()) for key, level in found.items()}
+        return {key: list(level.values()) for key, level in bundles.items()}
 
     def _drawn(self, way: Sequence[str]) -> str:
         """The first of these that is closed, else the innermost."""
@@ -205,13 +207,19 @@ class _Level:
         arrives: dict[int, Point] = {}
         crowded: set[int] = set()
         for key, numbers in leaving.items():
-            inner = {one: boxes[bundles[one].ends[0]] for one in numbers}
-            towards = {one: _next_height(layout.bends[one], boxes[bundles[one].target]) for one in numbers}
+            inner = {bundle_number: boxes[bundles[bundle_number].ends[0]] for bundle_number in numbers}
+            towards = {
+                bundle_number: _next_height(layout.bends[bundle_number], boxes[bundles[bundle_number].target])
+                for bundle_number in numbers
+            }
             begins |= _ports(boxes[key], inner, towards, right=True)
         for key, numbers in coming.items():
-            inner = {one: boxes[bundles[one].ends[1]] for one in numbers}
+            inner = {bundle_number: boxes[bundles[bundle_number].ends[1]] for bundle_number in numbers}
             towards = {
-                one: _next_height(layout.bends[one][::-1], boxes[bundles[one].source]) for one in numbers
+                bundle_number: _next_height(
+                    layout.bends[bundle_number][::-1], boxes[bundles[bundle_number].source]
+                )
+                for bundle_number in numbers
             }
             arrives |= _ports(boxes[key], inner, towards, right=False)
             if len(numbers) > _MOST_PORTS and not boxes[key].is_open:
@@ -279,13 +287,13 @@ def _ports(box: Box, inner: dict[int, Box], towards: dict[int, float], *, right:
 
     Lines are in the order of the heights that they go `towards`.
     """
-    middles = {one: end.y + end.size.height / 2 for one, end in inner.items()}
-    order = sorted(inner, key=lambda one: (middles[one], towards[one], one))
+    middles = {line: end.y + end.size.height / 2 for line, end in inner.items()}
+    order = sorted(inner, key=lambda line: (middles[line], towards[line], line))
     pitch = min(_PORT, (box.size.height - PADDING) / len(order))
-    wanted = [middles[one] for one in order]
+    wanted = [middles[line] for line in order]
     heights = place_in_line(wanted, [pitch] * len(order), [0.0] * len(order))
     x = box.x + (box.size.width if right else 0)
-    return {one: (x, y) for one, y in zip(order, heights, strict=True)}
+    return {line: (x, y) for line, y in zip(order, heights, strict=True)}
 
 
 def _within(box: Box, y: float) -> float:

@@ -54,12 +54,12 @@ def to_networkx(graph: DrawnGraph) -> Any:
         import networkx
     except ImportError as error:
         raise ConfigurationError("networkx is not installed", "pip install networkx") from error
-    found = networkx.MultiDiGraph(topology=graph.topology, layer=graph.layer)
+    multigraph = networkx.MultiDiGraph(topology=graph.topology, layer=graph.layer)
     for node in graph.nodes:
-        found.add_node(node.key, **node_attributes(node))
+        multigraph.add_node(node.key, **node_attributes(node))
     for edge in graph.edges:
-        found.add_edge(edge.source, edge.target, **edge_attributes(edge))
-    return found
+        multigraph.add_edge(edge.source, edge.target, **edge_attributes(edge))
+    return multigraph
 
 
 # Nodes and edges as attributes of other tools' graphs. What XML cannot hold is written as an escape.

@@ -92,10 +92,10 @@ def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) 
 
 def as_detached_driver() -> DetachedDriver | None:
     """What this process is, if it is a detached driver; children of its own are none."""
-    given = os.environ.pop(_VARIABLE, None)
-    if given is None:
+    handed_over = os.environ.pop(_VARIABLE, None)
+    if handed_over is None:
         return None
-    log, told = json.loads(given)
+    log, told = json.loads(handed_over)
     os.set_inheritable(told, False)
     return DetachedDriver(Path(log), told)
 

@@ -47,8 +47,8 @@ def compare_with_captured(
     """
     failure: PenstockError | None
     try:
-        found = jobs_of_script(script, arguments, settings)
-        jobs, failure = found.jobs, found.failure
+        jobs_found = jobs_of_script(script, arguments, settings)
+        jobs, failure = jobs_found.jobs, jobs_found.failure
     except PenstockError as error:
         jobs, failure = [], error
     not_run = None if failure is None else _unsupported(failure)

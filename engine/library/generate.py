@@ -99,24 +99,26 @@ def generate(
     Raises ConfigurationError, InputError and StoreError.
     """
     count, first = whole_number("topologies", topologies), _integer("seed", seed)
-    given = {
+    of_shapes = {
         "operators": operators is not None,
         "share_of_uids": share_of_uids is not None,
         "width": width is not None,
         "with_refusals": bool(with_refusals),
     }
     if like is not None:
-        _require_none({"shape": shape is not None, "parallelism": parallelism is not None, **given}, "like")
+        _require_none(
+            {"shape": shape is not None, "parallelism": parallelism is not None, **of_shapes}, "like"
+        )
         return _handed_over(_like(like, count, first), spark)
     name = os.fspath(shape) if isinstance(shape, os.PathLike) else text("shape", shape, "layered")
     if name == WORKLOADS:
-        _require_none({"topologies": count != 1, "seed": first != 0, **given}, name)
+        _require_none({"topologies": count != 1, "seed": first != 0, **of_shapes}, name)
         return _handed_over(_of_dicts(workloads(parallelism)), spark)
     if name in TRACES:
-        _require_none(given, name)
+        _require_none(of_shapes, name)
         return _handed_over(_of_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark)
     if name.endswith(ENDINGS):
-        _require_none({"parallelism": parallelism is not None, **given}, "a spec file")
+        _require_none({"parallelism": parallelism is not None, **of_shapes}, "a spec file")
         from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
         from penstock.plans.generate.by_spec.draw_by_spec import no_counts
 
@@ -132,9 +134,9 @@ def generate(
     return Generated(*fleet_tables(fleet))
 
 
-def _require_none(given: dict[str, bool], what: str) -> None:
-    if found := [name for name, is_given in given.items() if is_given]:
-        raise ConfigurationError(f"{', '.join(found)}: not with {what}")
+def _require_none(options: dict[str, bool], not_with: str) -> None:
+    if refused := [name for name, is_given in options.items() if is_given]:
+        raise ConfigurationError(f"{', '.join(refused)}: not with {not_with}")
 
 
 def _integer(argument: str, value: Any) -> int:

@@ -78,9 +78,9 @@ class SweepResults(NamedTuple):
     def _repr_html_(self) -> str:
         from penstock.engine.sweep.format_table import results_in_rows
 
-        found = results_in_rows(self._rows(), None, None)
-        rows = [tuple(_cell(value) for value in row) for row in found.iter_rows()]
-        return html_table(repr(self)[10:-1], found.columns, rows)
+        table = results_in_rows(self._rows(), None, None)
+        rows = [tuple(_cell(value) for value in row) for row in table.iter_rows()]
+        return html_table(repr(self)[10:-1], table.columns, rows)
 
 
 def sweep(
@@ -114,7 +114,7 @@ def sweep(
             None if is_map else path("config", config),
             strings("config", config) if is_map else {},  # type: ignore[arg-type]
             seconds("time_limit", time_limit),
-            [path("depends", one) for one in depends],
+            [path("depends", file) for file in depends],
         )
         swept = sweep_grid(
             prepared,

@@ -73,9 +73,9 @@ def _descriptor(target: Path) -> int | None:
     """The descriptor of this process that a path such as /dev/stdout stands for."""
     path = os.path.abspath(target)
     for _ in range(40):
-        found = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))
+        descriptors = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))
         name = os.path.basename(path)
-        if found and int(found[1]) == os.getpid() and name.isdecimal() and os.path.lexists(path):
+        if descriptors and int(descriptors[1]) == os.getpid() and name.isdecimal() and os.path.lexists(path):
             return int(name)
         if not os.path.islink(path):
             return None

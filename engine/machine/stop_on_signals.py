@@ -67,10 +67,10 @@ def keeping_interrupts() -> Iterator[None]:
     """
     before = signal.getsignal(signal.SIGINT)
     yield
-    found = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if _Stop.handling and in_main_thread and found is not before:
-        _Stop.on_interrupt = found if callable(found) else None
+    if _Stop.handling and in_main_thread and handler is not before:
+        _Stop.on_interrupt = handler if callable(handler) else None
         signal.signal(signal.SIGINT, before)
 
 

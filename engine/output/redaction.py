@@ -40,9 +40,9 @@ def remember_secrets(settings: Mapping[str, str]) -> None:
     regex that was ever set matches.
     """
     for option, regexes in ((KEY_REGEX, _secret_keys), (STRING_REGEX, _secret_strings)):
-        given = settings.get(option)
-        if given:
-            regex = _compiled(given)
+        text = settings.get(option)
+        if text:
+            regex = _compiled(text)
             if regex not in regexes:
                 regexes.append(regex)
     for key, value in ((key, str(value)) for key, value in settings.items()):
@@ -83,8 +83,8 @@ def _is_secret(key: str, value: str) -> bool:
 
 def _pairs(argument: str) -> list[tuple[str, str]]:
     key, equals, value = argument.partition("=")
-    found = [(key, value)] if equals else []
-    return found + _pairs(value) if key.startswith("--") else found
+    pair = [(key, value)] if equals else []
+    return pair + _pairs(value) if key.startswith("--") else pair
 
 
 def _without_value(pair: re.Match[str]) -> str:

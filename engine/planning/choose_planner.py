@@ -145,7 +145,7 @@ def estimate_size(inputs: Sequence[str]) -> FleetSize:
         files = [file for file in find_topology_files(inputs) if os.path.isfile(file)]
         total = sum(os.path.getsize(file) for file in files)
         sampled = files[:: -(-len(files) // _SAMPLED_FILES) or 1]
-        samples = [found for found in map(_sample, sampled) if found is not None]
+        samples = [sample for sample in map(_sample, sampled) if sample is not None]
     except Exception:
         return FleetSize(0, 0)
     taken = sum(size for size, _ in samples)

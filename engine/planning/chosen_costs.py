@@ -87,8 +87,8 @@ def _measured(
             f"--costs {costs}: version {plan.version.version} holds no run",
             "penstock run --to STORE records one; STORE@VERSION names another version",
         )
-    found = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
-    of_them = found.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
+    measured = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
+    of_them = measured.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
     if of_them.is_empty() and not part:
         raise ConfigurationError(
             f"--costs {costs}: version {plan.version.version} has no finished run of these topologies",

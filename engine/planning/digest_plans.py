@@ -47,11 +47,11 @@ def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
     return entries
 
 
-def _of_pair(first: str, left: Digests, second: str, right: Digests) -> list[dict[str, Any]]:
+def _of_pair(first: str, ours_by_name: Digests, second: str, right: Digests) -> list[dict[str, Any]]:
     compared: dict[str, int] = {}
     differing: dict[str, list[str]] = {}
-    for name in sorted(set(left) | set(right)):
-        ours, theirs = left.get(name, {}), right.get(name, {})
+    for name in sorted(set(ours_by_name) | set(right)):
+        ours, theirs = ours_by_name.get(name, {}), right.get(name, {})
         shared = set(ours) & set(theirs)
         if not (ours and theirs) or (REFUSAL in ours) != (REFUSAL in theirs):
             shared = {REFUSAL}

@@ -127,10 +127,10 @@ def require_memory_after_reading(size: FleetSize) -> None:
 
 def require_memory_to_read_on() -> None:
     """Raise NotEnoughMemoryError before memory runs out while topologies are read."""
-    left = available_memory()
-    if left.size_bytes < LEAST_TO_READ_ON:
+    available = available_memory()
+    if available.size_bytes < LEAST_TO_READ_ON:
         raise NotEnoughMemoryError(
-            f"the input does not fit in memory: {shown_bytes(left.size_bytes)} are left of {left.limited_by}",
+            f"the input does not fit in memory: {shown_bytes(available.size_bytes)} are left of {available.limited_by}",
             HINT,
         )
 
@@ -178,8 +178,8 @@ def bytes_of_tasks(rows: TaskRows) -> int:
 
 def spark_fits() -> bool:
     """Whether a local Spark can start here."""
-    left = available_memory()
-    return left.size_bytes >= least_for_spark(left)
+    available = available_memory()
+    return available.size_bytes >= least_for_spark(available)
 
 
 def _require(needed_bytes: int, work: str, there: Available | None = None, hint: str = HINT) -> None:

@@ -19,12 +19,12 @@ def memory_of_workers(spark: SparkSession) -> Available:
     """
     context = spark.sparkContext
     if is_local(context):
-        left = available_memory()
-        return Available(max(0, left.size_bytes - _growth_of_the_jvm(context)), left.limited_by)
+        available = available_memory()
+        return Available(max(0, available.size_bytes - _growth_of_the_jvm(context)), available.limited_by)
     cores = context.defaultParallelism
-    found = spark.range(cores, numPartitions=cores).mapInArrow(_look, "host string, bytes long").collect()
-    hosts = {row["host"] for row in found}
-    return Available(min(row["bytes"] for row in found) * len(hosts), "the smallest machine of the cluster")
+    workers = spark.range(cores, numPartitions=cores).mapInArrow(_look, "host string, bytes long").collect()
+    hosts = {row["host"] for row in workers}
+    return Available(min(row["bytes"] for row in workers) * len(hosts), "the smallest machine of the cluster")
 
 
 def is_local(context: Any) -> bool:

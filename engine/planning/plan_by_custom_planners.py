@@ -147,9 +147,9 @@ def _read_tables(returned: Any) -> Frames:
     """Whole tables of a plan, by name, with their declared columns. Raises SchemaError."""
     allowed = [name for layer in list(Layer)[1:] for name in LAYER_TABLES[layer]]
     if not isinstance(returned, dict) or not set(returned) <= set(allowed):
-        found = sorted(map(str, set(returned) - set(allowed))) if isinstance(returned, dict) else ""
+        unknown = sorted(map(str, set(returned) - set(allowed))) if isinstance(returned, dict) else ""
         raise SchemaError(
-            f"found {type(returned).__name__} {', '.join(found)}, allowed a dict of {', '.join(allowed)}"
+            f"found {type(returned).__name__} {', '.join(unknown)}, allowed a dict of {', '.join(allowed)}"
         )
     tables = {}
     for name, rows in returned.items():

@@ -197,8 +197,8 @@ class PlannerProgram:
 
     def files(self) -> Iterable[str]:
         """The files that its command line names: the program, and arguments that are files."""
-        found = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
-        return (path for path in found if os.path.isfile(path))
+        words = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
+        return (path for path in words if os.path.isfile(path))
 
 
 def planner_program(*command: str) -> PlannerProgram:

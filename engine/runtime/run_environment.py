@@ -113,10 +113,13 @@ def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor]
     )
     with Progress(*columns, console=console, transient=True) as bar:
         tasks: dict[int, TaskID] = {
-            one.chain.vertex: bar.add_task(
-                printable(one.chain.name[:48]), total=one.chain.parallelism, records="", start=False
+            compiled_vertex.chain.vertex: bar.add_task(
+                printable(compiled_vertex.chain.name[:48]),
+                total=compiled_vertex.chain.parallelism,
+                records="",
+                start=False,
             )
-            for one in compiled.vertices
+            for compiled_vertex in compiled.vertices
         }
 
         def on_change(monitor: JobMonitor) -> None:

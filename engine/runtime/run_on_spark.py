@@ -102,21 +102,21 @@ def run_on_spark(
 
 
 def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
-    writers = [one.chain for one in compiled.vertices if one.chain.vertex in address.vertices]
+    writers = [vertex.chain for vertex in compiled.vertices if vertex.chain.vertex in address.vertices]
     return all(output.to_driver for chain in writers for output in chain.outputs)
 
 
 def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
     """The DataFrames that the job `name` reads. JobCompileError where they are of several sessions."""
-    found = [
-        one.operator.dataframe()
+    frames = [
+        operator.operator.dataframe()
         for vertex in compiled.vertices
-        for one in vertex.chain.operators
-        if one.source and getattr(one.operator, "reads_dataframe", False)
+        for operator in vertex.chain.operators
+        if operator.source and getattr(operator.operator, "reads_dataframe", False)
     ]
-    if any(is_remote(one.sparkSession) != is_remote(found[0].sparkSession) for one in found):
+    if any(is_remote(frame.sparkSession) != is_remote(frames[0].sparkSession) for frame in frames):
         raise JobCompileError(f"job {name!r} reads DataFrames of Spark Connect and of classic Spark")
-    return found
+    return frames
 
 
 # Lets the workers of one job run on the Python interpreter that the job asks for.
@@ -271,7 +271,7 @@ def _of_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobEx
 
 
 def _place(compiled: CompiledJob, attempt: Attempt) -> str:
-    chain = next(one.chain for one in compiled.vertices if one.chain.vertex == attempt.vertex)
+    chain = next(vertex.chain for vertex in compiled.vertices if vertex.chain.vertex == attempt.vertex)
     return (
         f"{shortened(chain.name, _NAME_CHARACTERS)!r}, subtask {attempt.subtask + 1} of {chain.parallelism}, "
         f"attempt {attempt.attempt_number}"

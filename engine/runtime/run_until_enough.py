@@ -80,7 +80,8 @@ def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
 
     def limited(vertex: CompiledVertex) -> CompiledVertex:
         outputs = tuple(
-            one if one.edge in pulled else replace(one, budget_bytes=budget) for one in vertex.chain.outputs
+            output if output.edge in pulled else replace(output, budget_bytes=budget)
+            for output in vertex.chain.outputs
         )
         return replace(vertex, chain=replace(vertex.chain, outputs=outputs))
 
@@ -163,12 +164,12 @@ def restart_backoff(config: Mapping[str, str]) -> Backoff:
     Flink starts jobs with checkpoints again by default: there are none here. Raises JobCompileError for a
     value that is wrong, and for values that contradict each other.
     """
-    made = {
+    make_backoff = {
         options.FIXED_DELAY: _fixed_delay,
         options.FAILURE_RATE: _failure_rate,
         options.EXPONENTIAL_DELAY: _exponential_delay,
     }.get(_read(config, options.STRATEGY), _no_restart)
-    return made(config)
+    return make_backoff(config)
 
 
 def _no_restart(config: Mapping[str, str]) -> Backoff:

@@ -84,8 +84,8 @@ def slots_of_run(
 
 def slot_request_timeout(config: Mapping[str, str]) -> float:
     """Seconds that a job waits for its slots."""
-    given = config.get(SLOT_REQUEST_TIMEOUT.key)
-    milliseconds = SLOT_REQUEST_TIMEOUT.default if given is None else SLOT_REQUEST_TIMEOUT.parse(given)
+    text = config.get(SLOT_REQUEST_TIMEOUT.key)
+    milliseconds = SLOT_REQUEST_TIMEOUT.default if text is None else SLOT_REQUEST_TIMEOUT.parse(text)
     return float(milliseconds) / 1000
 
 

@@ -149,12 +149,14 @@ def _key(java: Java, jars: Sequence[Path]) -> str:
 
 
 def _remove_old(kept: Path) -> None:
-    archives = sorted(kept.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+    archives = sorted(
+        kept.parent.glob("classes-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True
+    )
     unfinished = kept.parent.glob("classes-*.new")
-    dead = [one for one in unfinished if one.stat().st_mtime < time.time() - _SECONDS_OF_A_WRITER]
-    for one in [*archives[_KEPT:], *dead]:
-        if one != kept:
-            one.unlink(missing_ok=True)
+    dead = [archive for archive in unfinished if archive.stat().st_mtime < time.time() - _SECONDS_OF_A_WRITER]
+    for archive in [*archives[_KEPT:], *dead]:
+        if archive != kept:
+            archive.unlink(missing_ok=True)
 
 
 # Zip archives whose bytes follow from what they hold, readable by this user only.
@@ -198,10 +200,10 @@ _KEYS = ("spark.jars.packages", "spark.jars.excludes", "spark.jars.ivy", "spark.
 def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
     """The jars that `settings` were resolved to before; None if that is not known, or one has gone."""
     try:
-        jars = [Path(one) for one in json.loads(_note(settings).read_text(encoding="utf-8"))]
+        jars = [Path(jar) for jar in json.loads(_note(settings).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         return None
-    return jars if jars and all(one.is_file() for one in jars) else None
+    return jars if jars and all(jar.is_file() for jar in jars) else None
 
 
 def resolves_what_it_says(settings: Mapping[str, str]) -> bool:
@@ -214,7 +216,7 @@ def resolves_what_it_says(settings: Mapping[str, str]) -> bool:
 
 def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
     """Note `resolved`: spark.jars of a context that was started with `settings`. Best effort."""
-    jars = [unquote(urlparse(one).path) for one in resolved.split(",") if one.startswith("file:")]
+    jars = [unquote(urlparse(uri).path) for uri in resolved.split(",") if uri.startswith("file:")]
     if not jars or redact(resolved) != resolved:
         return
     with suppress(OSError, PenstockError), replace_file(_note(settings)) as file:

@@ -15,12 +15,12 @@ HINT = (
 
 def local_folders(settings: Mapping[str, str]) -> list[str]:
     """Their paths. Source: org.apache.spark.util.Utils.getConfiguredLocalDirs."""
-    given = (
+    folders = (
         os.environ.get("SPARK_EXECUTOR_DIRS")
         or os.environ.get("SPARK_LOCAL_DIRS")
         or settings.get("spark.local.dir", "/tmp")
     )
-    return [folder.strip() for folder in given.split(",") if folder.strip()]
+    return [folder.strip() for folder in folders.split(",") if folder.strip()]
 
 
 def is_local_folder_set(settings: Mapping[str, str]) -> bool:

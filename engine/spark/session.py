@@ -156,18 +156,18 @@ def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[st
         else:
             fixed[key] = value
     for key, value in fixed.items():
-        found = spark.sparkContext.getConf().get(key)
-        if found != value and not _is_with_sparks_own(key, found, value):
+        current = spark.sparkContext.getConf().get(key)
+        if current != value and not _is_with_sparks_own(key, current, value):
             raise ConfigurationError(
-                f"{key}: the running Spark session has {_shown(key, found)}, asked for {_shown(key, value)}; "
+                f"{key}: the running Spark session has {_shown(key, current)}, asked for {_shown(key, value)}; "
                 "it cannot be changed any more",
                 "stop that session first, or do not ask",
             )
 
 
-def _is_with_sparks_own(key: str, found: str | None, value: str) -> bool:
+def _is_with_sparks_own(key: str, current: str | None, value: str) -> bool:
     """Whether these are the options for Java that were asked for, with those that Spark puts before them."""
-    return key.endswith(".extraJavaOptions") and bool(value) and str(found).endswith(f" {value}")
+    return key.endswith(".extraJavaOptions") and bool(value) and str(current).endswith(f" {value}")
 
 
 def _shown(key: str, value: str | None) -> str:

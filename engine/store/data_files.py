@@ -32,29 +32,31 @@ class Damage(NamedTuple):
 def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[DataFile]) -> list[Damage]:
     """Where the files of one write that a table's log lists differ from those that the manifest records."""
     expected = {file.path: file for file in recorded}
-    found = {file.path: file for file in listed}
+    now_listed = {file.path: file for file in listed}
     missing = [
         Damage(table, path, f"the table's Delta log has lost it, and {file.rows} rows with it")
         for path, file in expected.items()
-        if path not in found
+        if path not in now_listed
     ]
-    added = [Damage(table, path, "is not one of those written") for path in found if path not in expected]
+    added = [
+        Damage(table, path, "is not one of those written") for path in now_listed if path not in expected
+    ]
     changed = [
         Damage(
             table, path, f"found {now.rows} rows in {now.bytes} bytes, written {file.rows} in {file.bytes}"
         )
         for path, file in expected.items()
-        if (now := found.get(path)) is not None and (now.rows, now.bytes) != (file.rows, file.bytes)
+        if (now := now_listed.get(path)) is not None and (now.rows, now.bytes) != (file.rows, file.bytes)
     ]
     return [*missing, *added, *changed]
 
 
 def miscounted(table: str, rows: int | None, listed: Sequence[DataFile]) -> list[Damage]:
     """Where the manifest does not record files, but for some tables how many `rows` there are."""
-    found = sum(file.rows or 0 for file in listed)
-    if rows is None or any(file.rows is None for file in listed) or rows == found:
+    listed_rows = sum(file.rows or 0 for file in listed)
+    if rows is None or any(file.rows is None for file in listed) or rows == listed_rows:
         return []
-    return [Damage(table, None, f"found {found} rows, written {rows}")]
+    return [Damage(table, None, f"found {listed_rows} rows, written {rows}")]
 
 
 def damaged(store: str, version: int | None, damage: Sequence[Damage]) -> StoreError:

@@ -38,8 +38,8 @@ class SparkRows:
 
     def same(self, rows: DataFrame, others: DataFrame, columns: Sequence[str]) -> bool:
         """Whether both have the same values in these columns, each as many times."""
-        one, other = rows.select(*columns), others.select(*columns)
-        return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+        chosen, other = rows.select(*columns), others.select(*columns)
+        return chosen.exceptAll(other).isEmpty() and other.exceptAll(chosen).isEmpty()
 
 
 def files_for(spark: SparkSession, rows: int) -> int:

@@ -54,12 +54,12 @@ def noted_numbers(store: str) -> Set[int]:
         return frozenset()
     folder = _folder(store)
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
-    if time.time_ns() - found.st_mtime_ns < _NANOSECONDS_OF_A_TICK:
+    if time.time_ns() - status.st_mtime_ns < _NANOSECONDS_OF_A_TICK:
         return _numbers(folder)
-    return _numbers_at(folder, (found.st_ino, found.st_mtime_ns, found.st_ctime_ns))
+    return _numbers_at(folder, (status.st_ino, status.st_mtime_ns, status.st_ctime_ns))
 
 
 @lru_cache(maxsize=16)
@@ -77,15 +77,15 @@ def _numbers(folder: str) -> frozenset[int]:
 
 def noted_versions(store: str) -> list[PlanVersion]:
     """What the notes say, oldest version first; without those that are not as they were written."""
-    found = (_read(store, name) for name in sorted(_names(store)) if name.isdecimal())
-    return [version for version in found if version is not None]
+    noted = (_read(store, name) for name in sorted(_names(store)) if name.isdecimal())
+    return [version for version in noted if version is not None]
 
 
 def staged_versions(store: str) -> list[PlanVersion]:
     """Versions that were about to be published, or had just been, when their writer ended or was killed."""
     names = [name for name in sorted(_names(store)) if name.startswith(".") and is_write_id(name[1:])]
-    found = ((name, _read(store, name)) for name in names)
-    return [version for name, version in found if version is not None and name == f".{version.write_id}"]
+    staged = ((name, _read(store, name)) for name in names)
+    return [version for name, version in staged if version is not None and name == f".{version.write_id}"]
 
 
 def stage_note(store: str, version: PlanVersion) -> None:
@@ -274,8 +274,8 @@ def _is_as_noted(row: PlanVersion, noted: PlanVersion) -> bool:
     return _same(row, replace(noted, state=row.state) if dropping else noted)
 
 
-def _same(one: PlanVersion, other: PlanVersion) -> bool:
-    return one.state == other.state and row_checksum(one) == row_checksum(other)
+def _same(version: PlanVersion, other: PlanVersion) -> bool:
+    return version.state == other.state and row_checksum(version) == row_checksum(other)
 
 
 def _names(store: str) -> list[str]:

@@ -149,12 +149,12 @@ class AppendInTurn:
         """Write `rows` to the end of the table's file. Raises SchemaError and OSError."""
         require_rows(rows, table)
         grown = self.begin(table)
-        for some in as_stored(rows, table):
+        for stored in as_stored(rows, table):
             if grown.file is None:
                 folder, inside = local_folder(self.delta.store, table), f"{WRITE_ID}={self.write_id}"
                 os.makedirs(os.path.join(folder, inside), exist_ok=True)
                 grown.file = OpenFile(folder, inside, in_files(table))
-            grown.file.write(some)
+            grown.file.write(stored)
         grown.rows += len(rows)
 
     def commit(self, threads: int) -> dict[str, int]:

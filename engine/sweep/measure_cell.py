@@ -57,12 +57,12 @@ class CellMeter:
         read, seconds = self._topologies(request.source, configuration.job_defaults)
         terms = CONSTANTS if request.constants is None else read_constants(Path(request.constants))
         asked = question(request.costs, read.frames["topologies"], request.time_limit, constants=terms)
-        found = plan_and_measure(read, request.planner, asked, choices)
+        measured = plan_and_measure(read, request.planner, asked, choices)
         metrics = {
             row["metric"]: [row["mean"], row["p95"]]
-            for row in fleet_metrics(found.plans).iter_rows(named=True)
+            for row in fleet_metrics(measured.plans).iter_rows(named=True)
         }
-        return {"inputs": read.inputs, "read_seconds": seconds, **found.summary, "metrics": metrics}
+        return {"inputs": read.inputs, "read_seconds": seconds, **measured.summary, "metrics": metrics}
 
     def _topologies(
         self, source: Mapping[str, Any], defaults: JobDefaults

@@ -35,13 +35,13 @@ class Places:
         with self._changed:
             while len(self._strangers) >= MOST_STRANGERS:
                 oldest, since = next(iter(self._strangers.items()))
-                left = since + PATIENCE_SECONDS - time.monotonic()
-                if left <= 0:
+                remaining_seconds = since + PATIENCE_SECONDS - time.monotonic()
+                if remaining_seconds <= 0:
                     del self._strangers[oldest]
                     with suppress(OSError):
                         oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
                 else:
-                    self._changed.wait(left)
+                    self._changed.wait(remaining_seconds)
             self._strangers[connection] = time.monotonic()
 
     def admit(self, connection: socket.socket) -> bool:
@@ -66,10 +66,10 @@ def read_head(connection: socket.socket) -> tuple[bytes | None, bytes]:
     received = bytearray()
     until = time.monotonic() + HEAD_SECONDS
     while (end := received.find(_END)) < 0:
-        left = until - time.monotonic()
-        if len(received) >= LONGEST_HEAD_BYTES or left <= 0:
+        remaining_seconds = until - time.monotonic()
+        if len(received) >= LONGEST_HEAD_BYTES or remaining_seconds <= 0:
             return None, b""
-        connection.settimeout(left)
+        connection.settimeout(remaining_seconds)
         try:
             chunk = connection.recv(LONGEST_HEAD_BYTES - len(received))
         except OSError:  # a timeout too

@@ -79,7 +79,7 @@ def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
         graph = graph_of_layer(plan, DrawnLayer.JOB_GRAPH)
     except (PenstockError, KeyError):
         return None
-    notes = {one.key: one.note for one in texts.vertices}
+    notes = {vertex.key: vertex.note for vertex in texts.vertices}
     return layer_of_page(fold(_with_notes(graph, notes), "auto"), 0)
 
 
