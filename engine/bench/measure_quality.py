@@ -38,7 +38,7 @@ ROWS_OF_A_PART = 300_000
 """Transformations or stream nodes that are planned at a time; a topology is never split."""
 
 
-class OfPlanner(NamedTuple):
+class PlannerQuality(NamedTuple):
     """What became of one planner's plans: seconds, counts and why it rejected some; plan_metrics by name."""
 
     summary: dict[str, Any]
@@ -88,7 +88,7 @@ def measure_quality(
 
 
 def compare_all(
-    inputs: int, measured: Mapping[str, OfPlanner], report: Callable[[str], None]
+    inputs: int, measured: Mapping[str, PlannerQuality], report: Callable[[str], None]
 ) -> MeasuredQuality:
     """What planners made of the same topologies, compared with the first one by topology."""
     plans = {name: of_planner.plans for name, of_planner in measured.items()}
@@ -108,7 +108,7 @@ def compare_all(
     return MeasuredQuality({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
-def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choices: Choices) -> OfPlanner:
+def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choices: Choices) -> PlannerQuality:
     """Plan what was read by Flink's rules or somebody's planner, and measure the plans.
 
     That is done part by part, of which only metrics are kept: memory grows with the topologies that were
@@ -120,7 +120,7 @@ def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choice
     return put_together([part.summary for part in measured], [part.plans for part in measured])
 
 
-def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> OfPlanner:
+def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> PlannerQuality:
     """What became of one planner's plans in all parts; seconds are added up."""
     rejected_for: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Data
         for rule, example in summary["rejected_as"].items():
             examples[rule] = min(example, examples.get(rule, example))
     counts = ("planning_seconds", "metrics_seconds", "planned", "rejected")
-    return OfPlanner(
+    return PlannerQuality(
         {
             **{name: sum(summary[name] for summary in summaries) for name in counts},
             "rejected_for": dict(sorted(rejected_for.items())),
@@ -141,7 +141,7 @@ def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Data
 
 def _plan_and_measure(
     frames: dict[str, pl.DataFrame], planner: str, asked: Question, choices: Choices
-) -> OfPlanner:
+) -> PlannerQuality:
     started = time.monotonic()
     inputs = len(frames["topologies"]) + len(frames["rejected"])
     if planner in FLINKS_RULES:
@@ -157,7 +157,7 @@ def _plan_and_measure(
     rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
     by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")
     first = by_planner.unique("error", keep="first", maintain_order=True)
-    return OfPlanner(
+    return PlannerQuality(
         {
             "planning_seconds": planning_seconds,
             "metrics_seconds": time.monotonic() - started,

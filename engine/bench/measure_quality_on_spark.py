@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from penstock.engine.bench.measure_quality import (
     FLINKS_RULES,
     MeasuredQuality,
-    OfPlanner,
+    PlannerQuality,
     compare_all,
     put_together,
 )
@@ -82,7 +82,7 @@ def measure_quality_on_spark(
         inputs = count_inputs(topologies, measured)
         before = topologies.rejected.count() if isinstance(topologies, TopologyTables) else 0
         quality = {
-            name: _of_planner(measured, number, before, at_once) for number, name in enumerate(planners)
+            name: _join_parts(measured, number, before, at_once) for number, name in enumerate(planners)
         }
     free(measured)
     for kept in topologies.persisted if isinstance(topologies, TopologyTables) else ():
@@ -116,7 +116,7 @@ def _planned_and_measured(
     return plan
 
 
-def _of_planner(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> OfPlanner:
+def _join_parts(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> PlannerQuality:
     """What the partitions have found for one planner."""
     summaries = [
         json.loads(text) for table in _tables(measured, f"{_SUMMARY} {number}") for text in table[_SUMMARY]

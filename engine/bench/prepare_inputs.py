@@ -57,7 +57,7 @@ def prepare_inputs(
         if case.suite.shape:
             wanted[case] = _entry(case, folder, with_lines)
         else:
-            inputs[case] = _of_file(case, folder, job_defaults)
+            inputs[case] = _prepare_file(case, folder, job_defaults)
     missing = [entry for entry in wanted.values() if entry["tables"] or entry["lines"]]
     if missing:
         report("prepare inputs")
@@ -113,7 +113,7 @@ def _finished(folder: str) -> Input:
     return Input(tables, lines if lines.is_file() else None, topologies, len(kinds) - virtual)
 
 
-def _of_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
+def _prepare_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
     assert case.suite.file is not None
     if not case.suite.repeated and job_defaults == NO_DEFAULTS:
         sizes = [count_operators(_read(line)) for line in _lines(case.suite.file)]

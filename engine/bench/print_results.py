@@ -168,7 +168,8 @@ def print_history(series: Iterable[Series]) -> None:
             ratio = max(change.after, change.before) / min(change.after, change.before)
             upgraded = f"; Penstock {last.version} before, {run.version} then" * (run.version != last.version)
             say(
-                f"{one_series.suite}, {one_series.operators:,} operators: {one_series.planner} is {ratio:.2f} times as "
+                f"{one_series.suite}, {one_series.operators:,} operators: "
+                f"{one_series.planner} is {ratio:.2f} times as "
                 f"{'slow' if slower else 'fast'} since {run.date}: {seconds_text(change.after)} s, "
                 f"{seconds_text(change.before)} s before{upgraded}"
             )

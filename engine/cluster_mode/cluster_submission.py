@@ -119,7 +119,7 @@ def write_submission(folder: Path, script: ClusterScript) -> Submission:
         raise InputError(f"{script.script}: no such script" if not path.exists() else f"{path}: not a file")
     shipped = ShippedFiles()
     command = _command(script, shipped)
-    configuration = _of_level(Level.FILE, script, shipped)
+    configuration = _shipped_options(Level.FILE, script, shipped)
     settings = _settings(folder, script)
     _refuse(script, [*_problems(script, settings), *shipped.missing])
     write_wheel(folder / "penstock.zip")
@@ -142,7 +142,7 @@ def write_submission(folder: Path, script: ClusterScript) -> Submission:
 def _command(script: ClusterScript, shipped: ShippedFiles) -> list[str]:
     """The arguments of `penstock` in the driver."""
     options = [*script.options, f"--master={script.master}", f"--config-dir={JOB_FOLDER}/conf"]
-    options += [f"-D{key}={text}" for key, text in _of_level(Level.DEFINE, script, shipped).items()]
+    options += [f"-D{key}={text}" for key, text in _shipped_options(Level.DEFINE, script, shipped).items()]
     if script.python_files:
         options.append(f"--py-files={shipped.ship_option('python.files', script.python_files)}")
     if script.configuration.cluster.slots is not None:
@@ -150,7 +150,7 @@ def _command(script: ClusterScript, shipped: ShippedFiles) -> list[str]:
     return ["run", *options, "--", f"{JOB_FOLDER}/script/{Path(script.script).name}", *script.arguments]
 
 
-def _of_level(level: Level, script: ClusterScript, shipped: ShippedFiles) -> dict[str, str]:
+def _shipped_options(level: Level, script: ClusterScript, shipped: ShippedFiles) -> dict[str, str]:
     """Flink's options that were set at a level, as they are where the job runs."""
     return {
         setting.key: shipped.ship_option(setting.key, setting.text)

@@ -43,7 +43,7 @@ def command(
     remember_secrets({setting.key: setting.text for setting in (*properties, *environment)})
     described = describe_settings(configuration, environment, properties)
     if key is not None:
-        _show_key(_of_key(key, described), json)
+        _show_key(_describe_key(key, described), json)
     elif json:
         settings = [described_setting.as_json() for described_setting in described]
         listing = {"directory": str(directory.path), "named_by": directory.named_by, "settings": settings}
@@ -66,7 +66,7 @@ def _place(setting: DescribedSetting) -> str:
     return f"{setting.place} ({setting.note})" if setting.note else setting.place
 
 
-def _of_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
+def _describe_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
     """What is known of a key. ConfigurationError if nobody knows it."""
     option = option_of(key)
     wanted = key if option is None else option.key

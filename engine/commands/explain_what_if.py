@@ -79,7 +79,7 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
     now, then = dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 0)
     for place, part in enumerate(parts, 1):
         report(place, len(parts))
-        before = _of(plan, part)
+        before = _only(plan, part)
         frames = {table: before.table(table).collect() for table in _PLANNED}
         chosen = _chosen(frames, reason)
         if chosen.is_empty():
@@ -92,7 +92,7 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         )
         kept = after.table("topologies").select(TOPOLOGY).collect()
         refused += len(chosen_topologies) - len(kept)
-        for sums, tables in ((now, _of(plan, kept)), (then, after)):
+        for sums, tables in ((now, _only(plan, kept)), (then, after)):
             for figure, value in _figures(tables).items():
                 sums[figure] += value
     return WhatIf(edges, changed, planned_again, refused, now, then)
@@ -112,7 +112,7 @@ def _parts(sizes: pl.DataFrame) -> Iterator[pl.DataFrame]:
         yield part.select(TOPOLOGY)
 
 
-def _of(plan: StoredPlan, topologies: pl.DataFrame) -> StoredPlan:
+def _only(plan: StoredPlan, topologies: pl.DataFrame) -> StoredPlan:
     """`plan` with the rows of these topologies only."""
     return StoredPlan(
         plan.version, lambda table: plan.table(table).join(topologies.lazy(), on=TOPOLOGY, how="semi")

@@ -205,13 +205,13 @@ def _imported(
             continue
         form = None if begins_as_json(file) else form_of_graph(file)
         if form is None:
-            yield from _of_json(file, options)
+            yield from _import_json(file, options)
             continue
         for graph in read_graphs(file, form):
             yield file, file, topology_of_graph(graph, form, options)
 
 
-def _of_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
+def _import_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
     for value, place, line, problem in _objects(file):
         where = f"{file}, line {line + 1}"
         if problem is not None:

@@ -24,7 +24,7 @@ def command(
     if json:
         print_json(job_as_json(record))
         return
-    for name, text in _of_job(record):
+    for name, text in _job_texts(record):
         say(f"{name}: {redact(text)}")
     vertices = vertex_states(record)
     if vertices:
@@ -32,7 +32,7 @@ def command(
         print_table([Column(name) for name in names], map(_row, vertices))
 
 
-def _of_job(record: JobRecord) -> list[tuple[str, str]]:
+def _job_texts(record: JobRecord) -> list[tuple[str, str]]:
     submitted = record.submitted
     started = datetime.fromtimestamp(submitted.started_at / 1000, UTC)
     said = [

@@ -228,25 +228,20 @@ def decision_of(run: JournalRun) -> RunDecision | None:
     except ValidationError as error:
         raise ValueError(f"{_home(run)[1]}/decision: {what_is_wrong(error)}") from error
     sinks = tuple(sink_of(sink_record, run.moved) for sink_record in record.sinks)
-    kept = [
-        (of_decision.write_id, of_decision.recovery and of_decision.recovery.folder) for of_decision in sinks
-    ]
-    if record.publish and kept != [
-        (of_run.write_id, of_run.recovery and of_run.recovery.folder) for of_run in run.sinks
-    ]:
+    if record.publish and list(map(_write_and_folder, sinks)) != list(map(_write_and_folder, run.sinks)):
         raise ValueError(f"{_home(run)[1]}/decision: its sinks are not those of the run")
     pairs = zip(record.sinks, record.committables, strict=True)
-    return RunDecision(
-        record.publish, sinks, tuple(_committables(sink, of_sink, run) for sink, of_sink in pairs)
-    )
+    return RunDecision(record.publish, sinks, tuple(_committables(sink, items, run) for sink, items in pairs))
+
+
+def _write_and_folder(sink: SinkOfRun) -> tuple[str, str | None]:
+    return sink.write_id, sink.recovery and sink.recovery.folder
 
 
 def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
     """A sink as a record says, in the folder that it is in now."""
-    recorded = record.recovery
-    recovery = recorded and Recovery(
-        recorded.kind, moved.get(recorded.folder, recorded.folder), dict(recorded.arguments)
-    )
+    old = record.recovery
+    recovery = old and Recovery(old.kind, moved.get(old.folder, old.folder), dict(old.arguments))
     return SinkOfRun(
         name=record.name, write_id=record.write_id, class_name=record.class_name, recovery=recovery or None
     )
@@ -262,10 +257,7 @@ def _committables(sink: SinkRecord, records: Any, run: JournalRun) -> list[Commi
     def moved(path: str) -> str:
         return new + path.removeprefix(old) if path.startswith(f"{old}/") else path
 
-    return [
-        replace(committable, staged=moved(committable.staged), target=moved(committable.target))
-        for committable in committables
-    ]
+    return [replace(item, staged=moved(item.staged), target=moved(item.target)) for item in committables]
 
 
 def heartbeat(run: JournalRun, number: int) -> None:

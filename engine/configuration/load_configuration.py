@@ -189,6 +189,6 @@ def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> Clus
         value_if_set(PROCESS_SIZE.key),
         memory_options(values),
         {field: values[key] for key, field in NETWORK_FIELDS.items() if key in settings},
-        given(STATE_BACKEND.key),
+        value_if_set(STATE_BACKEND.key),
         recorded,
     )

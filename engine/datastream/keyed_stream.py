@@ -120,7 +120,9 @@ class KeyedOperations(StreamSettings):
         output_type: TypeInformation | None,
         call: Call = Call.KEYED_PROCESS,
     ) -> DataStream:
-        return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,), call=call)
+        return self._append_operator(
+            name, operator, output_type, key_selectors=(self._key_selector,), call=call
+        )
 
 
 # Keyed aggregation over columns: two operators and an exchange between them.
@@ -151,11 +153,11 @@ def aggregated(
             f"fields {', '.join(schema.names)}"
         )
     keys = list(select.columns)
-    partial = origin._of_one_input(
+    partial = origin._append_operator(
         "Local Aggregate",
         PartialAggregateOperator(keys, wanted),
         type_of_schema(partial_schema(schema, keys, wanted)),
     )
-    return partial.key_by(keys)._of_one_input(
+    return partial.key_by(keys)._append_operator(
         "Aggregate", FinalAggregateOperator(keys, wanted), type_of_schema(final_schema(schema, keys, wanted))
     )

@@ -74,8 +74,8 @@ def as_output_type(declared: TypeInformation | list[Any] | None) -> TypeInformat
     if isinstance(declared, TypeInformation):
         if is_data_type(declared):
             raise TypeError(
-                f"output type {declared!r} was made by DataTypes, which is for file formats; streams and keys "
-                "take types made by pyflink.common.Types"
+                f"output type {declared!r} was made by DataTypes, which is for file formats; streams and "
+                "keys take types made by pyflink.common.Types"
             )
         return declared
     raise TypeError(f"output type {declared!r}: a TypeInformation, a list of them or None is needed")

@@ -89,7 +89,7 @@ class Partitioning(RecordOperations):
     ) -> DataStream:
         """To the subtask whose number `partitioner` gives for the record's key and the number of subtasks."""
         check_function(partitioner, Partitioner, "partitioner")
-        return self._of_one_input(
+        return self._append_operator(
             KEYED_VALUES,
             None,
             self._transformation.output_type,

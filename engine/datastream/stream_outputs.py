@@ -114,7 +114,7 @@ class StreamOutputs(StreamSettings):
         if operator.kind in VIRTUAL_KINDS:
             raise TypeError(f"get_side_output: a stream that comes from {operator.name} has no side outputs")
         output_type = side_output_type(self._environment.side_output_types, operator, output_tag)
-        return self._of_one_input(
+        return self._append_operator(
             "Map", None, output_type, call=Call.SIDE_OUTPUT, made_at_once=2, tag=output_tag.tag_id
         )
 

@@ -138,7 +138,7 @@ class StreamSettings:
     def _can_be_parallel(self) -> bool:
         return not self._non_parallel
 
-    def _of_one_input(
+    def _append_operator(
         self, name: str, operator: Any, output_type: TypeInformation | None, **settings: Any
     ) -> DataStream:
         """A new operator that reads this stream, registered with the environment."""

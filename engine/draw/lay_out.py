@@ -105,9 +105,7 @@ class _Level:
         members = self.children[key]
         place = {node.key: at for at, node in enumerate(members)}
         bundles = self.bundles.get(key, [])
-        labels = [
-            _label([self.graph.edges[edge_number] for edge_number in bundle.edges]) for bundle in bundles
-        ]
+        labels = [_label([self.graph.edges[edge] for edge in bundle.edges]) for bundle in bundles]
         ports: tuple[dict[str, int], dict[str, int]] = (defaultdict(int), defaultdict(int))
         for bundle in bundles:
             ports[0][bundle.source] += 1
@@ -207,19 +205,17 @@ class _Level:
         arrives: dict[int, Point] = {}
         crowded: set[int] = set()
         for key, numbers in leaving.items():
-            inner = {bundle_number: boxes[bundles[bundle_number].ends[0]] for bundle_number in numbers}
+            inner = {number: boxes[bundles[number].ends[0]] for number in numbers}
             towards = {
-                bundle_number: _next_height(layout.bends[bundle_number], boxes[bundles[bundle_number].target])
-                for bundle_number in numbers
+                number: _next_height(layout.bends[number], boxes[bundles[number].target])
+                for number in numbers
             }
             begins |= _ports(boxes[key], inner, towards, right=True)
         for key, numbers in coming.items():
-            inner = {bundle_number: boxes[bundles[bundle_number].ends[1]] for bundle_number in numbers}
+            inner = {number: boxes[bundles[number].ends[1]] for number in numbers}
             towards = {
-                bundle_number: _next_height(
-                    layout.bends[bundle_number][::-1], boxes[bundles[bundle_number].source]
-                )
-                for bundle_number in numbers
+                number: _next_height(layout.bends[number][::-1], boxes[bundles[number].source])
+                for number in numbers
             }
             arrives |= _ports(boxes[key], inner, towards, right=False)
             if len(numbers) > _MOST_PORTS and not boxes[key].is_open:

@@ -61,7 +61,7 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
                 vertex=vertex["vertex"],
                 name=vertex["name"],
                 parallelism=sizes[vertex["vertex"]],
-                state="FINISHED" if kept else _of_vertex(states, sizes[vertex["vertex"]]),
+                state="FINISHED" if kept else _aggregate_state(states, sizes[vertex["vertex"]]),
                 subtasks=dict(states),
                 attempts=sum(row["host"] is not None for row in mine),
                 records_in=sum(row["records_in"] or 0 for row in latest),
@@ -76,7 +76,7 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
     return vertices_so_far
 
 
-def _of_vertex(states: Counter[str], parallelism: int) -> str:
+def _aggregate_state(states: Counter[str], parallelism: int) -> str:
     decisive = next((state for state in _DECISIVE if states[state]), None)
     if decisive is not None:
         return decisive

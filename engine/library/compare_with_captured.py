@@ -68,7 +68,7 @@ def compare_with_captured(
         own = {**topology_of(job), "name": name}
         wanted, flink = _with_data_sets_of(own["stream_graph"], captured["stream_graph"], plans.get(name))
         of_layers = verify_captured([orjson.dumps(own).decode()], [flink]) if flink else {}
-        differences[name] = [*_of_graphs(wanted, own["stream_graph"]), *of_layers.get(name, ())]
+        differences[name] = [*_compare_graphs(wanted, own["stream_graph"]), *of_layers.get(name, ())]
     return ScriptComparison(differences, not_run)
 
 
@@ -109,7 +109,7 @@ def _data_sets(graph: Mapping[str, Any]) -> list[str]:
     return [row[key] for row in rows for key in _DATA_SETS if key in row]
 
 
-def _of_graphs(wanted: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+def _compare_graphs(wanted: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
     theirs, ours = _comparable(wanted, own), _comparable(own, own)
     return [] if theirs == ours else [first_difference(theirs, ours, "/stream_graph")]
 

@@ -113,17 +113,21 @@ def generate(
     name = os.fspath(shape) if isinstance(shape, os.PathLike) else text("shape", shape, "layered")
     if name == WORKLOADS:
         _require_none({"topologies": count != 1, "seed": first != 0, **of_shapes}, name)
-        return _handed_over(_of_dicts(workloads(parallelism)), spark)
+        return _handed_over(_generated_from_dicts(workloads(parallelism)), spark)
     if name in TRACES:
         _require_none(of_shapes, name)
-        return _handed_over(_of_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark)
+        return _handed_over(
+            _generated_from_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark
+        )
     if name.endswith(ENDINGS):
         _require_none({"parallelism": parallelism is not None, **of_shapes}, "a spec file")
         from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
         from penstock.plans.generate.by_spec.draw_by_spec import no_counts
 
         spec = fleet_spec(name, count, first)
-        return _handed_over(_of_dicts(list(topologies_by_spec(spec, count, first, no_counts()))), spark)
+        return _handed_over(
+            _generated_from_dicts(list(topologies_by_spec(spec, count, first, no_counts()))), spark
+        )
     fleet = fleet_of_shape(
         name, count, operators, first, parallelism, share_of_uids, width, bool(with_refusals), "shape"
     )
@@ -145,7 +149,7 @@ def _integer(argument: str, value: Any) -> int:
     return value
 
 
-def _of_dicts(topologies: list[dict[str, Any]]) -> Generated:
+def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
     from penstock.engine.planning.plan_in_process import read_in_process
 
     frames = read_in_process(topologies, lambda stage: None).frames

@@ -62,7 +62,7 @@ def given_topologies(topologies: Any) -> Given:
         case str() | os.PathLike() | bytes() | bytearray() | Mapping():
             return _listed([topologies])
         case _ if is_frame(topologies):
-            return _of_frames([topologies])
+            return _recognise_frames([topologies])
         case Iterable():
             return _listed(list(topologies))
     raise _not_allowed(topologies)
@@ -90,7 +90,7 @@ def _listed(items: list[Any]) -> Given:
         if len(frames) < len(items) or len(items) > 2:
             kinds = ", ".join(dict.fromkeys(_kind(item) for item in items))
             raise InputError(f"topologies: found {len(items)} items ({kinds})", f"allowed: {ALLOWED}")
-        return _of_frames(items)
+        return _recognise_frames(items)
     paths = [os.fspath(item) for item in items if _is_path(item)]
     if not paths or not items:
         return Objects([json_object for item in items for json_object in _objects(item)])
@@ -141,7 +141,7 @@ def _objects(item: Any) -> Iterable[Mapping[str, Any] | bytes]:
     return [element.value for element in texts] or [text]
 
 
-def _of_frames(frames: list[Any]) -> Given:
+def _recognise_frames(frames: list[Any]) -> Given:
     if any(is_spark_frame(frame) for frame in frames):
         if not all(is_spark_frame(frame) for frame in frames):
             raise InputError(

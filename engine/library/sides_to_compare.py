@@ -94,7 +94,7 @@ class Opener:
 
         Same errors as `open`.
         """
-        if not (_is_of_files(old) and _is_of_files(new)):
+        if not (_names_files(old) and _names_files(new)):
             report(f"read {old}")
             before = self.open(old, "old")
             report(f"read {new}")
@@ -142,7 +142,7 @@ def previous_version(store: str) -> tuple[str, str]:
     return f"{store}@{numbers[-2]}", f"{store}@{numbers[-1]}"
 
 
-def _is_of_files(source: str) -> bool:
+def _names_files(source: str) -> bool:
     return require_kind(source, None, *HOLDS_PLANS).kind is SourceKind.TOPOLOGIES
 
 

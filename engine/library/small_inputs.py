@@ -59,15 +59,15 @@ def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
         if len(table) > most or table.nbytes > MOST_BYTES:
             return None
         tables.append(table)
-    return _of_tables(tables)
+    return _as_topologies(tables)
 
 
 def read_frames(frames: SparkFrames) -> Objects | TablesOfTopologies:
     """All rows of DataFrames, as this process plans them. Errors as `small_input`."""
-    return _of_tables([frame.toArrow() for frame in checked_frames(frames)])
+    return _as_topologies([frame.toArrow() for frame in checked_frames(frames)])
 
 
-def _of_tables(tables: list[pa.Table]) -> Objects | TablesOfTopologies:
+def _as_topologies(tables: list[pa.Table]) -> Objects | TablesOfTopologies:
     if len(tables) == 1:
         return Objects(topologies_of_rows(tables[0]))
     return TablesOfTopologies(*topology_tables_of_frames(*tables))

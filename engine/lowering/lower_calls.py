@@ -94,7 +94,7 @@ class LoweredCalls(TransformationMaker):
         """The sink of execute_and_collect, which is made once operators are fused. `given`: what it reads."""
         self._begin(call, (take_ids(),))
         factory = "CollectSinkOperatorFactory"
-        sink = self._of_call(call, inputs=[upstream], operator_factory=factory, coordinated=True)
+        sink = self._make_operator(call, inputs=[upstream], operator_factory=factory, coordinated=True)
         sink.uid = f"dataStreamCollect_{sink.id}"
         sink.supports_concurrent_execution_attempts = False
         take_rows(sink, call)
@@ -103,39 +103,45 @@ class LoweredCalls(TransformationMaker):
     # one method for each Call, named after it
 
     def _source(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, operator_factory="SourceOperatorFactory", coordinated=True)
+        return self._make_operator(call, operator_factory="SourceOperatorFactory", coordinated=True)
 
     def _legacy_source(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, operator_factory=_UDF, chaining=call.chaining or "HEAD")
+        return self._make_operator(call, operator_factory=_UDF, chaining=call.chaining or "HEAD")
 
     def _input_format(self, call: Transformation) -> LoweredTransformation:
         factory = "SimpleInputFormatOperatorFactory"
         chaining = call.chaining or "HEAD"
-        return self._of_call(call, operator_factory=factory, chaining=chaining, input_format=True)
+        return self._make_operator(call, operator_factory=factory, chaining=chaining, input_format=True)
 
     def _process(self, call: Transformation) -> LoweredTransformation:
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()  # an async function's
-        operator = self._of_call(call, kind="one_input", python=PythonOperator.PROCESS, keyed_inputs=keyed)
+        operator = self._make_operator(
+            call, kind="one_input", python=PythonOperator.PROCESS, keyed_inputs=keyed
+        )
         take_rows(operator, call)
         return operator
 
     def _keyed_process(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
+        return self._make_operator(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
 
     def _window(self, call: Transformation) -> LoweredTransformation:
         python = PythonOperator.WINDOW if call.thread_mode else PythonOperator.KEYED_PROCESS
-        return self._of_call(call, python=python, keyed_inputs=(True,))
+        return self._make_operator(call, python=python, keyed_inputs=(True,))
 
     def _co_process(self, call: Transformation) -> LoweredTransformation:
         if call.key_selectors:
-            return self._of_call(call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True))
+            return self._make_operator(
+                call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True)
+            )
         # Flink keeps keyed state for the input that is keyed, although PyFlink's operator is not
         keyed = tuple(read.call is Call.KEY_BY for read in call.inputs)
-        return self._of_call(call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ())
+        return self._make_operator(
+            call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ()
+        )
 
     def _broadcast_process(self, call: Transformation) -> LoweredTransformation:
         keyed = (True, False) if call.key_selectors else ()
-        operator = self._of_call(call, python=PythonOperator.BROADCAST, keyed_inputs=keyed)
+        operator = self._make_operator(call, python=PythonOperator.BROADCAST, keyed_inputs=keyed)
         operator.parallelism_configured, operator.chaining = (
             True,
             "ALWAYS",
@@ -143,12 +149,12 @@ class LoweredCalls(TransformationMaker):
         return operator
 
     def _project(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, inputs=[self._plain(call.inputs[0])])
+        return self._make_operator(call, inputs=[self._plain(call.inputs[0])])
 
     def _timestamps(self, call: Transformation) -> LoweredTransformation:
         factory, name = "TimestampsAndWatermarksOperatorFactory", "Timestamps/Watermarks"
         if call.timestamp_extractor is None:
-            operator = self._of_call(call, operator_factory=factory)
+            operator = self._make_operator(call, operator_factory=factory)
             take_rows(operator, call)
             return operator
         pair = Types.TUPLE([call.output_type or Types.PICKLED_BYTE_ARRAY(), Types.LONG()])
@@ -161,7 +167,7 @@ class LoweredCalls(TransformationMaker):
         )
         take_rows(extract, call)
         stamped = self._helper(name, extract, pair, call.operator, operator_factory=factory)
-        return self._of_call(call, inputs=[stamped], operator_factory=_UDF, operator=None)
+        return self._make_operator(call, inputs=[stamped], operator_factory=_UDF, operator=None)
 
     def _key_by(self, call: Transformation) -> LoweredTransformation:
         row = Types.ROW(
@@ -178,7 +184,7 @@ class LoweredCalls(TransformationMaker):
         partitioned = self._partition(
             call, self._helper(PARTITION_CUSTOM_MAP, upstream, row, None, python=python)
         )
-        return self._of_call(call, inputs=[partitioned], kind="one_input", python=python, operator=None)
+        return self._make_operator(call, inputs=[partitioned], kind="one_input", python=python, operator=None)
 
     def _partition(
         self, call: Transformation, upstream: LoweredTransformation | None = None
@@ -195,7 +201,7 @@ class LoweredCalls(TransformationMaker):
     def _side_output(self, call: Transformation) -> LoweredTransformation:
         side = self._virtual("SideOutput", "side_output", [self.end_of(call.inputs[0])], tag=call.tag)
         side.output_type = call.output_type
-        return self._of_call(
+        return self._make_operator(
             call, inputs=[side], kind="one_input", python=PythonOperator.PROCESS, operator=None
         )
 
@@ -204,7 +210,7 @@ class LoweredCalls(TransformationMaker):
         if call.cached_from is None:
             upstream = self.end_of(call.inputs[0])
             return self._virtual("Cache", "cache", [upstream], cache=data_set, cached=upstream)
-        cache = self._of_call(call, kind="cache", cache=data_set, filled=True)
+        cache = self._make_operator(call, kind="cache", cache=data_set, filled=True)
         cached = call.cached_from  # which an earlier job has computed
         cache.parallelism = effective_parallelism(cached) or -1
         cache.max_parallelism = cached.max_parallelism or -1
@@ -222,16 +228,16 @@ class LoweredCalls(TransformationMaker):
                 python=PythonOperator.PROCESS,
                 runs=Types.STRING(),
             )
-        return self._of_call(call, inputs=[upstream], operator_factory=_UDF)
+        return self._make_operator(call, inputs=[upstream], operator_factory=_UDF)
 
     def _add_sink(self, call: Transformation) -> LoweredTransformation:
-        sink = self._of_call(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
+        sink = self._make_operator(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
         sink.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
         return sink
 
     def _sink_to(self, call: Transformation) -> LoweredTransformation:
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()
-        sink = self._of_call(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
+        sink = self._make_operator(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
         sink.commits = needs_commit(call.operator)
         if getattr(call.operator, "compaction", None) is not None:
             sink.compaction = Compaction.ENABLED
@@ -248,7 +254,7 @@ class LoweredCalls(TransformationMaker):
             inputs = [self.end_of(read) for read in call.inputs]
             return self._virtual(call.name, call.kind, inputs, tag=call.tag)
         kind = OPERATOR_KINDS[call.kind]
-        return self._of_call(
+        return self._make_operator(
             call,
             operator_factory=kind.operator_factory,
             coordinated=call.kind == "source",

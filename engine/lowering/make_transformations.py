@@ -47,7 +47,7 @@ class TransformationMaker:
         """Make transformations of `call` with these ids."""
         self._call, self._made, self._ids = call, [], iter(ids)
 
-    def _of_call(
+    def _make_operator(
         self, call: Transformation, *, operator: Any = ..., inputs: Any = None, **properties: Any
     ) -> LoweredTransformation:
         """The operator of a call with all that its author has set."""

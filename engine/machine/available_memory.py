@@ -26,7 +26,7 @@ def available_memory() -> Available:
     Resource limits count address space (RLIMIT_AS) and private mappings (RLIMIT_DATA), of which libraries
     reserve more than they use: those reserves are taken off.
     """
-    return min([_of_machine(), *_of_cgroups(), *_of_resource_limits()])
+    return min([_machine_memory(), *_cgroup_limits(), *_process_limits()])
 
 
 def resident_bytes(process: int) -> int:
@@ -34,7 +34,7 @@ def resident_bytes(process: int) -> int:
     return _kibibytes(_PROC / str(process) / "status").get("VmRSS", 0)
 
 
-def _of_machine() -> Available:
+def _machine_memory() -> Available:
     """MemAvailable: free memory, and caches that the kernel gives up. Without /proc, all physical memory."""
     free = _kibibytes(_PROC / "meminfo").get("MemAvailable")
     if free is None:
@@ -42,13 +42,13 @@ def _of_machine() -> Available:
     return Available(free, "the free memory of this machine")
 
 
-def _of_cgroups() -> Iterator[Available]:
+def _cgroup_limits() -> Iterator[Available]:
     for group in memory_cgroups():
         free = max(0, group.limit_bytes - group.used_bytes + group.cache_bytes)
         yield Available(free, f"the memory limit of the container or cgroup ({_size(group.limit_bytes)})")
 
 
-def _of_resource_limits() -> Iterator[Available]:
+def _process_limits() -> Iterator[Available]:
     status = _kibibytes(_PROC / "self/status")
     resident = status.get("VmRSS", 0)
     # Measured on processes that plan: the difference between mapped and resident memory. Threads reserve

@@ -94,7 +94,8 @@ class ChangedJob:
             raise BrokenInvariantError(
                 f"{self.name}: "
                 + "\n".join(
-                    f"{violation['error']}: {violation['location']}: found {violation['found']}, allowed {violation['allowed']}"
+                    f"{violation['error']}: {violation['location']}: found "
+                    f"{violation['found']}, allowed {violation['allowed']}"
                     for violation in error
                 )
                 if error

@@ -43,15 +43,17 @@ def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
     entries = []
     for place, first in enumerate(names):
         for second in names[place + 1 :]:
-            entries += _of_pair(first, by_planner[first], second, by_planner[second])
+            entries += _compare_pair(first, by_planner[first], second, by_planner[second])
     return entries
 
 
-def _of_pair(first: str, ours_by_name: Digests, second: str, right: Digests) -> list[dict[str, Any]]:
+def _compare_pair(
+    first: str, ours_by_name: Digests, second: str, theirs_by_name: Digests
+) -> list[dict[str, Any]]:
     compared: dict[str, int] = {}
     differing: dict[str, list[str]] = {}
-    for name in sorted(set(ours_by_name) | set(right)):
-        ours, theirs = ours_by_name.get(name, {}), right.get(name, {})
+    for name in sorted(set(ours_by_name) | set(theirs_by_name)):
+        ours, theirs = ours_by_name.get(name, {}), theirs_by_name.get(name, {})
         shared = set(ours) & set(theirs)
         if not (ours and theirs) or (REFUSAL in ours) != (REFUSAL in theirs):
             shared = {REFUSAL}

@@ -130,7 +130,8 @@ def require_memory_to_read_on() -> None:
     available = available_memory()
     if available.size_bytes < LEAST_TO_READ_ON:
         raise NotEnoughMemoryError(
-            f"the input does not fit in memory: {shown_bytes(available.size_bytes)} are left of {available.limited_by}",
+            f"the input does not fit in memory: {shown_bytes(available.size_bytes)} "
+            f"are left of {available.limited_by}",
             HINT,
         )
 

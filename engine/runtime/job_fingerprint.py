@@ -31,7 +31,7 @@ def job_fingerprint(job: Job) -> str:
     try:
         known = [
             [job.name, published_jobs[job.name], job.batch, dict(job.job_parameters), dict(job.config)],
-            [_of_transformation(transformation) for transformation in job.transformations],
+            [_describe_transformation(transformation) for transformation in job.transformations],
             [sys.argv[1:], _script(), *_modules()],
             _files_sent(job),
         ]
@@ -40,7 +40,7 @@ def job_fingerprint(job: Job) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _of_transformation(transformation: Transformation) -> list[Any]:
+def _describe_transformation(transformation: Transformation) -> list[Any]:
     functions = (
         transformation.key_selectors,
         transformation.key_selector,

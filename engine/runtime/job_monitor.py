@@ -141,7 +141,7 @@ class JobMonitor:
 
     def first_failure(self) -> Attempt | None:
         """The attempt that failed first."""
-        failed = [attempt for attempt in self._of_this_start() if attempt.failure is not None]
+        failed = [attempt for attempt in self._attempts_of_this_start() if attempt.failure is not None]
         return min(failed, key=lambda by_time: by_time.state_timestamps.get("FAILED", 0), default=None)
 
     def first_lost(self, seconds: float = 2.0) -> Attempt | None:
@@ -149,7 +149,7 @@ class JobMonitor:
         until = time.monotonic() + seconds
         while True:
             with self._lock:
-                lost = [attempt for attempt in self._of_this_start() if attempt.lost_at is not None]
+                lost = [attempt for attempt in self._attempts_of_this_start() if attempt.lost_at is not None]
             if lost or time.monotonic() > until:
                 return min(lost, key=lambda attempt: attempt.lost_at or 0, default=None)
             time.sleep(0.02)
@@ -173,7 +173,7 @@ class JobMonitor:
                 for _, attempt in sorted(self.attempts.items())
             ]
 
-    def _of_this_start(self) -> list[Attempt]:
+    def _attempts_of_this_start(self) -> list[Attempt]:
         return [attempt for key, attempt in self.attempts.copy().items() if key not in self._earlier]
 
     def _all(self, state: ExecutionState) -> None:

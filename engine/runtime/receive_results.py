@@ -192,14 +192,14 @@ class ResultReceiver:
             if not chunk or len(received) > LONGEST_GREETING:
                 self._drop(connection)
             return
-        subtask = self._of_greeting(line)
+        subtask = self._find_greeted(line)
         if subtask is None:
             self._drop(connection)
             return
         del self._strangers[connection]
         subtask.connect(connection, rest)
 
-    def _of_greeting(self, line: bytes) -> "_Subtask | None":
+    def _find_greeted(self, line: bytes) -> "_Subtask | None":
         try:
             greeting = json.loads(line)
         except (ValueError, RecursionError):

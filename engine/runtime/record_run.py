@@ -25,7 +25,8 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
             "vertex": attempt.vertex,
             "subtask": attempt.subtask,
             "attempt_number": attempt.attempt_number,
-            "attempt_id": f"{result.job_id}_{vertex_ids[attempt.vertex]}_{attempt.subtask}_{attempt.attempt_number}",
+            "attempt_id": f"{result.job_id}_{vertex_ids[attempt.vertex]}"
+            f"_{attempt.subtask}_{attempt.attempt_number}",
             "state": attempt.state.value,
             "state_timestamps": [(state, _time(at)) for state, at in attempt.state_timestamps.items()],
             "host": attempt.host,
@@ -33,9 +34,11 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
                 name: getattr(attempt, name) if attempt.host else None
                 for name in ("records_in", "records_out", "bytes_in", "bytes_out")
             },
-            "failure": _redacted(_of(attempt.failure, "cause") or _of(attempt.failure, "error")),
-            "failed_operator": _of(attempt.failure, "operator"),
-            "failed_record": _redacted(_of(attempt.failure, "record")),
+            "failure": _redacted(
+                _failure_text(attempt.failure, "cause") or _failure_text(attempt.failure, "error")
+            ),
+            "failed_operator": _failure_text(attempt.failure, "operator"),
+            "failed_record": _redacted(_failure_text(attempt.failure, "record")),
             "metrics": json.dumps(attempt.metrics, default=str, sort_keys=True) if attempt.metrics else None,
         }
         for attempt in result.attempts
@@ -76,7 +79,7 @@ def _time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _of(failure: Mapping[str, str] | None, key: str) -> str | None:
+def _failure_text(failure: Mapping[str, str] | None, key: str) -> str | None:
     return None if failure is None else failure.get(key)
 
 

@@ -167,7 +167,8 @@ def end_job(
             undo_run(begun.opened)
         except Exception as undo_error:
             say(
-                f"job {job.name!r}: what it staged is not removed ({undo_error}); `penstock recover` removes it"
+                f"job {job.name!r}: what it staged is not removed ({undo_error}); "
+                "`penstock recover` removes it"
             )
         ended(control, result, error)
         for listener in run_listeners:

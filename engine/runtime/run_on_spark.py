@@ -223,12 +223,12 @@ def describe_failure(
     monitor.catch_up()
     attempt = monitor.first_failure()
     if attempt is not None:
-        return _of_report(name, compiled, attempt)
+        return _error_from_report(name, compiled, attempt)
     text = describe_spark_error(error)
     if any(sign in text or sign in str(error) for sign in _SIGNS_OF_A_DEAD_WORKER):
         lost = monitor.first_lost()
         if lost is not None:
-            return _of_dead_worker(name, compiled, lost)
+            return _error_from_dead_worker(name, compiled, lost)
     if _SIGN_OF_WORKERS_DEAD_BEFORE in text:
         text = _WORKERS_DEAD_BEFORE
     refused = disk_error_of_spark(error)
@@ -239,7 +239,7 @@ def describe_failure(
     )
 
 
-def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
+def _error_from_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
     failure = attempt.failure or {}
     where = "vertex"
     if "operator" in failure:
@@ -259,7 +259,7 @@ def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecuti
     return result
 
 
-def _of_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
+def _error_from_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
     cause = "its Python worker died without a word"
     attempt.failure = {"error": cause}
     attempt.enter(ExecutionState.FAILED, attempt.lost_at)

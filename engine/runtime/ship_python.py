@@ -65,8 +65,8 @@ def _archive(spark: SparkSession, location: str, folder: str | None) -> ShippedF
     target = name if folder is None else folder
     if Path(target).is_absolute() or ".." in Path(target).parts:
         raise JobCompileError(
-            f"python archive {location}: its target {target!r} lies outside of the functions' working folder; "
-            "give a relative path without .."
+            f"python archive {location}: its target {target!r} lies outside of the functions' working "
+            "folder; give a relative path without .."
         )
     if _is_remote(location):
         return _shipped(spark, location, name, target, is_archive=True)

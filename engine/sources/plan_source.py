@@ -65,7 +65,9 @@ def require_kind(source: str, version: int | None, *allowed: SourceKind) -> Plan
     recognised = identify_source(source, version)
     if recognised.kind not in allowed:
         hint = {
-            SourceKind.GRAPH: f"penstock import {recognised.path} --out topologies.jsonl makes topologies of it",
+            SourceKind.GRAPH: (
+                f"penstock import {recognised.path} --out topologies.jsonl makes topologies of it"
+            ),
             SourceKind.RESULTS: f"penstock sql {recognised.path} --tables lists what it holds",
             SourceKind.STORE: "name a topology file or a script",
         }.get(recognised.kind, f"penstock plan {recognised.path} --out store makes a plan store of it")

@@ -159,8 +159,8 @@ def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[st
         current = spark.sparkContext.getConf().get(key)
         if current != value and not _is_with_sparks_own(key, current, value):
             raise ConfigurationError(
-                f"{key}: the running Spark session has {_shown(key, current)}, asked for {_shown(key, value)}; "
-                "it cannot be changed any more",
+                f"{key}: the running Spark session has {_shown(key, current)}, asked for "
+                f"{_shown(key, value)}; it cannot be changed",
                 "stop that session first, or do not ask",
             )
 
@@ -241,7 +241,7 @@ def _environment() -> dict[str, str]:
 def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> SparkSession:
     global _begun
     if _GATEWAY in os.environ:
-        return _of_spark_submit(asked)
+        return _session_from_spark_submit(asked)
     begun, _begun = _begun, None
     as_begun = ((master, asked, app_name), _environment(), os.getcwd())
     if begun is not None and (begun.asked, begun.environment, begun.folder) == as_begun:
@@ -272,7 +272,7 @@ def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> Spark
             raise refused or ConfigurationError(said) from error
 
 
-def _of_spark_submit(asked: Mapping[str, str]) -> SparkSession:
+def _session_from_spark_submit(asked: Mapping[str, str]) -> SparkSession:
     """The session of a driver that spark-submit has started: its JVM and settings are there."""
     try:
         SparkContext._ensure_initialized()

@@ -33,12 +33,12 @@ class Guard:
     def knows(self, head: bytes) -> bool:
         """Whether the head of a request has the token, in its cookie or its link."""
         request, *fields = head.decode("latin-1").split("\r\n")
-        if self._is_of_link(request):
+        if self._has_link_token(request):
             return True
         cookies = (field.partition(":")[2] for field in fields if field[:7].lower() == "cookie:")
         return any(map(self.has_cookie, cookies))
 
-    def _is_of_link(self, request: str) -> bool:
+    def _has_link_token(self, request: str) -> bool:
         try:
             _, path, _ = request.split(" ")
             tokens = parse_qs(urlsplit(path).query).get("token")
