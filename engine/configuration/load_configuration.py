@@ -38,11 +38,11 @@ from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.rules import shorten
-from penstock.plans.vocabulary import SlotSharingStrategy
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, SlotSharingStrategy
 
 _BY_KEY = {option.key: option for option in OPTIONS}
 _READ = frozenset(_BY_KEY)
-_OF_SLOT_SHARING = {"TASKS": SlotSharingStrategy.TASK_BALANCED_PREFERRED}
+_SLOT_SHARING_BY_MODE = {"TASKS": SlotSharingStrategy.TASK_BALANCED_PREFERRED}
 _WITH_OPTIONS_OF_THEIR_OWN = (SLOTS.key, PROCESS_SIZE.key, LOAD_BALANCE_MODE.key)
 
 
@@ -184,7 +184,7 @@ def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> Clus
         )
     }
     return ClusterSettings(
-        None if mode is None else _OF_SLOT_SHARING.get(mode, SlotSharingStrategy.LOCAL_INPUT_PREFERRED),
+        None if mode is None else _SLOT_SHARING_BY_MODE.get(mode, DEFAULT_SLOT_SHARING_STRATEGY),
         value_if_set(SLOTS.key),
         value_if_set(PROCESS_SIZE.key),
         memory_options(values),

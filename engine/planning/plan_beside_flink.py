@@ -29,7 +29,7 @@ from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.error_kinds import INPUT_STAGE
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm
 
 PLANNERS_DISAGREE = "PlannersDisagree"
 """The error of a topology for which Flink's plan says something else than Penstock's."""
@@ -59,10 +59,10 @@ def plan_beside_flink(
     than Flink's default), FlinkPlannerError, InputError, LostTopologiesError.
     """
     wanted = choices or Choices()
-    if wanted.slot_sharing_strategy != SlotSharingStrategy.LOCAL_INPUT_PREFERRED:
+    if wanted.slot_sharing_strategy != DEFAULT_SLOT_SHARING_STRATEGY:
         raise ConfigurationError(
             f"--planner flink: found slot sharing {wanted.slot_sharing_strategy}, "
-            f"allowed {SlotSharingStrategy.LOCAL_INPUT_PREFERRED}"
+            f"allowed {DEFAULT_SLOT_SHARING_STRATEGY}"
         )
     compiled_planner(flink_jars(), require_java())
     report("read topologies")

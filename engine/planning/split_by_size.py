@@ -43,8 +43,8 @@ def joined_plans(plans: Sequence[Planned]) -> Planned:
             tables,
             first.inputs + plan.inputs,
             seconds,
-            [*first._kept, *plan._kept],
-            (*first._persisted, *plan._persisted),
+            [*first.kept, *plan.kept],
+            (*first.persisted, *plan.persisted),
         )
     return first
 

@@ -160,7 +160,7 @@ def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[st
         if current != value and not _is_with_sparks_own(key, current, value):
             raise ConfigurationError(
                 f"{key}: the running Spark session has {_shown(key, current)}, asked for "
-                f"{_shown(key, value)}; it cannot be changed",
+                f"{_shown(key, value)}; it cannot be changed any more",
                 "stop that session first, or do not ask",
             )
 
