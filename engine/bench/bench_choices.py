@@ -22,7 +22,7 @@ from penstock.plans.topology.flink_values import parse_duration
 
 
 def chosen_planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Those that can run, and why the others cannot."""
+    """The planners that can run, and why the others cannot."""
     for name in names:
         if name not in PLANNERS:
             _require_own(name)
@@ -66,7 +66,7 @@ def listed(values: list[str]) -> list[str]:
 
 
 def numbers_of_operators(text: str) -> list[int]:
-    """What --sizes says. Raises ConfigurationError."""
+    """The numbers of operators in --sizes. Raises ConfigurationError."""
     try:
         sizes = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
     except ValueError:

@@ -105,7 +105,7 @@ def _image(
 
 
 def _shown(points: Sequence[Point]) -> list[Point]:
-    """Those that a logarithm can show."""
+    """The points that a logarithmic axis can show."""
     return [point for point in points if point[0] > 0 and point[1] > 0]
 
 

@@ -1,4 +1,4 @@
-"""How a benchmark's figures went over the runs in one folder, and where they changed."""
+"""The history of a benchmark's figures over the runs in one folder, and where they changed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

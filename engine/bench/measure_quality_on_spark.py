@@ -117,7 +117,7 @@ def _planned_and_measured(
 
 
 def _join_parts(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> PlannerQuality:
-    """What the partitions have found for one planner."""
+    """The quality of one planner's plans, joined from what the partitions measured."""
     summaries = [
         json.loads(text) for table in _tables(measured, f"{_SUMMARY} {number}") for text in table[_SUMMARY]
     ]

@@ -27,7 +27,7 @@ from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer
 
 Said = Callable[[Mapping[str, Any], float], None]
-"""Told of each record as it is measured, and of the seconds that are left, as far as can be told."""
+"""Told of each record as it is measured, and of the seconds that are probably left."""
 
 
 def stages(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> int:
@@ -250,7 +250,7 @@ def _phases(times: Mapping[str, Any]) -> list[str]:
 
 
 def _failures(measurements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per (suite, operators, planner, error, message) with how often it was."""
+    """One entry per (suite, operators, planner, error, message) with how often it occurred."""
     counted: dict[tuple[str, int, str, str, str], int] = {}
     for record in measurements:
         if record["failure"]:

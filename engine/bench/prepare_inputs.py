@@ -135,7 +135,7 @@ def _prepare_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
 
 
 def _read(line: str) -> Any:
-    """What a line holds; one that is not JSON stays as it is, for planners to reject."""
+    """The topology in a line; a line that is not JSON stays text, for planners to reject."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

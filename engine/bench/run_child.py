@@ -26,7 +26,7 @@ SAMPLE_SECONDS = 0.2
 LOOK_SECONDS = 0.02
 
 USED = ("cpu_seconds", "wall_seconds", "others_cores", "stolen_cores")
-"""Of Use, in a record of a measurement."""
+"""Fields of Use that a record of a measurement has."""
 
 
 def measure_planner_command(planner: str, *options: str) -> list[str]:
@@ -217,7 +217,7 @@ class Use:
 def watch_use(root: int, every: float) -> Iterator[Use]:
     """A Use of the tree of process `root`, looked at every `every` seconds until the block ends.
 
-    Processes that ended count as far as their parents have waited for them.
+    Processes that ended count if their parents have waited for them.
     """
     use, stop = Use(), Event()
     began, before = time.monotonic(), _machine_seconds()
@@ -249,7 +249,7 @@ def watch_use(root: int, every: float) -> Iterator[Use]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process and of the children that it has waited for."""
+    """Processor time of a process and of the children that it has waited for."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

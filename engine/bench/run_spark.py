@@ -58,7 +58,7 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
 
 
 _last_plan: dict[tuple[Path, Layer, Planner], Planned] = {}
-"""What this process planned last, until it plans again: where that is compared, nothing is planned anew."""
+"""What this process planned last, until it plans again: where that is compared, nothing is planned again."""
 
 
 def _release_last_plan() -> None:

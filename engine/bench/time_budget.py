@@ -41,7 +41,7 @@ class TimeBudget:
         self._took[key] = max(seconds, self._took.get(key, 0.0))
 
     def has_time_for(self, turn: Turn) -> bool:
-        """Whether this turn, and what follows all turns, is done in time, as far as can be told."""
+        """Whether this turn, and what follows all turns, will probably be done in time."""
         if self._seconds is None:
             return True
         return self.spent() + self._expected(turn) + self._after() <= self._seconds

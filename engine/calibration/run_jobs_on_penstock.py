@@ -132,7 +132,7 @@ def _partitioned(stream: DataStream, partitioner: str, alone: bool) -> DataStrea
 
 
 def processor_seconds(process: int) -> float:
-    """Of a process and all that it has started, in user and system mode."""
+    """Processor time of a process and all that it has started, in user and system mode."""
     ticks: dict[int, float] = {}
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():

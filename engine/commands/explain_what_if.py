@@ -43,7 +43,7 @@ NEEDED = (*_PLANNED, *_READ)
 
 
 class WhatIf(NamedTuple):
-    """Of the topologies where something was changed: figures as they are and as they would be."""
+    """Figures of the topologies in which something was changed, as they are and as they would be."""
 
     edges: int  #: edges that have the reason, in all topologies
     alone: int  #: of these, edges against which nothing else speaks, which are changed

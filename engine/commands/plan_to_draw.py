@@ -50,7 +50,7 @@ def plan_of_source(
 
 
 def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:
-    """Of a version of a store (None: the newest), the topology of that name; None: the only one.
+    """The plan of the topology of that name (None: the only one) in a version (None: the newest).
 
     Raises StoreError, and what plan_of_tables raises.
     """

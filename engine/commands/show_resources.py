@@ -27,7 +27,7 @@ _NEEDED = ("job_vertices", "execution_job_vertices", "required_slots", "network_
 
 
 def has_resources(plan: StoredPlan) -> bool:
-    """Whether the plan goes as far as slots."""
+    """Whether the plan includes slots."""
     return plan.has(*_NEEDED)
 
 

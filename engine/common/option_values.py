@@ -7,7 +7,7 @@ from penstock.plans.topology.flink_values import map_text, parse_duration, parse
 
 
 def set_key(configuration: Configuration, key: str, *deprecated: str) -> str | None:
-    """Of the key and the deprecated keys of an option, the first that is set."""
+    """The first key of an option that is set: its own, then its deprecated ones."""
     return next(
         (candidate for candidate in (key, *deprecated) if configuration.contains_key(candidate)), None
     )

@@ -42,7 +42,7 @@ class Shown:
             self._cut()
 
     def in_order(self) -> list[TopologyDiff]:
-        """Those to show."""
+        """The topologies to show, the worst verdict first."""
         self._cut()
         return self.topologies
 

@@ -210,7 +210,7 @@ def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFram
 def _verdicts(
     old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame, lost: LostOperators
 ) -> Mapping[int, Restored]:
-    """Of topologies that both sides planned. `with_state`: the operators that have state.
+    """The verdicts on topologies that both sides planned. `with_state`: the operators that have state.
 
     Where every state has an operator that it fits, Flink has nothing to say, unless uid hashes give an
     operator a second id: only the other jobs are restored one by one.

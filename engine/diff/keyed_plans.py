@@ -28,7 +28,7 @@ class KeyedPlans(NamedTuple):
 
     `refusals`: why topologies of this side were refused. `operators`: one row per operator with its ids and
     uids, its vertex, the vertex's subtasks and effective max parallelism, whether that is derived, and
-    whether it `has_state` as far as the topology says.
+    whether it `has_state` by what the topology says.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -125,7 +125,7 @@ def _channels(tables: _Tables) -> pl.DataFrame:
 
 
 def _network_buffers(tables: _Tables) -> pl.DataFrame:
-    """Of all tasks: what they announce, or require where that is not bounded."""
+    """Network buffers of all tasks: what they announce, or what they require if that is not bounded."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     of_tasks = tables["network_buffers"].join(tasks, on=[TOPOLOGY, "vertex"])
     each = pl.coalesce(_long("announced"), _long("required")) * _long("parallelism")
@@ -133,7 +133,7 @@ def _network_buffers(tables: _Tables) -> pl.DataFrame:
 
 
 def _managed_bytes(tables: _Tables) -> pl.DataFrame:
-    """Of all slots: each operator has its own for use case OPERATOR; other use cases share theirs."""
+    """Managed memory of all slots: for use case OPERATOR by operator; other use cases share theirs."""
     groups = tables["job_vertices"].select(TOPOLOGY, "vertex", "slot_sharing_group")
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     used = tables["managed_memory"].join(groups, on=[TOPOLOGY, "vertex"]).join(tasks, on=[TOPOLOGY, "vertex"])

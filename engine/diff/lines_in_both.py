@@ -23,7 +23,7 @@ from penstock.plans.vocabulary import TopologyForm
 
 _DIGESTS = np.dtype("S16")
 _SEED = randbits(64)
-"""Of this process: nobody can make two lines that have one digest."""
+"""Drawn by each process, so that nobody can make two lines with one digest."""
 _MOST_OF_A_NAME = 1_000
 
 

@@ -65,7 +65,7 @@ def side_of_tables(
     return Side(label, known, operators, plans, planned_as, count_left_out(known, rejected))
 
 
-# Topologies of files or objects as one side of a comparison: read once, planned as far as they differ.
+# Topologies of files or objects as one side of a comparison: read once; only those that differ are planned.
 
 
 _TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")

@@ -83,7 +83,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnGraph:
-    """A layer of one plan. Nodes come before those that read them, as far as the layer says."""
+    """A layer of one plan. Nodes come before those that read them, if the layer has an order."""
 
     topology: str
     layer: str
@@ -106,7 +106,7 @@ class DrawnGraph:
 
 
 class DrawnPart(Enum):
-    """Of a box as it is written."""
+    """What is written of a box: all of it, or its beginning or end if others are inside."""
 
     NODE = auto()  #: all of it: it encloses nothing
     BEGIN = auto()  #: before what it encloses

@@ -69,7 +69,7 @@ def drawable_layers(
 
 
 def stream_graph(plan: DrawnPlan) -> DrawnGraph:
-    """Operators by id. Chains of several operators are boxes, if the plan goes as far as the job graph."""
+    """Operators by id. Chains of several operators are boxes, if the plan includes the job graph."""
     chained = plan.frame("chained_operators", "vertex", "node", "operator_id").with_columns(
         members=pl.len().over("vertex")
     )

@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 class BoxSize(NamedTuple):
-    """Of a box, in pixels."""
+    """Width and height of a box, in pixels."""
 
     width: float
     height: float
@@ -240,7 +240,7 @@ def cut(text: str, width: float, pixels: float) -> str:
 
 
 def _share(character: str) -> float:
-    """Of the size of the font."""
+    """The width of a character, as a share of the font's size."""
     if character in _NARROW:
         return 0.4
     if character in _WIDE or east_asian_width(character) in "WF":

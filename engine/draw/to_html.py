@@ -68,7 +68,7 @@ def json_of_page(data: Any) -> str:
 
 
 def hash_of(text: str) -> str:
-    """Of a script or a style, as a content security policy names it."""
+    """The hash by which a content security policy allows a script or a style."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 

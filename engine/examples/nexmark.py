@@ -200,7 +200,7 @@ class WithWindow(ProcessWindowFunction):
 
 
 class Hottest(ProcessWindowFunction):
-    """Of all that were counted in one window, those with the largest number."""
+    """The auctions with the largest count in one window."""
 
     def process(self, key, context, elements):
         """The hottest auctions."""

@@ -10,7 +10,7 @@ from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT
 
 
 def explain_plan(plan: ExplainedPlan, operator: str | None, edge: tuple[str, str] | None) -> Explanation:
-    """The topology's name, and explanations of `edges`, `operators` and `slots`, as far as asked for.
+    """The topology's name, and explanations of those of `edges`, `operators` and `slots` that are asked for.
 
     `operator`: only this one and its edges; `edge`: only the edges between these two (see find_operator).
     Raises ConfigurationError where there is no such operator or edge.

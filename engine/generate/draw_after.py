@@ -152,7 +152,7 @@ COMPARED = 10_000
 
 
 class Model(NamedTuple):
-    """The given fleet: its plan as far as it is compared, its topologies, and the patterns in them."""
+    """The given fleet: what is compared of its plan, its topologies, and the patterns in them."""
 
     plan: Frames
     fleet: GivenFleet

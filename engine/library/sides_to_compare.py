@@ -85,7 +85,7 @@ class Opener:
             ) from None
 
     def open_topologies(self, topologies: Objects | TablesOfTopologies, side: str) -> Side:
-        """Topologies in memory, which are planned as far as they differ. Raises InputError."""
+        """Topologies in memory; only those that differ are planned. Raises InputError."""
         lines = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
         return self._side(f"{side} topologies", side, [_read(lines, self._options)])
 

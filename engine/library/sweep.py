@@ -98,7 +98,7 @@ def sweep(
     """Measure every combination of topologies, options, costs and planners that a spec lists.
 
     `spec`: the path of a spec file, or what it would hold (docs/sweeps.md). What the folder `out` has is not
-    measured again, unless it failed (`retry_failed`) or all is to be measured anew (`force`). `depends`:
+    measured again, unless it failed (`retry_failed`) or all is to be measured again (`force`). `depends`:
     files that planners read or run beside what they import. `timeout_seconds` for a cell, `time_limit` for a
     batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
     wrong in a spec, ConfigurationError and StoreError.

@@ -50,7 +50,7 @@ class Choice(NamedTuple):
     planner: Planner
     why: str
     on_spark: bool = False
-    topologies: int = 0  #: about how many there are, as far as anybody looked
+    topologies: int = 0  #: about how many there are, by a sample of the input
 
 
 def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
@@ -130,7 +130,7 @@ def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:
 _SAMPLED_FILES = 16
 _SAMPLE_BYTES = 2**20
 _PACKED_BYTES = 2**16
-"""Of a compressed file; topologies are packed 10 to 30 times."""
+"""How much of a compressed file is sampled; compression makes topologies 10 to 30 times smaller."""
 
 
 def estimate_size(inputs: Sequence[str]) -> FleetSize:
@@ -152,7 +152,7 @@ def estimate_size(inputs: Sequence[str]) -> FleetSize:
     if not taken:
         return FleetSize(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
-    # Where a sample holds no end of a line, the file is one line as far as anybody knows.
+    # A sample without an end of a line is taken for a file of one line.
     topologies = sum(_topologies(text) for _, text in samples if b"\n" in text)
     return FleetSize(transformations * total // taken, max(len(files), topologies * total // taken))
 

@@ -17,7 +17,7 @@ MOST_ROWS_HERE = 20_000_000
 """More are counted by Spark: each might be a topology of its own."""
 
 MOST_TOPOLOGIES_HERE = 1_000_000
-"""Of that many, the default parallelism may be brought to this process."""
+"""The default parallelism of up to this many topologies is collected in this process."""
 
 
 class RowCounts(NamedTuple):

@@ -1,4 +1,4 @@
-"""What makes a plan the same as that of an earlier run, as far as kept data sets are concerned."""
+"""Identifies a plan by what kept data sets depend on, to find those of an earlier run."""
 
 from collections.abc import Mapping
 from importlib.metadata import version

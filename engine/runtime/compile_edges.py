@@ -10,7 +10,7 @@ Rows = list[dict[str, Any]]
 
 
 def readers_of(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]]:
-    """Of each data set and partition: the first subtask that reads it, and how many do."""
+    """For each data set and partition: the first subtask that reads it, and how many do."""
     data_sets = {
         (row["vertex"], row["output_index"]): row["data_set_id"] for row in rows["intermediate_data_sets"]
     }

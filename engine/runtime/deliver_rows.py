@@ -43,7 +43,7 @@ def deliver(rows: Rows, terminals: tuple[Terminal, ...]) -> dict[int, list[Any]]
 
 
 def committables(rows: Rows, terminals: tuple[Terminal, ...]) -> list[list[Committable]]:
-    """Of each sink that is committed, what its writers have for the commit."""
+    """What writers have prepared for the commit, for each sink that is committed."""
     return [
         [
             committable

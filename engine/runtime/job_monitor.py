@@ -49,7 +49,7 @@ FAILURE = ("error", "traceback", "frames", "operator", "record", "cause", "durin
 """What is told of a failure."""
 
 MOST_ATTEMPTS = 10_000
-"""Of one subtask; Spark makes as many as spark.task.maxFailures, for each attempt of the stage."""
+"""Limit for one subtask. Spark makes up to spark.task.maxFailures in each attempt of the stage."""
 
 _STATES = frozenset(state.value for state in ExecutionState)
 _LONGEST_HOST = 255
@@ -155,7 +155,7 @@ class JobMonitor:
             time.sleep(0.02)
 
     def summary(self, vertex: int) -> dict[str, int]:
-        """Of a vertex: finished subtasks, attempts, and records and bytes of the attempts that count."""
+        """Totals of a vertex: finished subtasks, attempts, records and bytes of the attempts that count."""
         with self._lock:
             mine = [attempt for attempt in self.attempts.values() if attempt.vertex == vertex]
             last: dict[int, Attempt] = {}

@@ -60,7 +60,7 @@ class JobResult:
 
 
 def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
-    """Of each vertex, in topological order: its name; subtasks, attempts, records and bytes in and out."""
+    """Each vertex in topological order: name, and its subtasks, attempts, records and bytes in and out."""
     vertex_summaries = []
     for vertex in result.compiled.vertices:
         mine = [attempt for attempt in result.attempts if attempt.vertex == vertex.chain.vertex]

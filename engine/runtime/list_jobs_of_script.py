@@ -24,7 +24,7 @@ _LOOK_SECONDS = 0.5
 _WRITE_SECONDS = 1.0
 _SIGN_OF_LIFE_SECONDS = 60.0
 _LARGEST_SHARE = 0.05
-"""Of the time that writing how a large job goes may take."""
+"""At most this share of the time goes into writing how a job does, however large it is."""
 
 
 @contextmanager

@@ -276,7 +276,7 @@ class _Subtask:
         return edge, payload
 
     def not_taken(self, records: list[Any]) -> list[Any]:
-        """Those of the next records that no earlier attempt has delivered."""
+        """The part of `records`, which come next, that no earlier attempt has delivered."""
         known = min(self._known, len(records))
         self._known -= known
         self._taken += len(records) - known

@@ -193,7 +193,7 @@ def required_slots(tables: Mapping[str, pa.Table]) -> int:
 
 
 def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
-    """Of each vertex that runs: all but those of `limited` whose results are kept."""
+    """The parallelism of each vertex that runs: all but those of `limited` whose results are kept."""
     recovered = control.recovered
     kept = frozenset[int]() if recovered is None else finished_vertices(recovered.kept, limited)
     return {

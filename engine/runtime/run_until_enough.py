@@ -1,4 +1,4 @@
-"""Runs a job with a limit over the beginning of its streams, as far as it takes to have enough results.
+"""Runs a limited job on growing prefixes of its input, until there are enough results.
 
 An exchange is a barrier on Spark: its readers begin when its producers have ended. In Flink they run side by
 side, and a limit stops producers that never end. Here the subtasks in front of an exchange are cut off after

@@ -95,7 +95,7 @@ def _wait(
     timeout_seconds: float,
     cancel_requested: threading.Event,
 ) -> None:
-    """Wait until `look` says that the slots are there; the time begins anew when the queue moves."""
+    """Wait until `look` says that the slots are there; the time starts again when the queue moves."""
     since, shortest = time.monotonic(), None
     with show_waiting(request) as show:
         while True:

@@ -131,7 +131,7 @@ def _kind_of_folder(path: str, place: str) -> SourceKind:
 
 
 def _kind_of_file(path: str, place: str) -> SourceKind:
-    """Of a file by its beginning: topologies are JSON, with one line in it at least that begins as such."""
+    """The kind of a file, by its beginning: topologies are JSON, so that some line begins as JSON does."""
     beginning = next(iter(texts_of_file(place)), b"")[:_LOOKED_AT_BYTES]
     content = content_of(beginning)
     if isinstance(content, NoJob):

@@ -137,7 +137,7 @@ def forget_archive(start: ArchivedStart) -> None:
 
 
 def _key(java: Java, jars: Sequence[Path]) -> str:
-    """Of all that Java compares before it takes an archive."""
+    """Digest of what Java checks before it accepts the archive."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)

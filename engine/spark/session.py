@@ -100,7 +100,7 @@ def require_delta(spark: SparkSession) -> SparkSession:
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Whether a session can read and write Delta tables, as far as this process can tell."""
+    """Whether this process sees that a session can read and write Delta tables."""
     return not is_connect(spark) and not _missing_for_delta(spark)
 
 
@@ -287,7 +287,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Of a server: it prints the traceback of a request, which is no news where the JVM has ended."""
+    """A server's handler of errors that is silent once the JVM has ended: the traceback would be no news."""
 
     def handled(request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):

@@ -25,7 +25,7 @@ _WITHOUT_PENSTOCK = ("yarn", "k8s://")
 """Masters whose machines need not have Penstock; workers of spark:// run what is installed there."""
 
 _NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
-"""Of a local Spark, which is one process: what waits for its heartbeats would wait for itself.
+"""Set for a local Spark, which is one process: whoever waits for its heartbeats waits for itself.
 
 Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it looks at
 a task that is just starting, and two minutes later the only executor is removed: the job would never end.
@@ -33,7 +33,7 @@ a task that is just starting, and two minutes later the only executor is removed
 
 
 def start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """Those of a session on `master` (None: as configured, else local[*]) with the user's `settings`.
+    """Settings of a session on `master` (None: as configured, else local[*]) with the user's `settings`.
 
     Raises ConfigurationError for Spark's cluster mode: the driver is this process.
     """

@@ -94,7 +94,7 @@ class DeltaRsTables(DeltaRsLogs):
 
     @without_pandas()
     def among(self, rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
-        """Those of `rows` whose key is one of `others`."""
+        """The part of `rows` whose key occurs in `others`."""
         known = _counted(others, key)
         keys = zip(*(rows[name].to_pylist() for name in key), strict=True)
         return rows.filter(pa.array([row_key in known for row_key in keys], pa.bool_()))

@@ -26,7 +26,7 @@ _ROWS_TO_WORKERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""With any other limit of bytes, Spark adds up the bytes of a batch anew for each row, which takes longer
+"""With any other limit of bytes, Spark adds up the bytes of a batch again for each row, which takes longer
 than putting the row into it. A batch of so few rows does not come near Arrow's limit of 2 GiB."""
 
 

@@ -154,7 +154,7 @@ def _read_checkpoint(log: str) -> tuple[int, float, dict[str, Action]]:
 
 @lru_cache(maxsize=128)
 def _state_of_checkpoint(path: str, identity: tuple[int, ...]) -> dict[str, Action]:
-    """Of the file that has this `identity`."""
+    """Protocol and metadata that a checkpoint file records; `identity` differs once it was replaced."""
     rows = pq.ParquetFile(path).read(["protocol", "metaData"])
     state: dict[str, Action] = {}
     for kind in ("protocol", "metaData"):

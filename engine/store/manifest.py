@@ -72,7 +72,7 @@ class PlanVersion:
     """None: written by a Penstock that did not record them."""
 
     def files_of(self, table: str) -> list[DataFile] | None:
-        """Those of one table; None if they are not recorded."""
+        """The files of one table; None if they are not recorded."""
         return None if self.files is None else [file for file in self.files if file.table == table]
 
     def rows_of(self, table: str) -> int | None:

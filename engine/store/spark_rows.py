@@ -33,7 +33,7 @@ class SparkRows:
         return rows.count()
 
     def among(self, rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
-        """Those of `rows` whose key is one of `others`."""
+        """The part of `rows` whose key occurs in `others`."""
         return rows.join(others.select(*key), list(key), "left_semi")
 
     def same(self, rows: DataFrame, others: DataFrame, columns: Sequence[str]) -> bool:

@@ -11,7 +11,7 @@ from penstock.plans.errors import StoreError
 
 ATTEMPTS = 30
 TRANSACTION_VERSION = 1
-"""Of `application_id`: a write has one transaction in each table."""
+"""The version of a write's transaction under `application_id`: each write has one in each table."""
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
@@ -103,7 +103,7 @@ class StoreTables(Commits, Protocol[Rows]):
         """How many rows there are."""
 
     def among(self, rows: Rows, others: Rows, key: Sequence[str]) -> Rows:
-        """Those of `rows` whose key is one of `others`."""
+        """The part of `rows` whose key occurs in `others`."""
 
     def same(self, rows: Rows, others: Rows, columns: Sequence[str]) -> bool:
         """Whether both have the same values in these columns, each as many times."""

@@ -1,4 +1,4 @@
-"""Which of the two ways to the tables of a store is taken."""
+"""Chooses how the tables of a store are read and written: by delta-rs in this process, or by Spark."""
 
 from typing import TYPE_CHECKING, Any
 

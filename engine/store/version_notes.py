@@ -64,7 +64,7 @@ def noted_numbers(store: str) -> Set[int]:
 
 @lru_cache(maxsize=16)
 def _numbers_at(folder: str, identity: tuple[int, ...]) -> frozenset[int]:
-    """Those of the folder that has this `identity`; names that come later change it."""
+    """The numbers noted in a folder; `identity` differs once a note is added or removed."""
     return _numbers(folder)
 
 
@@ -112,7 +112,7 @@ def _name_if_free(path: str, name: str) -> None:
     """Rename a file, unless there is one of that name: then it is removed.
 
     Where the file system has no hard links, the new file is written under its name; half of one, which a kill
-    leaves, is written anew by `renew_notes`.
+    leaves, is rewritten by `renew_notes`.
     """
     try:
         os.link(path, name)

@@ -183,7 +183,7 @@ _TOPOLOGY_KEY = ("topology_id", "name", "fingerprint")
 def unchanged_topologies(
     delta: StoreTables[Rows], topologies: Rows, *, planner_version: str, options: Mapping[str, str]
 ) -> Rows | None:
-    """Those of `topologies` that the newest version holds with the same fingerprint.
+    """The part of `topologies` that the newest version holds with the same fingerprint.
 
     None if that version was written by another planner or with other options, or is damaged. Raises
     StoreError where there is no store.

@@ -135,7 +135,7 @@ def _add_columns(delta_table: DeltaTable) -> None:
 
 @without_pandas()
 def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
-    """Take the rows of cells away in one commit, so that they are measured anew. Raises StoreError."""
+    """Take the rows of cells away in one commit, so that they are measured again. Raises StoreError."""
     keys = {cell.key for cell in cells}
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "writing"):

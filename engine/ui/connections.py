@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 0.25
 """For so long no connection has to make room: one that is about to send its token is let in."""
 
 LONGEST_HEAD_BYTES = 16 << 10
-"""Of a request: its first line and its headers."""
+"""Limit for the head of a request: its first line and its headers."""
 HEAD_SECONDS = 10.0
 """A connection that has not sent its head by then is closed."""
 

@@ -83,7 +83,7 @@ def size(count: int) -> str:
 
 @dataclass(frozen=True)
 class _Times:
-    """Of the latest attempts of a vertex."""
+    """How long the latest attempts of a vertex took, in milliseconds, and how uneven their records are."""
 
     busy: int  #: milliseconds that they ran, in sum
     longest: int

@@ -31,7 +31,7 @@ def own_asset(name: str) -> str:
 
 
 MOST_CONNECTIONS = 24
-"""Of browsers that have sent the token, at a time."""
+"""How many connections browsers with the token may have at a time."""
 
 MOST_STREAMS = 12
 """Pages that are kept up to date at a time."""

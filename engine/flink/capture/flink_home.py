@@ -123,7 +123,7 @@ def class_path(home: FlinkHome, more: list[Path], environment: Mapping[str, str]
 
 
 def opt_jars(home: FlinkHome, *prefixes: str) -> list[Path]:
-    """Of each prefix the first jar whose name begins with it and a version, in opt; none of those in lib."""
+    """The first jar in opt for each prefix, by a name of prefix and version; none for those in lib."""
     jars = []
     for prefix in prefixes:
         named = re.compile(rf"{re.escape(prefix)}-[0-9].*").fullmatch
@@ -171,7 +171,7 @@ class PyFlink(NamedTuple):
 
 
 def pyflink_of_python(python: str, environment: Mapping[str, str]) -> PyFlink | None:
-    """None if this Python has no PyFlink or does not run."""
+    """The PyFlink that a Python has; None if it has none, or does not run."""
     command = [python, "-c", _TELL_PYFLINK]
     try:
         run = subprocess.run(
