@@ -49,7 +49,7 @@ def _require_own(name: str) -> None:
 
 
 def budget_seconds(budget: str) -> float:
-    """What --budget says. Raises ConfigurationError."""
+    """The seconds in --budget. Raises ConfigurationError."""
     try:
         seconds = parse_duration(budget) / 1000
     except ValueError as error:
@@ -104,7 +104,7 @@ def handed_on(config_dir: str | None, options: Mapping[str, str]) -> Iterator[Ef
 
 
 def bench_configuration() -> EffectiveConfiguration:
-    """What the command has handed on."""
+    """The configuration that the command has handed on."""
     return find_configuration(None, json.loads(os.environ.get(OPTIONS, "{}")))
 
 

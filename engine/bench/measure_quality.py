@@ -39,14 +39,14 @@ ROWS_OF_A_PART = 300_000
 
 
 class PlannerQuality(NamedTuple):
-    """What became of one planner's plans: seconds, counts and why it rejected some; plan_metrics by name."""
+    """One planner's plans: seconds, counts and reasons of rejections; plan_metrics by topology's name."""
 
     summary: dict[str, Any]
     plans: pl.DataFrame
 
 
 class MeasuredQuality(NamedTuple):
-    """What became of a case: `summary` for people and JSON, and plan_metrics by planner."""
+    """The results of a case: `summary` for people and JSON, and plan_metrics by planner."""
 
     summary: dict[str, Any]
     plans: dict[str, pl.DataFrame]
@@ -90,7 +90,7 @@ def measure_quality(
 def compare_all(
     inputs: int, measured: Mapping[str, PlannerQuality], report: Callable[[str], None]
 ) -> MeasuredQuality:
-    """What planners made of the same topologies, compared with the first one by topology."""
+    """Plans of the same topologies by several planners, compared with the first one's by topology."""
     plans = {name: of_planner.plans for name, of_planner in measured.items()}
     rows: list[dict[str, Any]] = [
         {"planner": name, **of_planner.summary, "fleet": fleet_metrics(of_planner.plans).to_dicts()}
@@ -121,7 +121,7 @@ def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choice
 
 
 def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> PlannerQuality:
-    """What became of one planner's plans in all parts; seconds are added up."""
+    """One planner's results over all parts; seconds are added up."""
     rejected_for: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for summary in summaries:

@@ -90,7 +90,7 @@ def planner_named(name: str) -> MeasuredPlanner:
 
 
 def _device(name: str) -> str:
-    """What a program says that it computes on."""
+    """The processor that a program computes on, as it says."""
     if not name.startswith("program:"):
         return ""
     from penstock.engine.planning.planner_program import program_named

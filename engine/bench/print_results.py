@@ -94,7 +94,7 @@ def print_equality(equality: Iterable[Mapping[str, Any]]) -> None:
 
 
 def equality_lines(equality: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What print_equality prints."""
+    """The sentences that print_equality prints."""
     lines = []
     for entry in equality:
         where = f"{entry['suite']} at {entry['operators']:,} operators"

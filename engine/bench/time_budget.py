@@ -8,7 +8,7 @@ from penstock.engine.bench.planners import planner_named
 from penstock.engine.bench.run_benchmarks import Turn
 
 FIRST_GUESS_SECONDS = 3.0
-"""What a turn may take of a planner that has not had one."""
+"""The time that a planner's first turn may take."""
 
 FIRST_GUESS_SECONDS_ON_SPARK = 10.0
 """The same of one that starts a session first."""

@@ -50,7 +50,7 @@ class Session:
 
     @property
     def token(self) -> str:
-        """What clients authenticate with. Raises ConfigurationError if it cannot be read."""
+        """The token by which clients authenticate. Raises ConfigurationError if it cannot be read."""
         try:
             return (self.folder / _TOKEN).read_text(encoding="ascii")
         except OSError as error:

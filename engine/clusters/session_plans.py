@@ -34,7 +34,7 @@ class SessionPlanError(PenstockError):
 
 @dataclass(frozen=True)
 class SessionAnswer:
-    """What the server says: a result, or an error for people."""
+    """The server's answer: a result, or an error for people."""
 
     result: Any = None
     failed: tuple[str, str | None, int] | None = None  #: message, hint, exit code

@@ -28,7 +28,7 @@ class NoResourceAvailableError(PenstockError):
 
 @dataclass(frozen=True)
 class GroupSlots:
-    """What one slot sharing group asks for: as many slots as its widest vertex has subtasks."""
+    """The request of one slot sharing group: one slot for each subtask of its widest vertex."""
 
     name: str
     slots: int

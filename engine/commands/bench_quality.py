@@ -22,7 +22,7 @@ from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
 
-"""What --costs says for operators that all cost the same."""
+"""The value of --costs for operators that all cost the same."""
 
 FORMAT = 1
 

@@ -72,7 +72,7 @@ def _extra_flink() -> Finding:
 
 
 def probe(spark: SparkSession) -> list[Finding]:
-    """What only a running session shows: its workers' Python, and a Delta table that comes back."""
+    """Findings that need a running session: its workers' Python, and a Delta table written and read."""
     schema = "executable string, version string, pyarrow string"
     worker = spark.range(1, numPartitions=1).mapInArrow(_describe_worker, schema).first()
     if worker is None:

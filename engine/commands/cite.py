@@ -10,7 +10,7 @@ from penstock.engine.output.say import say
 
 
 class CitationFormat(StrEnum):
-    """What --format takes."""
+    """The values of --format."""
 
     BIBTEX = "bibtex"
     APA = "apa"

@@ -21,7 +21,7 @@ _FORMATS = ", ".join(FORMATS)
 
 
 class Folding(StrEnum):
-    """What `--fold` takes."""
+    """The values of `--fold`."""
 
     AUTO = "auto"
     CHAIN = "chain"

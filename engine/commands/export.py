@@ -43,7 +43,7 @@ Columns = Mapping[str, tuple[str, ...]]
 
 
 class ExportFormat(StrEnum):
-    """What `--format` takes."""
+    """The values of `--format`."""
 
     PLAN_JSON = "plan-json"
     FLINK_PLAN = "flink-plan"

@@ -111,7 +111,7 @@ def generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Ma
 
 
 class _Written:
-    """What is known once all lines are written."""
+    """The figures that are known once all lines are written."""
 
     varied = 0
 

@@ -1,4 +1,4 @@
-"""What `plan` says of topologies that were not written as such: what was assumed of them."""
+"""Says what `plan` has assumed of topologies that were imported from other forms."""
 
 from collections.abc import Mapping
 from textwrap import wrap

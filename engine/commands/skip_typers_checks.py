@@ -43,7 +43,7 @@ class _PlainFirst:
 
 
 def _plain(value: Any, param: Parameter) -> Any:
-    """What `value` stands for; None if that needs a check."""
+    """The value of an option's text; None if Typer has to check it."""
     kind, said = param.type_descriptor.annotation, param.type_descriptor.parameter_info
     if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, kind):
         return value

@@ -37,7 +37,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What lies below some folders."""
+    """Runs and leftovers below some folders."""
 
     runs: tuple[JournalRun, ...]  #: oldest first
     of_runs: tuple[Leftover, ...]  #: what belongs to these runs
@@ -165,7 +165,7 @@ def _entries(folder: str) -> list[_Entry]:
 
 
 def _staged_in(folder: str, entries: list[_Entry], passed: dict[str, PassedOver]) -> list[Leftover]:
-    """What runs have staged in a folder, and their parts of journals."""
+    """The files that runs have staged in a folder, and their parts of journals."""
     leftovers = []
     for entry in entries:
         if not entry.is_folder or not entry.is_own:

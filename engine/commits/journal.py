@@ -98,7 +98,7 @@ class JournalRun:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """What is to become of a run: its sinks and their committables if it is to be published."""
+    """The decision about a run: its sinks and their committables if it is to be published."""
 
     publish: bool
     sinks: tuple[SinkOfRun, ...] = ()
@@ -111,7 +111,7 @@ def state_folder() -> str:
 
 
 def names_of_runs() -> tuple[str, ...]:
-    """What the folder of this user's journals in a folder may be called."""
+    """The names that the folder of this user's journals may have."""
     return RUNS, f"{RUNS}-{os.geteuid()}"
 
 

@@ -38,11 +38,11 @@ class OwnerRecord(_Record):
 
 
 class FilesArguments(_Record):
-    """What the recovery of a sink of files takes beside its folder."""
+    """Arguments for the recovery of a file sink, beside its folder."""
 
 
 class DeltaArguments(_Record):
-    """What the recovery of a Delta sink takes beside its folder (`commit_delta.json_of`)."""
+    """Arguments for the recovery of a Delta sink, beside its folder (`commit_delta.json_of`)."""
 
     mode: Literal["append", "overwrite", "error", "ignore"]
     schema_: Annotated[str, Field(alias="schema")]

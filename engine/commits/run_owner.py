@@ -27,7 +27,7 @@ def _machine() -> dict[str, str]:
 
 
 def this_process() -> dict[str, str]:
-    """What identifies this process: machine, boot, process id and when it started."""
+    """The identity of this process: machine, boot, process id and when it started."""
     return {**_machine(), "pid": str(os.getpid()), "started": _start_of(os.getpid()) or ""}
 
 

@@ -218,4 +218,4 @@ CLUSTER_OPTIONS = (
     STATE_BACKEND,
     *(_network_option(key, field) for key, field in NETWORK_FIELDS.items()),
 )
-"""What planning reads of the cluster."""
+"""Options of the cluster that planning reads."""

@@ -1,4 +1,4 @@
-"""What the configuration says of the cluster that jobs are planned for."""
+"""Settings of the cluster that jobs are planned for."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -118,7 +118,7 @@ def _typed(merged: Merged) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _wrong_below(key: str, setting: Setting) -> list[str]:
-    """What is wrong with a setting that a higher level replaces."""
+    """Faults of a setting that a higher level replaces."""
     option = _BY_KEY.get(key)
     if option is None or option.is_map:
         return []

@@ -14,7 +14,7 @@ from penstock.operators.common.flink_yaml import as_option_text, core_schema_loa
 from penstock.plans.bounds import BoundError, require_bounded_yaml
 
 LARGEST_BYTES = 3 << 20
-"""What snakeyaml reads of one file."""
+"""Most bytes that snakeyaml reads of one file."""
 
 _MOST_SETTINGS = 2_000
 _DEEPEST = 50

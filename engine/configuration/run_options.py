@@ -92,4 +92,4 @@ RUN_OPTIONS = (
     *RESTART_OPTIONS,
     *PENSTOCK_OPTIONS,
 )
-"""What running reads beside the options of jobs."""
+"""Options that running reads beside those of jobs."""

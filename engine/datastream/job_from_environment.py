@@ -105,7 +105,7 @@ def job_from_environment(
 
 
 def cached_files_option(files: dict[str, CachedFile]) -> str:
-    """As DistributedCache.parseStringFromCachedFiles writes them."""
+    """Cached files as one option's text, as DistributedCache.parseStringFromCachedFiles writes it."""
     entries = []
     for name, file in files.items():
         fields = {"name": name, "path": file.path, "executable": str(file.executable).lower()}

@@ -129,7 +129,7 @@ class StreamOutputs(StreamSettings):
         return DataStreamSink(self._environment, self._environment.add_operator(sink_operator))
 
     def _set_written(self, sink: Transformation) -> None:
-        """What `sink_to` and `execute_and_collect` take where that is not the stream's records themselves."""
+        """Let `sink` read what it is to write, where that is not the stream's records: see KeyedStream."""
 
     def _collect_sink(self, limit: int | None = None) -> Transformation:
         sink = self._ending(CollectSink(limit), COLLECT_SINK, Call.COLLECT, 0)

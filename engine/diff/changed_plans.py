@@ -1,4 +1,4 @@
-"""What is different in the plans of topologies: operators, chains, data sets and totals, as rows."""
+"""The differences between plans of topologies: operators, chains, data sets and totals, as rows."""
 
 from itertools import chain
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from penstock.engine.diff.keyed_plans import KeyedPlans, Totals, changed_totals
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = dict[int, list[dict[str, Any]]]
-"""What changed, by topology."""
+"""Changes by topology."""
 
 _CHANGEABLE = {
     "renamed": "name",

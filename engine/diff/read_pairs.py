@@ -72,7 +72,7 @@ def _lines(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _pair_of(line: bytes) -> Pair | str:
-    """What a line holds, or what is wrong with it."""
+    """The pair in a line, or a sentence about its fault."""
     try:
         record = orjson.loads(line)
     except orjson.JSONDecodeError as error:

@@ -136,7 +136,7 @@ _KEEP = "give operators with state the uid, or the uid hash, that they had; keep
 
 
 class Required(StrEnum):
-    """What --require takes."""
+    """The values of --require."""
 
     RESTORES = Verdict.RESTORES.value
     ALLOW_NON_RESTORED = Verdict.ALLOW_NON_RESTORED.value

@@ -12,7 +12,7 @@ from penstock.plans.savepoint.restore_savepoint import Failure
 
 
 class Change(StrEnum):
-    """What became of a topology."""
+    """The ways in which a topology can differ."""
 
     CHANGED = "changed"
     ADDED = "added"

@@ -1,4 +1,4 @@
-"""What is drawn: nodes, some of them inside others, and edges, with what a reader may ask of each."""
+"""The graph that is drawn: nodes, some of them inside others, and edges, with details of each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ _ROWS_AT_ONCE = 8_192
 Made = TypeVar("Made")
 
 Facts = tuple[tuple[str, str], ...]
-"""What is known of a node or an edge: heading and text."""
+"""Details of a node or an edge: headings and texts."""
 
 
 @dataclass(frozen=True, kw_only=True)

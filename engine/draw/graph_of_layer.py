@@ -19,7 +19,7 @@ from penstock.plans.errors import ConfigurationError
 
 
 class DrawnLayer(StrEnum):
-    """What can be drawn."""
+    """The layers that can be drawn."""
 
     STREAM_GRAPH = "stream_graph"
     JOB_GRAPH = "job_graph"

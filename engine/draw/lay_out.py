@@ -101,7 +101,7 @@ class _Level:
         self.bundles = self._bundles()
 
     def picture(self, key: str | None) -> Picture:
-        """What `key` encloses."""
+        """A picture of what the node `key` encloses."""
         members = self.children[key]
         place = {node.key: at for at, node in enumerate(members)}
         bundles = self.bundles.get(key, [])
@@ -245,7 +245,7 @@ class _Level:
 
 
 def _label(edges: Sequence[Edge]) -> str:
-    """What is written at a line."""
+    """The text at a line."""
     count = sum(edge.edges for edge in edges)
     labels = {edge.label for edge in edges}
     label = labels.pop() if len(labels) == 1 else ""

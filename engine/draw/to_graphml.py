@@ -66,7 +66,7 @@ def to_networkx(graph: DrawnGraph) -> Any:
 
 
 def node_attributes(node: Node) -> dict[str, str]:
-    """What is known of a node, by names of attributes."""
+    """The attributes of a node, by name."""
     known = {"name": printable(node.name)}
     if node.group is not None:
         known["slot_sharing_group_number"] = str(node.group)
@@ -76,7 +76,7 @@ def node_attributes(node: Node) -> dict[str, str]:
 
 
 def edge_attributes(edge: Edge) -> dict[str, str]:
-    """What is known of an edge, by names of attributes."""
+    """The attributes of an edge, by name."""
     return _with_facts({"kind": edge.kind}, edge.facts)
 
 

@@ -41,7 +41,7 @@ def to_html(graphs: Sequence[DrawnGraph]) -> str:
 
 
 def layer_of_page(graph: DrawnGraph, number: int) -> dict[str, Any]:
-    """What the template shows of a graph, and `data`, what the script knows of it."""
+    """The values of the template for a graph, and `data`, which the page's script reads."""
     picture = lay_out(graph)
     closed = _closed(picture)
     return {

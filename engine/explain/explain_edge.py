@@ -13,7 +13,7 @@ from penstock.plans.reason_records import EdgeFacts
 from penstock.plans.vocabulary import DistributionPattern, ResultPartitionType
 
 Explanation = dict[str, Any]
-"""What `--json` writes: texts, numbers, lists and mappings of them."""
+"""An explanation as `--json` writes it: texts, numbers, lists and mappings of them."""
 
 _KEYED_IN_BATCH = "Flink: it is keyed, in a BATCH job"
 

@@ -83,7 +83,7 @@ _OPTIONS = {
 
 @contextmanager
 def arguments_of_call() -> Iterator[None]:
-    """What is said of a command's options is said of the arguments of the call."""
+    """Reword errors about a command's options as errors about arguments of the call."""
     try:
         yield
     except (ConfigurationError, InputError) as error:

@@ -73,7 +73,7 @@ def compare_with_captured(
 
 
 def _unsupported(failure: PenstockError) -> str | None:
-    """What of the script Penstock does not support; None if it failed by anything else."""
+    """The feature that Penstock does not support; None if the script failed for another reason."""
     for error in _causes(failure):
         if isinstance(error, UnsupportedNameError | NoJavaError):
             return str(error)
@@ -92,7 +92,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _with_data_sets_of(
     own: Mapping[str, Any], captured: Mapping[str, Any], flink: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was captured, with the ids of cached data sets as `own` has them: Flink draws them at random."""
+    """The captured graph with the ids of cached data sets that `own` has: Flink draws them at random."""
     pairs = zip(_data_sets(captured), _data_sets(own), strict=False)
     texts = [orjson.dumps(captured), orjson.dumps(flink or {})]
     for theirs, ours in pairs:

@@ -1,4 +1,4 @@
-"""What a caller hands over as topologies, in one of the forms that planners read."""
+"""Recognises what a caller hands over as topologies, in one of the forms that planners read."""
 
 import os
 import sys

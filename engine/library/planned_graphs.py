@@ -88,7 +88,7 @@ def edges(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
 
 
 def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
-    """What the vertices of a layer put out, each with the name of its topology."""
+    """The outputs of a layer's vertices, each with the name of its topology."""
     return _named(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
 
 

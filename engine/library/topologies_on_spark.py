@@ -1,4 +1,4 @@
-"""What was handed over as topologies, for the planners on Spark."""
+"""A caller's topologies in the form that planners on Spark read."""
 
 from typing import Any
 

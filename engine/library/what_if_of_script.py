@@ -82,7 +82,7 @@ def _operators(job: Job) -> list[str]:
 
 
 def _figures(job: Job) -> dict[str, int]:
-    """What the job consists of; Python operators of thread mode have no workers and serialise nothing."""
+    """The figures of a job. Python operators in thread mode have no workers and serialise nothing."""
     graph, tables = job.lowered.to_run, plan_to_run(job)
     python = [operator for operator in graph.physical.values() if operator.python is not None]
     in_process = {operator.id for operator in python if not operator.thread_mode}

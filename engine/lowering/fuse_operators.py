@@ -88,7 +88,7 @@ def _between_whole_operators(not_fused: Iterable[NotFused], parts: dict[int, int
 
 
 def _outputs(transformations: Iterable[LoweredTransformation]) -> Outputs:
-    """What reads each transformation, by id."""
+    """The readers of each transformation, by id."""
     outputs: Outputs = {}
     waiting, seen = deque(transformations), set()
     while waiting:

@@ -31,7 +31,7 @@ _SETTINGS = (
 
 
 class TransformationMaker:
-    """What calls have become, and what the call under way becomes."""
+    """Collects the transformations of calls, and makes those of the call under way."""
 
     def __init__(self) -> None:
         self._ends: dict[int, LoweredTransformation] = {}
@@ -40,7 +40,7 @@ class TransformationMaker:
         self._ids: Iterator[int]
 
     def end_of(self, call: Transformation) -> LoweredTransformation:
-        """What a call that was lowered ends in."""
+        """The last transformation of a call that was lowered."""
         return self._ends[call.created]
 
     def _begin(self, call: Transformation, ids: Iterable[int]) -> None:
@@ -135,7 +135,7 @@ class TransformationMaker:
 
 
 def _settings_of(call: Transformation) -> dict[str, Any]:
-    """What the author of a call has set, by the names of LoweredTransformation's fields."""
+    """The settings that the author of a call has made, by fields of LoweredTransformation."""
     return {
         "parallelism": call.parallelism or call.default_parallelism or -1,
         "parallelism_configured": call.parallelism is not None,

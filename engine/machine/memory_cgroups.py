@@ -18,7 +18,7 @@ _FILES = {
 
 
 class MemoryCgroup(NamedTuple):
-    """What a cgroup allows, what it uses, and how much of that is caches that can be dropped."""
+    """A cgroup's memory: its limit, its use, and how much of that is caches that can be dropped."""
 
     limit_bytes: int
     used_bytes: int

@@ -182,7 +182,7 @@ def make_output_folder(folder: str | os.PathLike[str]) -> None:
 
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems say that cannot sync a folder."""
+"""The errors of file systems that cannot sync a folder."""
 
 
 def make_durable(files: Iterable[str], below: str) -> None:

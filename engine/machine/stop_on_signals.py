@@ -85,12 +85,12 @@ def stopped_by() -> int | None:
 
 
 def stop_message(number: int) -> str:
-    """What to say of a signal."""
+    """The sentence that reports a signal."""
     return _WORDS[signal.Signals(number)]
 
 
 def stop_exit_code(number: int) -> int:
-    """As shells have it: 130 for SIGINT, 143 for SIGTERM."""
+    """The exit code of a process that a signal has ended, as in shells: 130 for SIGINT, 143 for SIGTERM."""
     return _EXIT_CODE_OF_SIGNAL + number
 
 

@@ -62,7 +62,7 @@ def secret_part(argument: str) -> str:
 
 
 def redact_value(key: str, value: str) -> str:
-    """What to show of a setting's `value`."""
+    """A setting's `value` as it may be shown."""
     return REDACTED if _is_secret(key, value) else redact(value)
 
 

@@ -25,7 +25,7 @@ Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 
 class Setting(NamedTuple):
-    """What plans are made with, and measured with."""
+    """The options, costs and constants that plans are made and measured with."""
 
     choices: Choices
     costs: Costs

@@ -32,7 +32,7 @@ MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
 
 SMALL_ENOUGH_BYTES = 2**29
-"""What any worker can have."""
+"""Memory that any worker can have."""
 
 
 class Planner(StrEnum):
@@ -189,7 +189,7 @@ def _sample(file: str) -> tuple[int, bytes] | None:
 
 
 def _unpacked(packed: bytes, codec: str) -> bytes:
-    """What can be unpacked of the start of a file, up to _SAMPLE_BYTES and a little."""
+    """The start of a file, unpacked: up to _SAMPLE_BYTES and a little more."""
     text = bytearray()
     try:
         for more in unpacked_texts(pa.BufferReader(packed), codec, 2**14):

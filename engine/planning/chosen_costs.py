@@ -17,10 +17,10 @@ from penstock.plans.metrics.operator_costs import (
 from penstock.plans.tables.column_types import TOPOLOGY
 
 DRAWN = "drawn"
-"""What --costs says for costs that are drawn."""
+"""The value of --costs for costs that are drawn."""
 
 ALIKE = "alike"
-"""What --costs says for operators that all cost the same, whatever their topologies say."""
+"""The value of --costs for operators that all cost the same, whatever their topologies say."""
 
 
 def require_costs(costs: str | None) -> None:
@@ -77,7 +77,7 @@ def chosen_costs(costs: str | None, topologies: pl.DataFrame, part: bool = False
 def _measured(
     costs: str, store: str, version: int | None, topologies: pl.DataFrame, part: bool
 ) -> pl.DataFrame:
-    """What runs in a version (None: the newest) have measured."""
+    """The costs that runs in a version (None: the newest) have measured."""
     from penstock.engine.store.open_plan import open_plan
     from penstock.plans.metrics.measured_costs import RUN_TABLES, measured_costs
 

@@ -1,4 +1,4 @@
-"""What the Python workers of Spark can have of the machines that they run on."""
+"""The memory that Spark's Python workers can have on their machines."""
 
 import socket
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from penstock.engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, heap
 
 
 def memory_of_workers(spark: SparkSession) -> Available:
-    """What all of them together can have while all cores work, and what sets the limit.
+    """Memory that all workers together can have while all cores work, and what limits it.
 
     Of a local Spark, the JVM may still take its heap. On a cluster, where memory is what is free now, all
     machines count as the smallest.

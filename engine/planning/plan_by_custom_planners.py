@@ -110,7 +110,7 @@ def _tables(planned: PlannedTables) -> Frames:
 def _decide(
     custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: Question
 ) -> tuple[Any, pl.DataFrame]:
-    """What a planner answers to all batches, and what is wrong with it."""
+    """A planner's answers to all batches, and their faults."""
     if COSTS in custom_planner.reads:
         shown = {**shown, COSTS: question.costs(shown["stream_nodes"], shown["stream_edges"])}
     answers, wrong = [], [NO_VIOLATION]

@@ -209,7 +209,7 @@ def _plan_by_joins(
 
 
 def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:
-    """What read_topologies gives, validated by Spark if nobody has."""
+    """The tables of read_topologies, validated by Spark if they are not yet."""
     if isinstance(read, GivenTables):
         return read_topology_tables(spark, read.topologies, read.transformations)
     return read

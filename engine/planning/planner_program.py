@@ -144,7 +144,7 @@ class PlannerProgram:
             ) from None
 
     def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """What it writes until the end of the line, byte by byte: Arrow's stream follows."""
+        """The first line of a program's output, read byte by byte: Arrow's stream follows it."""
         assert process.stdout is not None
         line, end = bytearray(), time.monotonic() + SECONDS_TO_GREET
         while len(line) < _MOST_GREETING_BYTES:

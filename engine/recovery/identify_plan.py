@@ -41,7 +41,7 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What has changed between two plans, in words; empty if data sets of one serve the other."""
+    """The changes between two plans, in words; none if data sets of one serve the other."""
     changes = [
         f"{setting} was {before[setting]!r}, is {now[setting]!r}"
         for setting in ("penstock", "job", "mode")

@@ -107,7 +107,7 @@ class KeptJob:
     folder: str
 
     def plan(self) -> Any:
-        """What identified its plan; None if it was not run yet."""
+        """The identity of its plan; None if it was not run yet."""
         return _read(self.folder, "plan")
 
     def begin(self, plan: Any, job_id: str) -> None:

@@ -53,7 +53,7 @@ class CompiledJob:
 
 
 def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch: bool) -> CompiledJob:
-    """What runs. `graph`: the one that `tables` (all layers of one job) were planned from.
+    """The tasks of a job. `graph`: the one that `tables` (all layers of one job) were planned from.
 
     Committers of sinks are left out: the driver commits. Raises JobCompileError where plan and graph do not
     belong together, or cannot run.

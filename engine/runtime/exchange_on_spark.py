@@ -87,7 +87,7 @@ class JobFrames:
         return reduce(DataFrame.unionAll, parts).select("edge", "channel", "sequence", "payload")
 
     def result(self) -> DataFrame:
-        """What the last vertex yields; the job has one that nobody reads."""
+        """The rows of the last vertex; the job has one that no other reads."""
         (last,) = (vertex for vertex in self._job.vertices if not vertex.chain.outputs)
         return self._rows[last.chain.vertex]
 

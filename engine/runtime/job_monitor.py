@@ -43,10 +43,10 @@ class Attempt:
 
 FINAL_STATES = frozenset({ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.CANCELED})
 COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
-"""What is counted of an attempt."""
+"""The counts that an attempt reports."""
 
 FAILURE = ("error", "traceback", "frames", "operator", "record", "cause", "during", "hint")
-"""What is told of a failure."""
+"""The texts that an attempt reports of a failure."""
 
 MOST_ATTEMPTS = 10_000
 """Limit for one subtask. Spark makes up to spark.task.maxFailures in each attempt of the stage."""
@@ -106,7 +106,7 @@ class JobMonitor:
 
     @property
     def address(self) -> ReportAddress:
-        """What the subtasks are told."""
+        """The address and token that subtasks report with."""
         host, port = self._server.address
         return ReportAddress(host=host, port=port, token=self._token)
 

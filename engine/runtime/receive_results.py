@@ -221,7 +221,7 @@ class _Stranger:
 
 
 class _Subtask:
-    """What has come from one subtask."""
+    """The connection of one subtask, and what it has sent."""
 
     def __init__(self) -> None:
         self.connection: socket.socket | None = None

@@ -68,7 +68,7 @@ class ScriptRecovery:
 
 
 class _InUse:
-    """What the script that this process runs keeps."""
+    """The kept data sets of the script that this process runs."""
 
     recovery: ScriptRecovery | None = None
 

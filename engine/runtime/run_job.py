@@ -254,7 +254,7 @@ def committed_before(repeated: JournalRun) -> str:
 
 
 def next_run(job: Job) -> NextRun:
-    """What earlier runs are compared with."""
+    """The run that is about to begin, as earlier runs are compared with it."""
     sinks = [
         JobSink(transformation.name, transformation.operator, transformation.output_type)
         for transformation in job.transformations

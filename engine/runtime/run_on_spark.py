@@ -45,7 +45,7 @@ def run_on_spark(
     monitor: JobMonitor,
     address: ResultsAddress | None,
 ) -> Rows:
-    """What the terminal vertices of `compiled` give, while `monitor` listens to its tasks.
+    """Run `compiled`, and give the rows of its terminal vertices; `monitor` listens to its tasks.
 
     Raises JobCancelledError, and JobExecutionError that says what failed.
     """

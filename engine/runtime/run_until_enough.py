@@ -159,7 +159,7 @@ _LONGEST = 2**62
 
 
 def restart_backoff(config: Mapping[str, str]) -> Backoff:
-    """What the options of a job say; without `restart-strategy.type` it never starts again.
+    """The backoff that a job's options configure; without `restart-strategy.type` it never starts again.
 
     Flink starts jobs with checkpoints again by default: there are none here. Raises JobCompileError for a
     value that is wrong, and for values that contradict each other.

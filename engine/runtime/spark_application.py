@@ -93,7 +93,7 @@ def send_file(spark: SparkSession, path: str, *, is_folder: bool = False) -> Non
 
 
 def local_path_of_sent(spark: SparkSession, folder: Path) -> Callable[[str], str]:
-    """What gives the path, on this machine, of a file that was sent from `folder`, by its name."""
+    """A function from the name of a file that was sent from `folder` to its path on this machine."""
     return (lambda name: str(folder / name)) if is_remote(spark) else SparkFiles.get
 
 

@@ -19,7 +19,7 @@ from penstock.plans.topology.flink_values import parse_memory_size
 
 NUMBERS = ("wanted", "pending", "missing")
 LABELS = ("session_cluster", "cluster_per_job")
-"""What MODES are called in results."""
+"""The names of MODES in results."""
 
 
 class TaskManagers(NamedTuple):

@@ -20,7 +20,7 @@ _LOOKED_AT_BYTES = 1 << 16
 
 
 class SourceKind(StrEnum):
-    """What a source is, as messages call it."""
+    """Kinds of sources, by the names that messages use."""
 
     STORE = "a plan store"  #: read as it is
     RESULTS = "results of a sweep or benchmark"  #: `sql` reads them; they hold no plans

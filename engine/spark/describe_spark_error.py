@@ -88,7 +88,7 @@ def disk_error_of_spark(
 
 
 def _all_of(error: BaseException) -> str:
-    """What `error` and all that led to it say, with Java's stacks: they tell who wrote."""
+    """The texts of `error` and its causes, with Java's stacks, which show what was written where."""
     texts, seen = [], set[int]()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen and not isinstance(cause, PenstockError):

@@ -42,7 +42,7 @@ def require_memory_for_spark() -> None:
 
 
 def heap_bytes(context: Any) -> int | None:
-    """What the heap of the driver's JVM may grow to; None if that is not known."""
+    """The limit of the heap of the driver's JVM; None if it is not known."""
     jvm = context._jvm
     return None if jvm is None else int(jvm.java.lang.Runtime.getRuntime().maxMemory())
 

@@ -29,7 +29,7 @@ _TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN').sub
 
 
 class QueryRows(NamedTuple):
-    """What a query gives: names of columns, and functions that run it and give its rows, each in one form."""
+    """A query's columns by name, and functions that run it and yield its rows, each in one form."""
 
     names: list[str]
     texts: Callable[
@@ -129,7 +129,7 @@ _SECONDS_BETWEEN_INTERRUPTS = 0.05
 
 @contextmanager
 def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[], Result]], Result]]:
-    """What runs an action of `connection` in a thread, and waits for it.
+    """Yield a function that runs an action of `connection` in a thread, and waits for it.
 
     A signal that comes meanwhile interrupts the connection: DuckDB itself looks for signals only
     now and then.

@@ -22,7 +22,7 @@ class DataFile(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is wrong with a table of a version, or with one of its files."""
+    """A fault of a version's table, or of one of its files."""
 
     table: str
     file: str | None

@@ -51,7 +51,7 @@ FILES_OF_A_LEVEL = 16
 
 @dataclass(frozen=True)
 class DeltaRsLogs:
-    """What StoreTables does that is independent of rows: tables, their logs, the manifest."""
+    """The operations of StoreTables that do not depend on the kind of rows: on tables, logs, the manifest."""
 
     store: str
     errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)

@@ -40,7 +40,7 @@ PLAN_VERSIONS = table(
 
 
 class VersionState(StrEnum):
-    """What became of a write."""
+    """States of a write."""
 
     COMPLETE = "complete"  #: readable
     DROPPED = "dropped"  #: was readable; its row stays, so that no number is used twice

@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def listed_writes(store: str, table: DeltaTable) -> list[Listed]:
-    """What the manifest lists, in no order."""
+    """The writes that the manifest lists, in no order."""
     paths = _paths(store, table)
     if paths is None:
         rows = to_table(table.scan(list(Listed._fields)))

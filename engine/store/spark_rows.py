@@ -18,7 +18,7 @@ from penstock.plans.topology.columnar.topology_tables import topology_id
 
 
 class SparkRows:
-    """What StoreTables does with rows that are DataFrames of `spark`."""
+    """The operations of StoreTables on rows that are DataFrames of `spark`."""
 
     spark: SparkSession
 

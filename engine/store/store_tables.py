@@ -1,4 +1,4 @@
-"""What the logic of a store asks of the library that reads and writes its Delta tables."""
+"""The operations that a store needs of a library that reads and writes Delta tables."""
 
 import random
 import time
@@ -34,7 +34,7 @@ class Commits(Protocol):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What the library raises."""
+        """The exceptions of the library."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Whether one of `errors` says that another transaction was committed first."""

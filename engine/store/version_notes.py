@@ -76,7 +76,7 @@ def _numbers(folder: str) -> frozenset[int]:
 
 
 def noted_versions(store: str) -> list[PlanVersion]:
-    """What the notes say, oldest version first; without those that are not as they were written."""
+    """The versions in notes, oldest first; without those that are not as they were written."""
     noted = (_read(store, name) for name in sorted(_names(store)) if name.isdecimal())
     return [version for version in noted if version is not None]
 
@@ -195,7 +195,7 @@ def require_as_noted(store: str, versions: list[PlanVersion]) -> list[PlanVersio
 
 
 def noted_version(store: str, number: int | None) -> PlanVersion | None:
-    """What is noted of that version; None if nothing is, or not as it was written."""
+    """The note of that version; None if it has none, or the note is not as it was written."""
     return None if number is None or not is_local(store) else _read(store, f"{number:020}")
 
 
@@ -221,7 +221,7 @@ def not_as_written(store: str, number: int | None) -> StoreError:
 
 
 def how_to_mend(store: str) -> str:
-    """What to do about a manifest that is damaged."""
+    """The hint for a damaged manifest."""
     if not noted_versions(store):
         return "restore that table from a backup, or plan into another store"
     return f"penstock verify {store} --repair makes the table again; so does penstock plan --out {store}"

@@ -187,7 +187,7 @@ def _require_plain(path: str, text: str) -> None:
 
 
 def _value(path: str, node: Any) -> Any:
-    """What a node stands for. InputError for a key that is there twice."""
+    """The value of a YAML node. InputError for a key that is there twice."""
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for key, value in node.value:
@@ -236,7 +236,7 @@ def _said(path: str, root: Any, error: Any) -> str:
 
 
 def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], str]]:
-    """What the machine does not have of what the spec names: place and reason."""
+    """Things that the spec names and the machine lacks: their place in the spec, and the reason."""
 
     def options(chosen: Mapping[str, str]) -> None:
         try:

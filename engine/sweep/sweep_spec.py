@@ -128,7 +128,7 @@ def beside(spec: str, path: str) -> str:
 
 
 def costs_beside(spec: str, costs: str | None) -> str | None:
-    """What --costs takes for the `costs` of a spec file."""
+    """The value of --costs for the `costs` of a spec file."""
     return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)
 
 
@@ -139,7 +139,7 @@ DEFAULT_METRICS = ("sustained_records_per_second", "slots", "planning_seconds")
 
 
 class TableFormat(StrEnum):
-    """What --format takes."""
+    """The values of --format."""
 
     MARKDOWN = "markdown"
     LATEX = "latex"  #: for the package booktabs

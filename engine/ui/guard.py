@@ -51,7 +51,7 @@ class Guard:
         return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
 
     def form_token(self) -> str:
-        """What forms of this server's pages send along; it says nothing about the token."""
+        """The token of forms on this server's pages, from which the server's own token cannot be told."""
         return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
 
     def is_own_form(self, origin: str | None, form_token: str) -> bool:

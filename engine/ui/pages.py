@@ -68,7 +68,7 @@ def run_page(run: JobRecord, form_token: str) -> str:
 
 
 def message_page(title: str, message: str) -> str:
-    """What is said instead of a page."""
+    """A page that holds a message only."""
     page = _templates().get_template("message.html.j2")
     return str(page.render(title=title, message=printable(redact(message))))
 
