@@ -98,7 +98,7 @@ def hand_on(config_dir: str | None, options: Mapping[str, str]) -> EffectiveConf
 
 @contextmanager
 def handed_on(config_dir: str | None, options: Mapping[str, str]) -> Iterator[EffectiveConfiguration]:
-    """As hand_on, for as long as the context: the environment is the caller's."""
+    """hand_on for the duration of the context: the environment is the caller's."""
     with environment_as_before(VARIABLE, OPTIONS):
         yield hand_on(config_dir, options)
 

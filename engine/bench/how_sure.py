@@ -92,7 +92,7 @@ def doubts(results: Mapping[str, Any]) -> list[str]:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Three digits or so; a dash where nothing was measured."""
+    """Seconds with about three digits; a dash if nothing was measured."""
     if seconds is None:
         return "-"
     return f"{seconds:,.1f}" if seconds >= 100 else f"{seconds:.2f}" if seconds >= 1 else f"{seconds:.3f}"

@@ -1,4 +1,4 @@
-"""How good the plans of planners are, in Spark's workers: only metrics come back, a row for each topology."""
+"""How good the plans of planners are, in Spark's workers: only metrics come back, one row per topology."""
 
 import json
 import os

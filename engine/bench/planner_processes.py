@@ -1,4 +1,4 @@
-"""Planners in processes of their own: one for each measurement, or kept where it takes long to start."""
+"""Planners in separate processes: one for each measurement, or one that is kept if it starts slowly."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence

@@ -112,5 +112,5 @@ def write_quality(folder: Path, results: Mapping[str, Any], plans: Sequence[Rows
 
 
 def render_quality(results: Mapping[str, Any]) -> str:
-    """The page of what bench --quality found."""
+    """The page with the results of bench --quality."""
     return render_template("quality.html.j2", results=results, number=number, plot=draw_differences)

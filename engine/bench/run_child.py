@@ -143,7 +143,7 @@ def end_child(child: Child) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> float:
-    """CPU seconds of the process and of those below it that were waited for."""
+    """Wait for the process; the CPU seconds of it and of the processes below it that were waited for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process.wait(timeout)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -151,7 +151,7 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> float:
 
 
 def _wait_for_answer(child: Child, before: int, timeout: float) -> None:
-    """Until the process is done, or has ended. Raises subprocess.TimeoutExpired."""
+    """Wait until the process has answered, or ended. Raises subprocess.TimeoutExpired."""
     until, looked = time.monotonic() + timeout, before
     while child.process.poll() is None:
         if _size(child.said) > looked:

@@ -91,7 +91,7 @@ def _points(records: Iterable[Mapping[str, Any]]) -> dict[int, float]:
 
 
 def _spread(points: Sequence[float]) -> float | None:
-    """From the least to the largest, as a share of the median; None for less than two."""
+    """The distance from the least to the largest, as a share of the median; None for fewer than two."""
     if len(points) < 2 or not median(points):
         return None
     return round((max(points) - min(points)) / median(points), 4)
@@ -185,5 +185,5 @@ def interval_of_median(values: Iterable[float]) -> Interval | None:
 
 
 def _confidence(count: int, left_out: int) -> float:
-    """That of the interval without that many values on either side: a binomial distribution's middle."""
+    """The confidence of the interval that drops that many values on either side (binomial distribution)."""
     return 1 - 2 * sum(comb(count, below) for below in range(left_out + 1)) / 2**count if count > 1 else 0.0

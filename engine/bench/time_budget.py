@@ -11,7 +11,7 @@ FIRST_GUESS_SECONDS = 3.0
 """The time that a planner's first turn may take."""
 
 FIRST_GUESS_SECONDS_ON_SPARK = 10.0
-"""The same of one that starts a session first."""
+"""The same for a planner that starts a session first."""
 
 GROWS = 1.6
 """A turn takes at most about this many times as long where the size is the next one: start-up weighs most."""

@@ -68,7 +68,7 @@ def _run(job: MeasuredJob) -> JobRun:
 
 
 def _guessed_nanoseconds(job: MeasuredJob) -> float:
-    """For each record of the sources together."""
+    """A guess at the processor time of all operators for each record of the sources."""
     flow: dict[int, float] = {}
     total = sources = 0.0
     for operator in job.operators:
@@ -80,7 +80,7 @@ def _guessed_nanoseconds(job: MeasuredJob) -> float:
 
 
 def _execute(job: MeasuredJob, records: int) -> tuple[float, float]:
-    """Seconds by the clock, and of processors."""
+    """Execute a job: seconds by the clock, and processor seconds."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     streams: dict[int, DataStream] = {}
@@ -187,7 +187,7 @@ class Work(FlatMapFunction):
 
 @cache
 def _nanoseconds_of_turn() -> float:
-    """The least of some trials, in processor time."""
+    """Processor time of one turn of the loop: the least of some trials."""
     best = float("inf")
     for _ in range(_TRIALS):
         started = process_time_ns()

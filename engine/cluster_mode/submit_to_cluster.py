@@ -63,7 +63,7 @@ def _hint(master: str, application: str | None) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """With a log that names the application and its states."""
+    """The environment of spark-submit, with a log that names the application and its states."""
     log4j = (spark_conf_dir() / "submission.log4j2.properties").as_uri()
     options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), f"-Dlog4j2.configurationFile={log4j}"]
     return {

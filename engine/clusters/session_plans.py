@@ -90,7 +90,7 @@ def _wait(session: Session, folder: Path, name: str, report: Report) -> SessionA
 
 
 class PlansOfSession:
-    """The server's part: what it was asked for, each in a thread of its own."""
+    """The server's side: makes the plans that clients ask for, each in its own thread."""
 
     def __init__(
         self, folder: Path, plan: Callable[[str, Any, Report], Any], cancel: Callable[[str], None]

@@ -118,7 +118,7 @@ def _wait_until_ready(server: "subprocess.Popen[bytes]", folder: Path, name: str
 
 
 def _why(folder: Path, name: str) -> PenstockError:
-    """Why the server has ended, as it says itself, or by the end of its log."""
+    """Why the server has ended: by its own message, or by the end of its log."""
     try:
         message, hint, code = json.loads((folder / "failed").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def _why(folder: Path, name: str) -> PenstockError:
 
 
 _GRACE_SECONDS = 15.0
-"""For Spark to remove its local files."""
+"""Time for Spark to remove its local files."""
 
 
 def stop_session(session: Session) -> bool:

@@ -50,5 +50,5 @@ def bibtex() -> str:
 
 
 def apa() -> str:
-    """The same in the style of the American Psychological Association."""
+    """The citation in the style of the American Psychological Association."""
     return f"{AUTHOR}. ({YEAR}). {TITLE} (Version {version('penstock')}) [Computer software]."

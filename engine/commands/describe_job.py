@@ -26,7 +26,7 @@ def job_as_json(job: JobRecord) -> dict[str, Any]:
 
 
 def print_json(value: Any) -> None:
-    """JSON on standard output."""
+    """Print a value as JSON on standard output."""
     write_texts([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()], None)
 
 

@@ -161,7 +161,7 @@ def _planned(
 
 
 def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`values` of nodes as those of the transformations that they were made of, the first of each."""
+    """`values` of nodes moved to the transformations they were made from: the first node's for each."""
     transformations = nodes.select(TOPOLOGY, "id", "transformation")
     of_transformations = values.join(transformations, on=[TOPOLOGY, "id"]).select(
         TOPOLOGY, "value", id="transformation"
@@ -170,7 +170,7 @@ def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> pl.DataFrame:
-    """`transformations` with the values of a column that are given for some."""
+    """`transformations` with a column's values replaced where `values` has one."""
     joined = transformations.join(values, on=[TOPOLOGY, "id"], how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("value", column).alias(column)).drop("value")
 

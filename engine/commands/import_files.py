@@ -161,7 +161,7 @@ class _NothingImportedError(Exception):
 
 
 class _Refused:
-    """How many were refused, and why the first ones were."""
+    """Counts refused graphs, and keeps the reasons of the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -186,7 +186,7 @@ def _taken(take: list[str] | None) -> dict[str, str]:
 def _imported(
     files: list[str], options: ImportOptions, report: Report
 ) -> Iterator[tuple[str, str, Imported]]:
-    """Where it is, its file, and what became of it, for each graph or JSON object of the files."""
+    """Place, file, and topology or errors, for each graph or JSON object of the files."""
     for file in files:
         report(f"read {file}")
         content = recognised(file)
@@ -228,7 +228,7 @@ def _import_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, 
 
 
 def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]]:
-    """Text, place, line and what is wrong with it, of each line of JSON lines or element of a document."""
+    """Text, place, line and error of each line of JSON lines, or each element of a document."""
     for block in blocks_of_files([file], MAX_LINE_BYTES):
         if isinstance(block, LineBlock):
             for number, value in enumerate(block.data.split(b"\n")[:-1], block.first):
@@ -244,7 +244,7 @@ def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]
 
 
 def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[str, Any]:
-    """With a name that no earlier one has: that of the option or its own, numbered from the second on."""
+    """The topology under a unique name: the option's or its own, numbered from the second on."""
     own = topology.get("name") if name is None else name
     if not isinstance(own, str):
         return topology

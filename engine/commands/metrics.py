@@ -191,7 +191,7 @@ def _measure_on_spark(
     costs: str | None,
     terms: Constants,
 ) -> Metrics:
-    """The rows of topologies; those of vertices and edges only of a `topology` that is named."""
+    """Metrics of topologies; those of vertices and edges only if a `topology` is named."""
     from pyspark.sql import functions as F
 
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark

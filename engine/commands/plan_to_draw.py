@@ -108,7 +108,7 @@ LINES = (".jsonl", ".jsonl.gz")
 
 
 def require_lines_to_draw(out: str, kind_of_draw: str) -> None:
-    """ConfigurationError unless `out` names a file of lines; `what`: what is written as lines alone."""
+    """ConfigurationError unless `out` is a file of lines; `kind_of_draw`: what is written only as lines."""
     if not out.endswith(LINES):
         raise ConfigurationError(
             f"--out {out}: {kind_of_draw}: topologies are lines", "FILE.jsonl or FILE.jsonl.gz"

@@ -35,7 +35,7 @@ _CALLED: dict[str, str] = {}
 
 
 class ReadStore(NamedTuple):
-    """`path`: a plan store. `version`: None: the newest."""
+    """The plan store at `path`, in a version (None: the newest)."""
 
     path: str
     version: int | None

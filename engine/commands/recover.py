@@ -87,7 +87,7 @@ def command(
 
 
 def _settle(leftovers: Leftovers, given_up: set[str], *, dry_run: bool) -> list[str]:
-    """Settle runs and show them; gives what went wrong."""
+    """Settle runs and show them; returns the failures."""
     failures = []
     rows = []
     for run in leftovers.runs:

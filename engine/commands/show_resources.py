@@ -104,7 +104,7 @@ def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
 
 
 def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
-    """As task_network_buffers gives them."""
+    """Network buffers by task (see task_network_buffers)."""
     _, network = recorded_cluster(plan.version.options)
     buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
     vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")

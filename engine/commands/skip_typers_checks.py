@@ -1,4 +1,4 @@
-"""Values of the command line that are right as they stand are taken without Typer's check of them.
+"""Takes values of the command line that need no conversion, without Typer's check of them.
 
 Typer checks every value, defaults too, with pydantic, whose import takes a tenth of the time of a small plan.
 """

@@ -57,7 +57,7 @@ class OpenRun:
 
 
 def begin_run(run_id: str, job: str, fingerprint: str, named_sinks: Sequence[NamedSink]) -> OpenRun:
-    """Open a run over the started sinks `given`, with a journal if any sink needs a commit.
+    """Open a run over the started sinks `named_sinks`, with a journal if any sink needs a commit.
 
     Raises OSError if a folder that a sink writes into cannot be created or written to.
     """

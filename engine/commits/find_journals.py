@@ -97,7 +97,7 @@ def _names(system: fs.FileSystem, runs: str) -> list[str]:
 
 
 def _record(system: fs.FileSystem, path: str, run_id: str) -> RunRecord | None:
-    """None where there is no record yet, or no longer one."""
+    """The record of a run; None if there is none yet, or no longer one."""
     if _RUN_ID.fullmatch(run_id) is None:
         raise ValueError("its name is no id of a run")
     try:
@@ -154,7 +154,7 @@ def _run(parts: Sequence[JournalPart]) -> JournalRun:
 
 
 def _place(part: JournalPart) -> int:
-    """Which of its folders a part lies in."""
+    """The number of the folder, among those of its run, that a part lies in."""
     folders = part.record.folders
     if part.record.place is not None:
         return part.record.place

@@ -47,7 +47,7 @@ def liveness(owner: Mapping[str, str]) -> Liveness:
 
 
 def describe_owner(owner: Mapping[str, str]) -> str:
-    """For messages: `process 71 on host x`."""
+    """A process as messages name it: `process 71 on host x`."""
     return f"process {owner['pid']} on {owner['host']}"
 
 

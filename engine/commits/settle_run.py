@@ -28,7 +28,7 @@ _NO_OPTIONS: Options = {}
 
 
 def no_own_sink(run: JournalRun, number: int) -> Sink | None:
-    """For those who are not the job."""
+    """The OwnSink of callers other than the job: they have no sinks of its classes."""
     return None
 
 

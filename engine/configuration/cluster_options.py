@@ -100,7 +100,7 @@ _DEPRECATED = {
 def _in_range(
     parse: Callable[[str], Any], make_options: Callable[..., object], field: str, **beside: Any
 ) -> Callable[[str], Any]:
-    """A parser that also refuses what the options of planning refuse, which are `made` with it."""
+    """A parser that also refuses values for which `make_options`, a class of planning, raises."""
 
     def parse_in_range(text: str) -> Any:
         value = parse(text)

@@ -36,7 +36,7 @@ class DescribedSetting(NamedTuple):
     overridden: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """With a list for the settings that lost."""
+        """The setting as JSON, with a list of those that it overrides."""
         lost = [{"place": place, "value": value} for place, value in self.overridden]
         return {**self._asdict(), "deprecated": list(self.deprecated), "overridden": lost}
 

@@ -264,7 +264,7 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         self._give_rows(sink)
 
     def _give_rows(self, reader: Transformation) -> None:
-        """Let `one`, which reads this stream, give rows of key and record."""
+        """Let `reader`, which reads this stream, emit rows of key and record."""
         key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
         reader.output_type = Types.ROW([key_type, self._origin_stream.get_type()])
         reader.key_selector = self._key_selector

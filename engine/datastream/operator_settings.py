@@ -158,7 +158,7 @@ PARAM_DELIMITER = "#"  #: between a path and what belongs to it
 
 
 def set_slot_sharing_group(transformation: Transformation, group: str | SlotSharingGroup) -> None:
-    """Put `one` into the group."""
+    """Put `transformation` into the group."""
     if isinstance(group, SlotSharingGroup):
         transformation.slot_sharing_group = group.get_name()
         transformation.slot_resources = group.slot_resources()

@@ -148,7 +148,7 @@ def _exchanges(side: KeyedPlans) -> pl.DataFrame:
 
 
 def _nth(edges: pl.DataFrame, ends: tuple[str, str]) -> pl.DataFrame:
-    """With the number of each among the edges between the same operators."""
+    """Edges numbered among those between the same two operators."""
     numbered = edges.sort(TOPOLOGY, *ends, "in_index").with_columns(
         nth=pl.int_range(pl.len()).over(TOPOLOGY, *ends)
     )

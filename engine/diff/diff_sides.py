@@ -82,7 +82,7 @@ def _alone(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_slices(old: Side, new: Side, candidates: pl.DataFrame) -> pl.DataFrame:
-    """With the slice of each, as many operators in each as fit; without candidates, nothing is read."""
+    """Pairs with the number of their slice, which holds as many operators as fit; reads nothing for none."""
     if candidates.is_empty():
         return candidates.with_columns(pl.lit(0, pl.Int64).alias(SLICE))
     sizes = []
@@ -280,13 +280,13 @@ def match_operators(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
 
 
 def _numbered(operators: pl.DataFrame) -> pl.DataFrame:
-    """With the position of each among those of its name."""
+    """Operators numbered among those of the same name."""
     return operators.sort(TOPOLOGY, "node").with_columns(
         pl.int_range(pl.len()).over(TOPOLOGY, "name").alias(_OCCURRENCE)
     )
 
 
 def _once(operators: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
-    """The first of each key; none whose key is null."""
+    """The first operator of each key; operators whose key is null are dropped."""
     keyed = operators.drop_nulls(key).unique([TOPOLOGY, *key], keep="first", maintain_order=True)
     return keyed.select(TOPOLOGY, *key, "node")

@@ -81,7 +81,7 @@ TOTALS = {
 """What is counted, and how people read it."""
 
 Totals = dict[str, tuple[int, int]]
-"""By key of TOTALS, old and new value, where these differ."""
+"""Old and new value by key of TOTALS, where they differ."""
 
 _Tables = Mapping[str, pl.DataFrame]
 

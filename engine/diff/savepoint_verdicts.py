@@ -61,7 +61,7 @@ class Restored(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """All of it in one word."""
+        """The verdict in one word."""
         if self.unplanned is not None:
             return Verdict.NOT_PLANNED
         if self.allow_non_restored is not None:
@@ -69,7 +69,7 @@ class Restored(NamedTuple):
         return Verdict.RESTORES if self.strict is None else Verdict.ALLOW_NON_RESTORED
 
     def as_json(self) -> dict[str, Any]:
-        """In the form of docs/savepoints.md."""
+        """The verdict as JSON (see docs/savepoints.md)."""
         if self.unplanned is not None:
             return {"name": self.name, **self.unplanned._asdict()}
         said = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
@@ -175,7 +175,7 @@ class Worse:
         self._line_of_unnamed = f"\n  {source}: {inputs} without a readable name, or with that of another"
 
     def raise_if_any(self, out_of: int, named: str) -> None:
-        """WorseVerdictError if there were any; `out_of`: how many there were, `what`: of what, named ones."""
+        """WorseVerdictError if any verdict was worse. `out_of`: how many had a name; `named`: their noun."""
         number = self._number + self._unnamed
         if not number:
             return

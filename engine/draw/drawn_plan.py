@@ -32,7 +32,7 @@ class DrawnPlan:
         return all(self.table(name) is not None for name in tables)
 
     def frame(self, name: str, *columns: str) -> pl.DataFrame:
-        """As `rows`, as a frame."""
+        """The rows of `rows` as a frame."""
         frame = self.table(name)
         return (empty(name).lazy() if frame is None else frame).select(columns).collect()
 

@@ -81,10 +81,7 @@ class _Bundle:
 
 
 def lay_out(graph: DrawnGraph) -> Picture:
-    """Where everything is. Boxes overlap only what they are inside of.
-
-    The same graph gives the same picture.
-    """
+    """Lay a graph out, always in the same way. Boxes overlap only the boxes that they are inside of."""
     return _Level(graph).picture(None)
 
 
@@ -160,7 +157,7 @@ class _Level:
         return Box(node, 0, 0, BoxSize(min(max(wide, _NARROWEST), _WIDEST), tall), lines, note, inner=inner)
 
     def _bundles(self) -> dict[str | None, list[_Bundle]]:
-        """By the node inside of which both ends are: edges that are drawn as one line."""
+        """Edges that are drawn as one line, by the node that encloses both ends."""
         bundles: dict[str | None, dict[tuple[str, str, int], _Bundle]] = defaultdict(dict)
         ways: dict[str, list[str]] = {}
         for node in self.graph.nodes:

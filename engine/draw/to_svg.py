@@ -164,5 +164,5 @@ def _in_lines(entries: Iterable[tuple[str, str]], width: float) -> tuple[str, fl
 
 
 def _n(value: float) -> str:
-    """A coordinate, as short as it can be said."""
+    """A coordinate, written as short as possible."""
     return f"{value:.1f}".removesuffix(".0")

@@ -12,7 +12,7 @@ _EDGES = 100
 
 
 def tell(explained: Explanation, whole: bool) -> None:
-    """Print what is explained. `whole`: of a whole topology, without met conditions and operators."""
+    """Print explanations. `whole`: those of a whole topology, without met conditions and operators."""
     say(Styled(explained["topology"], "bold"))
     edges = explained["edges"]
     if whole:

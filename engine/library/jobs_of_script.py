@@ -78,7 +78,7 @@ def chosen_job(captured: JobsOfScript, wanted: str | None, script: str) -> Job:
 def _run_to_its_end(
     script: str, arguments: Sequence[str], settings: EnvironmentSettings, *, real_pyflink: bool = False
 ) -> None:
-    """As run_script; sys.exit ends the script, and raises ScriptError if it says that the script failed."""
+    """run_script, in which sys.exit ends the script, and raises ScriptError if it reports a failure."""
     try:
         run_script(script, arguments, settings, real_pyflink=real_pyflink)
     except SystemExit as end:

@@ -24,7 +24,7 @@ MOST_BYTES = 32 << 20
 
 
 def small_input(source: Given) -> Objects | TablesOfTopologies | None:
-    """`given` as this process plans it, read once if it is DataFrames; None if it is not small.
+    """`source` as this process plans it, read once if it is DataFrames; None if it is not small.
 
     InputError or SchemaError for frames with other columns than they may have.
     """

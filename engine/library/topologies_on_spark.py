@@ -13,7 +13,7 @@ from penstock.plans.topology.require_given_columns import require_given_columns
 
 
 def topologies_on_spark(spark: SparkSession, source: Given) -> Any:
-    """`given` as plan_topologies.read_topologies takes it. InputError for a frame with other columns."""
+    """`source` as plan_topologies.read_topologies takes it. InputError for a frame with other columns."""
     if isinstance(source, Paths):
         return source.paths
     if isinstance(source, Objects):

@@ -26,7 +26,7 @@ class ExpandedSink(NamedTuple):
 def expand_sink(
     job: str, sink: LoweredTransformation, first: int, *, batch: bool, compacts: bool
 ) -> ExpandedSink:
-    """The operators of `one`, with ids from `first`.
+    """The operators of `sink`, with ids from `first`.
 
     `compacts`: whether operators that compact files are there, if the sink has any. Raises JobCompileError
     where Flink wants an uid.

@@ -91,7 +91,7 @@ class LoweredCalls(TransformationMaker):
                 call.inputs[0].lowered = end.inputs[0]
 
     def collect_sink(self, call: Transformation, upstream: LoweredTransformation) -> LoweredTransformation:
-        """The sink of execute_and_collect, which is made once operators are fused. `given`: what it reads."""
+        """The sink of execute_and_collect, which is made once operators are fused. `upstream`: its input."""
         self._begin(call, (take_ids(),))
         factory = "CollectSinkOperatorFactory"
         sink = self._make_operator(call, inputs=[upstream], operator_factory=factory, coordinated=True)

@@ -195,7 +195,7 @@ def _take_place_of(operator: LoweredTransformation, other: LoweredTransformation
 
 
 def _read_forward(reader: LoweredTransformation, upstream: LoweredTransformation, partition: int) -> None:
-    """Let `one` read its first input, `given`, through a forward partition of the id `partition`.
+    """Let `reader` read its first input, `upstream`, through a forward partition of the id `partition`.
 
     Sinks of the Sink V2 API do not look at it.
     """

@@ -77,7 +77,7 @@ def redact(text: str) -> str:
 
 
 def _is_secret(key: str, value: str) -> bool:
-    """As Spark decides: by the key, or by a value that itself looks like the name of a secret."""
+    """Whether Spark counts a value as secret: by the key, or because it looks like the name of a secret."""
     return any(regex.search(key) or regex.search(value) for regex in _secret_keys)
 
 

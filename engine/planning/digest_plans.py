@@ -82,7 +82,7 @@ _CHANGED = {dict, list, float}
 
 
 def _plain(value: Any) -> Any:
-    """Without nulls; fractions to nine digits. Most values are numbers of tasks, which take no call."""
+    """A value without nulls, fractions to nine digits. Most are numbers of tasks, which need no call."""
     if isinstance(value, dict):
         return {
             key: _plain(member) if type(member) in _CHANGED else member

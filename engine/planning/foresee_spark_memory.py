@@ -34,7 +34,7 @@ def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
 def require_memory_of_workers(rows: int, row_bytes: int, available: Available) -> None:
     """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan at once.
 
-    `rows`: as of rows_at_once; `row_bytes`: what one takes in a worker; `left`: what memory_of_workers finds.
+    `rows`: see rows_at_once; `row_bytes`: memory for a row in a worker; `available`: see memory_of_workers.
     """
     work = f"planning {rows:,} transformations at a time in workers of a local Spark"
     require_memory(rows * row_bytes, work, available, f"use fewer cores (--master local[1]), or {HINT}")

@@ -118,7 +118,7 @@ def plan_read_topologies(
 
 @contextmanager
 def _given_back_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planned] = ()) -> Iterator[None]:
-    """Around what plans `given`, and what is done with `plans` that nobody else has yet."""
+    """Release `plans` and what reading `read` has persisted if the block raises."""
     try:
         yield
     except BaseException:

@@ -161,7 +161,7 @@ class PlannerProgram:
         return bytes(line)
 
     def _write(self, process: subprocess.Popen[bytes], tables: dict[str, pa.Table]) -> None:
-        """A stream for each table. A program that has ended is told by its answer, which is missing."""
+        """Write a stream for each table. If the program has ended, its missing answer shows it."""
         with suppress(OSError, ValueError):
             assert process.stdin is not None
             for table in tables.values():

@@ -11,7 +11,7 @@ _MOST_NAMED = 10
 
 
 def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """As JSON: by the id of each vertex its operators, by their ids, its parallelism and its inputs."""
+    """The identity of a plan as JSON: for each vertex id its operators by id, its parallelism and inputs."""
     sizes = {row["vertex"]: row for row in tables["execution_job_vertices"].to_pylist()}
     ids = {row["vertex"]: row["vertex_id"] for row in tables["job_vertices"].to_pylist()}
     vertices: dict[str, Any] = {}
@@ -61,7 +61,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _operators(plan: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """By the id of each operator its name and its vertex."""
+    """Name and vertex of each operator, by its id."""
     return {
         key: (name, vertex)
         for vertex in plan["vertices"].values()

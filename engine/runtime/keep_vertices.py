@@ -1,4 +1,4 @@
-"""Runs a job vertex by vertex: what each has put out is kept in files, and the next one reads these."""
+"""Runs a job vertex by vertex: each one's output is kept in files, which the next one reads."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class KeptVertices:
     ) -> DataFrame:
         """What a vertex puts out, read from files; if these are not complete, it is run now.
 
-        `given`: its input; `function`: for mapInArrow, gives rows of `schema`.
+        `input_of`: its input; `function`: for mapInArrow, gives rows of `schema`.
         """
         vertex_id = self._ids[vertex.chain.vertex]
         files = self._job.files_of(vertex_id)

@@ -61,7 +61,7 @@ def say_left_out(job: Job, roots: Iterable[Transformation]) -> None:
 
 
 def say_once(names: Iterable[str], why: str) -> None:
-    """A warning that `what` has no effect; none where all of it was named before."""
+    """A warning that `names` have no effect; none if all of them were named before."""
     new = [name for name in names if name not in _said]
     if new:
         _said.update(new)

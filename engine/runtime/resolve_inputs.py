@@ -19,7 +19,7 @@ class StreamInput:
 
 
 def inputs_of(transformation: Transformation) -> list[StreamInput]:
-    """The stream edges into `one`, in the order in which Flink creates them."""
+    """The stream edges into `transformation`, in the order in which Flink creates them."""
     inputs: list[StreamInput] = []
     for number, upstream in enumerate(transformation.inputs, 1):
         inputs.extend(_resolve(upstream, None, None, number))

@@ -99,7 +99,7 @@ def cached_files_on_spark(spark: SparkSession, files: Mapping[str, CachedFile]) 
 
 @contextmanager
 def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor], None]]:
-    """Show progress by JobVertex if standard error is a terminal."""
+    """Show the progress of each JobVertex if standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda monitor: None

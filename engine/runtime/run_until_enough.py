@@ -155,7 +155,7 @@ def _is_running(spark: SparkSession) -> bool:
 Backoff = Callable[[int], int | None]
 
 _LONGEST = 2**62
-"""Milliseconds; where Flink's arithmetic would overflow, it starts with the first backoff again."""
+"""Backoff in milliseconds. Where Flink's arithmetic would overflow, it restarts at the first backoff."""
 
 
 def restart_backoff(config: Mapping[str, str]) -> Backoff:

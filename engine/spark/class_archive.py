@@ -32,7 +32,7 @@ _ADDS_CLASSES = (
     "SPARK_PREPEND_CLASSES",
     "SPARK_TESTING",
 )
-"""Environment variables that put folders on Spark's class path, which Java archives nothing of."""
+"""Environment variables that put folders on Spark's class path; Java archives no classes in folders."""
 
 _CLASS_PATH = "spark.driver.extraClassPath"
 _PACKAGES = "spark.jars.packages"
@@ -45,7 +45,7 @@ _KEPT = 3
 """Archives, of 150 MB each: of other Javas and installations."""
 
 _SECONDS_OF_A_WRITER = 86_400
-"""After which what was written beside an archive is taken for a killed JVM's."""
+"""After this time, a file beside an archive is taken for a leftover of a killed JVM."""
 
 
 @dataclass(frozen=True)

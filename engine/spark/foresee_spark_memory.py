@@ -48,7 +48,7 @@ def heap_bytes(context: Any) -> int | None:
 
 
 def least_for_spark(available: Available) -> int:
-    """Bytes of the limit that is `left` without which a local Spark does not start."""
+    """Bytes that a local Spark needs to start, under the limit that `available` names."""
     return LEAST_HEAP_MEBIBYTES * 2**20 + _beside(available)
 
 

@@ -37,7 +37,7 @@ def write_wheel(target: Path) -> None:
 
 
 def archive_settings(master: str, settings: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
-    """Settings over `given` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
+    """Settings over `settings` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
 
     YARN unpacks archives itself; where spark.archives names them, Spark's driver would do so once more.
     """

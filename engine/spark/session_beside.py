@@ -1,4 +1,4 @@
-"""Rows as a session beside their own would plan them, with settings of its own."""
+"""Re-plans a DataFrame in a session with other settings."""
 
 from collections.abc import Mapping
 from threading import Lock

@@ -93,7 +93,7 @@ def read_shared(
 
 
 def open_newest(path: str) -> DeltaTable | None:
-    """As `open_table`, a state of its own."""
+    """The newest state of the table, as `open_table`, but read for this caller alone."""
     if is_local(path):
         try:
             os.stat(os.path.join(local_folder(path), "_delta_log"))

@@ -74,7 +74,7 @@ class LogTail(NamedTuple):
 
 
 def read_log_tail(folder: str) -> LogTail | None:
-    """That of the table in `folder`."""
+    """The end of the log of the table in `folder`."""
     log = os.path.join(folder, "_delta_log")
     try:
         checkpoint, at, state = _read_checkpoint(log)

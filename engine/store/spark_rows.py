@@ -23,7 +23,7 @@ class SparkRows:
     spark: SparkSession
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
-        """`action` with the job group and other local properties of the thread that asks."""
+        """`action`, to be called in another thread with this thread's job group and local properties."""
         inherit: Any = inheritable_thread_target(self.spark)
         inherited: Callable[..., Result] = inherit(action)
         return inherited

@@ -110,7 +110,7 @@ class StoreTables(Commits, Protocol[Rows]):
 
 
 def application_id(write_id: str) -> str:
-    """Under which Delta remembers a table's part of a write."""
+    """The id under which Delta remembers a table's part of a write."""
     return f"penstock-{write_id}"
 
 

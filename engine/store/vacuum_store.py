@@ -57,7 +57,7 @@ def vacuum_store(
 
 
 def _since(store: str, write: PlanVersion) -> float:
-    """When it was dropped, at the latest: its note was rewritten then, as was the manifest.
+    """The latest time at which it can have been dropped: its note was rewritten then, as was the manifest.
 
     What never was a version has been read by nobody: it is as old as its giving up.
     """

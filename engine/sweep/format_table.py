@@ -80,7 +80,7 @@ def results_in_rows(
 
 
 def figure_of_results(rows: pl.DataFrame, x: str | None, y: str, by: str | None) -> Any:
-    """See plot_results; None: the first axis with numbers, else the first; lines of planners, if several.
+    """The figure of plot_results. Default x: the first numeric axis, else the first; default lines: planners.
 
     Raises ConfigurationError.
     """

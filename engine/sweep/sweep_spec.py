@@ -17,7 +17,7 @@ WORKLOADS = "workloads"
 """What `shape` takes beside shapes: published benchmarks with costs."""
 
 CAPTURED = "captured"
-"""And: jobs of real programs."""
+"""The value of `shape` for jobs of real programs."""
 
 PARAMETERS = ("topologies", "operators", "seed", "parallelism", "share_of_uids", "width")
 _ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",), CAPTURED: ()}

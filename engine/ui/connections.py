@@ -54,7 +54,7 @@ class Places:
             return True
 
     def leave(self, connection: socket.socket) -> None:
-        """It has ended."""
+        """Give the place of a connection that has ended back."""
         with self._changed:
             self._strangers.pop(connection, None)
             self._known.discard(connection)
@@ -89,11 +89,11 @@ class Rest(io.RawIOBase):
         self._connection = connection
 
     def readable(self) -> bool:
-        """It is."""
+        """True: the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As io.RawIOBase."""
+        """Read into a buffer, as io.RawIOBase."""
         if not self._received:
             return self._connection.recv_into(buffer)
         taken = min(len(buffer), len(self._received))

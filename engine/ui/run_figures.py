@@ -47,7 +47,7 @@ class RunTexts:
     vertices: tuple[VertexTexts, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """The texts as a dict, for JSON."""
         return asdict(self)
 
 
@@ -83,7 +83,7 @@ def size(count: int) -> str:
 
 @dataclass(frozen=True)
 class _Times:
-    """How long the latest attempts of a vertex took, in milliseconds, and how uneven their records are."""
+    """Running times of the latest attempts of a vertex, and how uneven their records are."""
 
     busy: int  #: milliseconds that they ran, in sum
     longest: int

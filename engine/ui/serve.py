@@ -87,7 +87,7 @@ class RunPageServer(ThreadingHTTPServer):
 
     @property
     def link(self) -> str:
-        """With the token, so it is as secret as that."""
+        """The address of the page, which holds the token and so is a secret itself."""
         return f"http://127.0.0.1:{self.guard.port}/?token={self.guard.token}"
 
     def process_request(self, request: Any, client_address: Any) -> None:

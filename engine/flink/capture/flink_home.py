@@ -45,7 +45,7 @@ class FlinkHome(NamedTuple):
 def find_flink_home(named_by_option: Path | None, environment: Mapping[str, str]) -> FlinkHome:
     """The distribution for a jar or a SQL script.
 
-    It is the one that is `given`, else that of FLINK_HOME, else that of the extra `flink`, else that of a
+    It is `named_by_option`, else that of FLINK_HOME, else that of the extra `flink`, else that of a
     PyFlink (see flink_of_pythons). Raises ConfigurationError if there is none.
     """
     if (named := _named_home(named_by_option, environment)) is not None:
@@ -116,7 +116,7 @@ def write_empty_configuration(folder: Path) -> Path:
 
 
 def class_path(home: FlinkHome, more: list[Path], environment: Mapping[str, str]) -> str:
-    """As Flink's scripts build it: flink-dist last, then `more`, then Hadoop's."""
+    """The class path in the order of Flink's scripts: flink-dist last, then `more`, then Hadoop's."""
     ordered = sorted(home.lib, key=lambda jar: bool(_DIST_JAR(jar.name)))
     hadoop = [environment[name] for name in ("HADOOP_CLASSPATH",) if environment.get(name)]
     return os.pathsep.join([*map(str, [*ordered, *more]), *hadoop])
