@@ -193,15 +193,15 @@ def _imported(
         if isinstance(content, NoJob):
             raise InputError(f"{file}: this is {content.what}, and no graph of a job", content.hint)
         if content is not None:
-            for content_part in read_recognised(file, content):
-                if isinstance(content_part, GivenGraph):
+            for content_item in read_recognised(file, content):
+                if isinstance(content_item, GivenGraph):
                     yield (
-                        f"{file}: {content_part.name}",
+                        f"{file}: {content_item.name}",
                         file,
-                        topology_of_graph(content_part, str(content), options),
+                        topology_of_graph(content_item, str(content), options),
                     )
                 else:
-                    yield file, file, as_topology(content_part, file, 0, options)
+                    yield file, file, as_topology(content_item, file, 0, options)
             continue
         form = None if begins_as_json(file) else form_of_graph(file)
         if form is None:

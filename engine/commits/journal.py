@@ -202,15 +202,9 @@ def decide_to_publish(
     run: JournalRun, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
 ) -> bool:
     """Decide; False if it was decided otherwise before. TypeError where a committable is no JSON."""
-    return write(
-        run,
-        "decision",
-        {
-            "publish": True,
-            "sinks": [asdict(sink) for sink in sinks],
-            "committables": [[asdict(committable) for committable in of_sink] for of_sink in committables],
-        },
-    )
+    as_dicts = [[asdict(committable) for committable in of_sink] for of_sink in committables]
+    decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
+    return write(run, "decision", decision)
 
 
 def decide_to_undo(run: JournalRun) -> bool:

@@ -71,8 +71,8 @@ class StreamGraphGenerator:
                     self._ends[transformation.id] = self._translate(transformation)
                 else:
                     waiting.append((transformation, True))
-                    to_do_first = [] if transformation.filled else transformation.inputs
-                    waiting += [(other, False) for other in reversed(to_do_first)]
+                    inputs_to_do = [] if transformation.filled else transformation.inputs
+                    waiting += [(other, False) for other in reversed(inputs_to_do)]
         settings = self._settings
         graph = {
             "sources": [node for node, operator in self._physical.items() if not operator.inputs],

@@ -154,15 +154,13 @@ def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str
 
 def joined(answers: list[Any]) -> Any:
     """Answers about different topologies as one; None of no answer."""
-    some_answers = [answer for answer in answers if answer is not None]
-    if not some_answers:
+    given_answers = [answer for answer in answers if answer is not None]
+    if not given_answers:
         return None
-    if isinstance(some_answers[0], dict):
-        names = dict.fromkeys(name for answer in some_answers for name in answer)
+    if isinstance(given_answers[0], dict):
+        names = dict.fromkeys(name for answer in given_answers for name in answer)
         return {
-            name: pl.concat(
-                [answer_of_part[name] for answer_of_part in some_answers if name in answer_of_part]
-            )
+            name: pl.concat([answer_tables[name] for answer_tables in given_answers if name in answer_tables])
             for name in names
         }
-    return pl.concat(some_answers)
+    return pl.concat(given_answers)

@@ -48,12 +48,12 @@ def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
 
 
 def _compare_pair(
-    first: str, ours_by_name: Digests, second: str, theirs_by_name: Digests
+    first: str, first_digests: Digests, second: str, second_digests: Digests
 ) -> list[dict[str, Any]]:
     compared: dict[str, int] = {}
     differing: dict[str, list[str]] = {}
-    for name in sorted(set(ours_by_name) | set(theirs_by_name)):
-        ours, theirs = ours_by_name.get(name, {}), theirs_by_name.get(name, {})
+    for name in sorted(set(first_digests) | set(second_digests)):
+        ours, theirs = first_digests.get(name, {}), second_digests.get(name, {})
         shared = set(ours) & set(theirs)
         if not (ours and theirs) or (REFUSAL in ours) != (REFUSAL in theirs):
             shared = {REFUSAL}

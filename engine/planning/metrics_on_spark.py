@@ -48,12 +48,10 @@ def metrics_on_spark(
     metrics: Metrics | None = None
     for chosen, count, block in parts:
         of_part = {name: frame.filter(chosen) if giants else frame for name, frame in tables.items()}
-        chosen_costs_of_part = costs_on_spark(costs, of_part["topologies"], of_part["stream_nodes"])
+        part_costs = costs_on_spark(costs, of_part["topologies"], of_part["stream_nodes"])
         partitions = partitions_for(spark, count)
         with planning_settings(spark, partitions, block):
-            further = plan_metrics(
-                of_part, chosen_costs_of_part, task_manager, network, max(2, partitions), constants
-            )
+            further = plan_metrics(of_part, part_costs, task_manager, network, max(2, partitions), constants)
         metrics = further if metrics is None else _joined(metrics, further)
     assert metrics is not None
     return metrics
