@@ -71,7 +71,7 @@ class ShippedFiles:
 
 DEPLOY_MODE = "spark.submit.deployMode"
 _JAVA_OPTIONS = tuple(
-    f"spark.{of}.{kind}JavaOptions" for of in ("driver", "executor") for kind in ("default", "extra")
+    f"spark.{role}.{kind}JavaOptions" for role in ("driver", "executor") for kind in ("default", "extra")
 )
 _KUBERNETES = "k8s://"
 _OF_KUBERNETES = {

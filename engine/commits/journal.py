@@ -229,7 +229,7 @@ def decision_of(run: JournalRun) -> RunDecision | None:
 
 
 def _write_and_folder(sink: SinkOfRun) -> tuple[str, str | None]:
-    return sink.write_id, sink.recovery and sink.recovery.folder
+    return sink.write_id, None if sink.recovery is None else sink.recovery.folder
 
 
 def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:

@@ -148,8 +148,8 @@ def _require_topologies(answer: Any, topologies: pl.Series) -> None:
 
 
 def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str, pl.DataFrame]:
-    of = pl.DataFrame({TOPOLOGY: topologies})
-    return {name: rows.join(of, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
+    asked = pl.DataFrame({TOPOLOGY: topologies})
+    return {name: rows.join(asked, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
 
 
 def joined(answers: list[Any]) -> Any:

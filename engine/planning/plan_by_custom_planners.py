@@ -117,10 +117,10 @@ def _decide(
     read = _read_tables if custom_planner.decision is Decision.PLAN else _reader(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):
         batch = topologies[start : start + TOPOLOGIES_OF_A_BATCH]
-        of = pl.DataFrame({TOPOLOGY: batch})
+        asked = pl.DataFrame({TOPOLOGY: batch})
         whole = len(batch) == len(topologies)
         tables = {
-            name: shown[name] if whole else shown[name].join(of, on=TOPOLOGY, how="semi")
+            name: shown[name] if whole else shown[name].join(asked, on=TOPOLOGY, how="semi")
             for name in custom_planner.reads
         }
         answer, failed = ask_custom_planner(custom_planner, tables, batch, question.seconds, read)
