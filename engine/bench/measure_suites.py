@@ -126,7 +126,7 @@ def measure_suites(
     return results
 
 
-# What an earlier run of the same benchmark, stopped or done, has measured.
+# The measurements of an earlier run of the same benchmark, stopped or done.
 
 
 SETTINGS_FILE = "settings.json"

@@ -188,7 +188,7 @@ def _crash(code: int, words: str) -> dict[str, str]:
     return {"error": "Crashed", "message": f"exit code {code}\n{last}".strip()}
 
 
-# What a process and all below it use of the machine while others use it too.
+# The use of the machine by a process and all below it, while others use it too.
 
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")

@@ -28,7 +28,7 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_v
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
 
-# What a fleet would save if a reason against chaining were taken away: planned again, not estimated.
+# The savings of a fleet without a reason against chaining: planned again, not estimated.
 
 
 CHANGES = {reason: change for reason in NotChainableReason if (change := reason.record.what_if) is not None}
@@ -128,7 +128,7 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.D
     has = pl.col("not_chainable_reasons").list.contains(reason.value)
     edges = frames["stream_edges"].filter(has & _alone(reason))
     if isinstance(change := CHANGES[reason], FollowProducer) and change.implies:
-        # What an edge has for this reason goes with it; what a partition transformation has given stays.
+        # A partitioner that is there for this reason goes with it; a partition transformation's stays.
         ordered = frames["transformations"].sort(TOPOLOGY, "id")
         implied = resolve_virtual_nodes(expand_sinks(ordered)).filter(pl.col("partitioner").is_null())
         edges = edges.join(

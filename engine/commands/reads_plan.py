@@ -169,7 +169,7 @@ def tables_read_once() -> AbstractContextManager[None]:
     return shared_tables()
 
 
-# What `--version` and `--topology` of a command choose in a store.
+# The part of a store that `--version` and `--topology` choose.
 
 
 _SIMILAR = 10_000

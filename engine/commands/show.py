@@ -43,7 +43,7 @@ def command(
         show_topology(topology, plan)
 
 
-# What `penstock show` tells, as one line of JSON for programs.
+# The output of `penstock show` as one line of JSON, for programs.
 
 
 _VERTEX = (

@@ -56,7 +56,7 @@ def _print_tables(tables: tuple[str, ...], recorded: bool, damage: list[Damage])
         own = [damaged_table for damaged_table in damage if damaged_table.table == table]
         if not own:
             rows.append((table, "sound" if recorded else "not recorded", "", ""))
-        rows += [(table, "damaged", damaged_table.file or "", damaged_table.what) for damaged_table in own]
+        rows += [(table, "damaged", damaged_table.file or "", damaged_table.problem) for damaged_table in own]
     print_table([Column(header) for header in ("table", "state", "file", "what")], rows)
 
 

@@ -127,7 +127,7 @@ def diff_sides(
 def _diff_part(old: Side, new: Side, part: Part, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
     if not part.slices:
         return
-    # Of those that are removed, nothing but the name is said.
+    # Only the names of removed topologies are shown.
     kept = pl.when(pl.col("new_id").is_not_null()).then("old_id")
     pairs = part.pairs.with_columns(old_kept=kept)
     before, after = (

@@ -68,7 +68,7 @@ def _operators(tables: Plans) -> pl.DataFrame:
     return operators.join(limits, on=[TOPOLOGY, "vertex"], how="left")
 
 
-# What a whole plan takes: tasks, channels, buffers, managed memory and slots of each topology.
+# Totals of a plan: tasks, channels, buffers, managed memory and slots of each topology.
 
 
 TOTALS = {

@@ -152,7 +152,7 @@ def _type_because(plan: ExplainedPlan, edge: Row, job_edge: Row, partition_type:
     return "the producer's chain gives nothing before the end of its input"
 
 
-# What PyFlink fuses to one operator, what it does not, and what is lost by it.
+# Which operators PyFlink fuses into one, which it does not, and what is lost by fusing.
 #
 # Source: org.apache.flink.python.chain.PythonOperatorChainingOptimizer.
 

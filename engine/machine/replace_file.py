@@ -178,7 +178,7 @@ def make_output_folder(folder: str | os.PathLike[str]) -> None:
         raise takes_no_files(above, f"--out {folder}") from error
 
 
-# What was written survives a loss of power: files and the folders that name them reach the disk.
+# Files and the folders that name them reach the disk, so that they survive a loss of power.
 
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)

@@ -70,7 +70,7 @@ def planning_settings(
         "spark.sql.shuffle.partitions": str(partitions),
         _TASKS_THAT_READ: str(partitions),
         "spark.sql.adaptive.enabled": "false",
-        # What is broadcast for a step may wait for the step before it, however long that takes.
+        # A broadcast may have to wait for the step before it, however long that takes.
         "spark.sql.broadcastTimeout": str(24 * 60 * 60),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.unionOutputPartitioning": "true",

@@ -182,7 +182,7 @@ def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> Com
     return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)
 
 
-# What the functions of a stream measure, as the metrics of an Observation of Spark.
+# Metrics of a stream's functions as those of a Spark Observation.
 #
 # Spark adds up the metrics of a query while the rows go by, and so do reports of subtasks, which are among
 # the rows. Stages that run again send theirs again: the last report of each subtask counts.

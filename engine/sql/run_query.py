@@ -151,7 +151,7 @@ def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[
         yield run
 
 
-# What DuckDB says of a query, as errors that a user can read, with the closest names.
+# DuckDB's errors as errors that a user can act on, with the closest names.
 
 
 _TABLE = re.compile(r"Table with name (.+?) does not exist")

@@ -26,7 +26,7 @@ class Damage(NamedTuple):
 
     table: str
     file: str | None
-    what: str
+    problem: str
 
 
 def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[DataFile]) -> list[Damage]:
@@ -65,6 +65,6 @@ def damaged(store: str, version: int | None, damage: Sequence[Damage]) -> StoreE
     where = f"table {first.table}" if first.file is None else f"table {first.table}: {first.file}"
     others = f" (and {more:,} more)" if more else ""
     return StoreError(
-        f"{store} version {version} is damaged: {where}: {first.what}{others}",
+        f"{store} version {version} is damaged: {where}: {first.problem}{others}",
         f"penstock verify {store} lists all damage; penstock plan of the same input writes a sound version",
     )

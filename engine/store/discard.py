@@ -102,7 +102,7 @@ def _is_unreadable(store: str, table: str) -> bool:
         return False
     except (DeltaError, OSError) as error:  # delta-rs raises both
         return machine_error_in_text(error, "") is None
-    # What is no file keeps the table from ever having that version.
+    # A folder of that name, say, would keep the table from ever having that version.
     return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)
 
 

@@ -64,7 +64,7 @@ def _markdown(columns: Sequence[str], numeric: Sequence[bool], rows: Sequence[Se
     return "\n".join([line(columns), rule, *map(line, rows), ""])
 
 
-# What is chosen of results for a table or a figure.
+# Chooses the results for a table or a figure.
 
 
 def results_in_rows(

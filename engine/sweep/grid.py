@@ -157,7 +157,7 @@ def _version() -> str:
         return ""
 
 
-# What a planner's answers follow from: its modules, what they import, packages, and declared files.
+# The inputs of a planner's answers: its modules, their imports, packages, and declared files.
 
 
 _READ_BYTES = 1 << 20

@@ -132,7 +132,7 @@ def costs_beside(spec: str, costs: str | None) -> str | None:
     return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)
 
 
-# What `penstock sweep table` shows where nothing is said, and in which formats.
+# Defaults of `penstock sweep table`, and its formats.
 
 
 DEFAULT_METRICS = ("sustained_records_per_second", "slots", "planning_seconds")
