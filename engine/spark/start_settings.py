@@ -25,7 +25,7 @@ _WITHOUT_PENSTOCK = ("yarn", "k8s://")
 """Masters whose machines need not have Penstock; workers of spark:// run what is installed there."""
 
 _NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
-"""Set for a local Spark, which is one process: whoever waits for its heartbeats waits for itself.
+"""Set for a local Spark, which is one process: a thread that waits for its heartbeats waits for itself.
 
 Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it looks at
 a task that is just starting, and two minutes later the only executor is removed: the job would never end.
