@@ -152,12 +152,11 @@ class ManagedMemoryUseCase(StrEnum):
 class SlotSharingStrategy(StrEnum):
     """Who decides which tasks share a slot (see plans/slots/strategies.py)."""
 
-    LOCAL_INPUT_PREFERRED = "local-input-preferred"
+    LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
 
 
 DEFAULT_SLOT_SHARING_STRATEGY = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
-"""Flink 2.3's default."""
 
 
 class ExecutionState(StrEnum):
