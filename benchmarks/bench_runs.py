@@ -102,10 +102,10 @@ def _measures(spark: SparkSession, scale: float) -> Iterator[tuple[str, int, Wor
         yield (
             f"keyed process function with state, {mode}",
             rows,
-            partial(_of_numbers, counted_by_key, rows, mode),
+            partial(_run_numbers, counted_by_key, rows, mode),
             {"row loop in mapInArrow": partial(counted_by_hand, spark, rows)},
         )
-        yield f"windows of event time, {mode}", rows, partial(_of_numbers, summed_in_windows, rows, mode), {}
+        yield f"windows of event time, {mode}", rows, partial(_run_numbers, summed_in_windows, rows, mode), {}
     for name, query in (("q0", _q0), ("q1", _q1), ("q2", _q2)):
         yield f"Nexmark {name}", bids, partial(query, bids), {}
 
@@ -255,7 +255,7 @@ def _keyed_count(count: int, mode: str) -> None:
     _run(env, keyed.reduce(lambda a, b: (a[0], a[1] + b[1])))
 
 
-def _of_numbers(work: Callable[[DataStream], DataStream], count: int, mode: str) -> None:
+def _run_numbers(work: Callable[[DataStream], DataStream], count: int, mode: str) -> None:
     env = _environment(2, mode)
     _run(env, work(_numbers(env, count)))
 

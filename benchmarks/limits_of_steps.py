@@ -46,7 +46,7 @@ def limits_of_steps(topologies: Topologies) -> dict[str, Limit]:
     """
     given = _without_refused(read_topologies(topologies)._asdict())
     ids = given["topologies"][TOPOLOGY][:_SAMPLE]
-    columns = _columns_read(_of_topologies(given, ids))
+    columns = _columns_read(_only_topologies(given, ids))
     parts = split_by_topology(given)
     of_parts = side_by_side(partial(_limits, columns=columns), parts)
     sums = {step: together(of_part[step] for of_part in of_parts) for step in of_parts[0]}
@@ -60,10 +60,10 @@ def limits_of_steps(topologies: Topologies) -> dict[str, Limit]:
 def _without_refused(read: Tables) -> Tables:
     given = {name: read[name] for name in read if name != "inputs"}
     planned = plan_columnar(dict(given), Layer.SLOTS, Choices())["topologies"]
-    return _of_topologies(given, pl.Series(planned[TOPOLOGY].to_numpy()))
+    return _only_topologies(given, pl.Series(planned[TOPOLOGY].to_numpy()))
 
 
-def _of_topologies(given: Tables, ids: pl.Series) -> Tables:
+def _only_topologies(given: Tables, ids: pl.Series) -> Tables:
     return {
         name: rows if name == "rejected" else rows.filter(pl.col(TOPOLOGY).is_in(ids.implode()))
         for name, rows in given.items()

@@ -89,9 +89,9 @@ def __getattr__(name: str) -> object:
         return import_module("penstock.errors")
     if name not in _MODULES:
         raise AttributeError(f"module 'penstock' has no attribute {name!r}; it has {', '.join(__all__)}")
-    found = getattr(import_module(_MODULES[name]), name)
-    globals()[name] = found
-    return found
+    public = getattr(import_module(_MODULES[name]), name)
+    globals()[name] = public
+    return public
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
-from penstock.plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
 
 def layers_until(until: Layer) -> list[Layer]:
@@ -59,7 +59,7 @@ class Choices:
     were checked (see plans.custom_planners). Only the columnar planner follows it.
     """
 
-    slot_sharing_strategy: SlotSharingStrategy = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
+    slot_sharing_strategy: SlotSharingStrategy = DEFAULT_SLOT_SHARING_STRATEGY
     network: NetworkOptions = FLINK_2_3
     task_manager: TaskManager = field(default_factory=TaskManager)
     decided: "tuple[tuple[Decision, pl.DataFrame], ...]" = ()

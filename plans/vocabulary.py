@@ -156,6 +156,9 @@ class SlotSharingStrategy(StrEnum):
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
 
 
+DEFAULT_SLOT_SHARING_STRATEGY = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
+
+
 class ExecutionState(StrEnum):
     """States of an Execution, in the order in which a run that goes well passes them."""
 

@@ -22,7 +22,7 @@ from penstock.plans.topology.flink_values import parse_duration
 
 
 def chosen_planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
-    """Those that can run, and why the others cannot."""
+    """The planners that can run, and why the others cannot."""
     for name in names:
         if name not in PLANNERS:
             _require_own(name)
@@ -49,7 +49,7 @@ def _require_own(name: str) -> None:
 
 
 def budget_seconds(budget: str) -> float:
-    """What --budget says. Raises ConfigurationError."""
+    """The seconds in --budget. Raises ConfigurationError."""
     try:
         seconds = parse_duration(budget) / 1000
     except ValueError as error:
@@ -66,16 +66,16 @@ def listed(values: list[str]) -> list[str]:
 
 
 def numbers_of_operators(text: str) -> list[int]:
-    """What --sizes says. Raises ConfigurationError."""
+    """The numbers of operators in --sizes. Raises ConfigurationError."""
     try:
-        found = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
+        sizes = [int(part.replace("_", "")) for part in text.split(",") if part.strip()]
     except ValueError:
-        found = []
-    if not found or min(found) < 2:
+        sizes = []
+    if not sizes or min(sizes) < 2:
         raise ConfigurationError(
             f"--sizes {text!r}: allowed numbers of operators, 2 or more, with commas between"
         )
-    return found
+    return sizes
 
 
 # The configuration of measured planners: what the command says, in the processes that it starts too.
@@ -98,13 +98,13 @@ def hand_on(config_dir: str | None, options: Mapping[str, str]) -> EffectiveConf
 
 @contextmanager
 def handed_on(config_dir: str | None, options: Mapping[str, str]) -> Iterator[EffectiveConfiguration]:
-    """As hand_on, for as long as the context: the environment is the caller's."""
+    """hand_on for the duration of the context: the environment is the caller's."""
     with environment_as_before(VARIABLE, OPTIONS):
         yield hand_on(config_dir, options)
 
 
 def bench_configuration() -> EffectiveConfiguration:
-    """What the command has handed on."""
+    """The configuration that the command has handed on."""
     return find_configuration(None, json.loads(os.environ.get(OPTIONS, "{}")))
 
 

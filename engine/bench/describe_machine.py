@@ -27,17 +27,17 @@ def describe_machine() -> dict[str, Any]:
 
 def describe_versions(with_flink: bool) -> dict[str, str]:
     """Versions of Python, Java, Flink (where it is measured) and the packages that planners use."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
     try:
-        found["java"] = find_java().version
+        versions["java"] = find_java().version
     except ConfigurationError:
-        found["java"] = "none"
-    return found | ({"flink": FLINK_VERSION} if with_flink else {})
+        versions["java"] = "none"
+    return versions | ({"flink": FLINK_VERSION} if with_flink else {})
 
 
 def _processor() -> str:

@@ -105,12 +105,12 @@ def _image(
 
 
 def _shown(points: Sequence[Point]) -> list[Point]:
-    """Those that a logarithm can show."""
+    """The points that a logarithmic axis can show."""
     return [point for point in points if point[0] > 0 and point[1] > 0]
 
 
 def _by_x(points: Sequence[Point]) -> dict[float, list[float]]:
-    found: dict[float, list[float]] = {}
+    ys: dict[float, list[float]] = {}
     for x, y in points:
-        found.setdefault(x, []).append(y)
-    return found
+        ys.setdefault(x, []).append(y)
+    return ys

@@ -1,4 +1,4 @@
-"""How a benchmark's figures went over the runs in one folder, and where they changed."""
+"""The history of a benchmark's figures over the runs in one folder, and where they changed."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -68,15 +68,15 @@ def read_history(folder: Path) -> list[Series]:
     table = folder / "results"
     if not DeltaTable.is_deltatable(str(table)):
         raise InputError(f"{folder} holds no results of penstock bench", "name the folder with --out")
-    found = DeltaTable(str(table))
-    known = {field.name for field in found.schema().fields}
-    rows = found.to_pyarrow_table(columns=[key for key in _KEYS if key in known]).to_pylist()
+    delta_table = DeltaTable(str(table))
+    known = {field.name for field in delta_table.schema().fields}
+    rows = delta_table.to_pyarrow_table(columns=[key for key in _KEYS if key in known]).to_pylist()
     by_series: dict[tuple[Any, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["place"] >= 0 and row["planning_seconds"]:
             by_series[tuple(row.get(key) or "" for key in _SERIES)].append(row)
     series = [_series(of_series) for of_series in by_series.values()]
-    return sorted(series, key=lambda one: one[:5])
+    return sorted(series, key=lambda history: history[:5])
 
 
 def _series(rows: Sequence[Mapping[str, Any]]) -> Series:
@@ -118,7 +118,7 @@ def find_changes(seconds: Sequence[float]) -> list[ChangePoint]:
     Processing Letters 12, 2005).
     """
     count = len(seconds)
-    logs = [log(one) for one in seconds]
+    logs = [log(duration) for duration in seconds]
     penalty = PENALTY * _noise(logs) * log(max(count, 2))
     best: list[tuple[float, int]] = [(0.0, 0)] + [(float("inf"), 0)] * count
     for end in range(LEAST_RUNS, count + 1):
@@ -141,7 +141,7 @@ def _noise(logs: Sequence[float]) -> float:
 
 def _unexplained(logs: Sequence[float]) -> float:
     middle = median(logs)
-    return sum(abs(one - middle) for one in logs)
+    return sum(abs(value - middle) for value in logs)
 
 
 def _told(seconds: Sequence[float], places: Iterable[int]) -> list[ChangePoint]:

@@ -54,11 +54,11 @@ def _between(interval: Sequence[float] | None, before: str, after: str) -> str:
     return f" ({before}{low} to {high}{after})"
 
 
-def overlap(one: Sequence[float] | None, other: Sequence[float] | None) -> bool:
+def overlap(first: Sequence[float] | None, other: Sequence[float] | None) -> bool:
     """Whether two intervals of more than one measurement share a value."""
-    if one is None or other is None or not one[2] or not other[2]:
+    if first is None or other is None or not first[2] or not other[2]:
         return False
-    return one[0] <= other[1] and other[0] <= one[1]
+    return first[0] <= other[1] and other[0] <= first[1]
 
 
 def doubts(results: Mapping[str, Any]) -> list[str]:
@@ -92,7 +92,7 @@ def doubts(results: Mapping[str, Any]) -> list[str]:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Three digits or so; a dash where nothing was measured."""
+    """Seconds with about three digits; a dash if nothing was measured."""
     if seconds is None:
         return "-"
     return f"{seconds:,.1f}" if seconds >= 100 else f"{seconds:.2f}" if seconds >= 1 else f"{seconds:.3f}"

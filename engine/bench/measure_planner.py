@@ -38,12 +38,12 @@ _started: dict[str, Plans] = {}
 def main() -> None:
     """Print `start_up_seconds`, `cold`, `warm`, `own_peak_bytes` and `failure`; `done` in the last line."""
     die_with_parent()
-    given = [option for option in sys.argv[1:] if option != ASKED]
-    if len(given) == len(sys.argv) - 1:
-        _answer(given)
+    shared_options = [option for option in sys.argv[1:] if option != ASKED]
+    if len(shared_options) == len(sys.argv) - 1:
+        _answer(shared_options)
         return
     for line in sys.stdin:
-        _answer([*given, *json.loads(line)])
+        _answer([*shared_options, *json.loads(line)])
 
 
 def _answer(options: Sequence[str]) -> None:
@@ -57,35 +57,35 @@ def _answer(options: Sequence[str]) -> None:
     arguments.add_argument("--launched", type=float, default=_FIRST)
     arguments.add_argument("--digests", type=Path)
     chosen = arguments.parse_args(options)
-    found = _digest(chosen) if chosen.digests else _measure(chosen)
-    print(json.dumps({**found, "done": True}), flush=True)
+    answer = _digest(chosen) if chosen.digests else _measure(chosen)
+    print(json.dumps({**answer, "done": True}), flush=True)
 
 
 def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
     """A cold plan and N warm ones; N warm ones, one or more, where the planner has planned before."""
-    found: dict[str, Any] = {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    answer: dict[str, Any] = {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
     cold, warm = chosen.planner not in _started, chosen.repeat_in_process
     start_up = 0.0
     try:
         if cold:
             _started[chosen.planner] = load_planner(chosen.planner).start()
             start_up = time.monotonic() - chosen.launched
-            found["start_up_seconds"] = round(start_up, 6)
-            print(json.dumps(found), flush=True)
+            answer["start_up_seconds"] = round(start_up, 6)
+            print(json.dumps(answer), flush=True)
         plans = _started[chosen.planner]
         for place, times in enumerate(plans(chosen.input, chosen.until, warm if cold else max(0, warm - 1))):
             if cold and place == 0:
-                found["start_up_seconds"] = round(start_up + times.start_up, 6)
-                found["cold"] = times.as_json()
+                answer["start_up_seconds"] = round(start_up + times.start_up, 6)
+                answer["cold"] = times.as_json()
             else:
-                found["warm"].append(times.as_json())
-            print(json.dumps(found), flush=True)
-            if is_enough([one["seconds"] for one in found["warm"]]):
+                answer["warm"].append(times.as_json())
+            print(json.dumps(answer), flush=True)
+            if is_enough([warm_plan["seconds"] for warm_plan in answer["warm"]]):
                 break
     except Exception as error:
-        found["failure"] = describe_failure(error)
-    found["own_peak_bytes"] = own_peak_bytes()
-    return found
+        answer["failure"] = describe_failure(error)
+    answer["own_peak_bytes"] = own_peak_bytes()
+    return answer
 
 
 def _digest(chosen: argparse.Namespace) -> dict[str, Any]:

@@ -38,15 +38,15 @@ ROWS_OF_A_PART = 300_000
 """Transformations or stream nodes that are planned at a time; a topology is never split."""
 
 
-class OfPlanner(NamedTuple):
-    """What became of one planner's plans: seconds, counts and why it rejected some; plan_metrics by name."""
+class PlannerQuality(NamedTuple):
+    """One planner's plans: seconds, counts and reasons of rejections; plan_metrics by topology's name."""
 
     summary: dict[str, Any]
     plans: pl.DataFrame
 
 
 class MeasuredQuality(NamedTuple):
-    """What became of a case: `summary` for people and JSON, and plan_metrics by planner."""
+    """The results of a case: `summary` for people and JSON, and plan_metrics by planner."""
 
     summary: dict[str, Any]
     plans: dict[str, pl.DataFrame]
@@ -80,21 +80,21 @@ def measure_quality(
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
     asked = question(costs, read.frames["topologies"], seconds, constants=constants)
-    found = {}
+    measured = {}
     for name in planners:
         report(f"plan by {name}, and measure")
-        found[name] = plan_and_measure(read, name, asked, choices)
-    return compare_all(read.inputs, found, report)
+        measured[name] = plan_and_measure(read, name, asked, choices)
+    return compare_all(read.inputs, measured, report)
 
 
 def compare_all(
-    inputs: int, found: Mapping[str, OfPlanner], report: Callable[[str], None]
+    inputs: int, measured: Mapping[str, PlannerQuality], report: Callable[[str], None]
 ) -> MeasuredQuality:
-    """What planners made of the same topologies, compared with the first one by topology."""
-    plans = {name: of_planner.plans for name, of_planner in found.items()}
+    """Plans of the same topologies by several planners, compared with the first one's by topology."""
+    plans = {name: of_planner.plans for name, of_planner in measured.items()}
     rows: list[dict[str, Any]] = [
         {"planner": name, **of_planner.summary, "fleet": fleet_metrics(of_planner.plans).to_dicts()}
-        for name, of_planner in found.items()
+        for name, of_planner in measured.items()
     ]
     base, *others = plans
     compared = []
@@ -108,7 +108,7 @@ def compare_all(
     return MeasuredQuality({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
-def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choices: Choices) -> OfPlanner:
+def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choices: Choices) -> PlannerQuality:
     """Plan what was read by Flink's rules or somebody's planner, and measure the plans.
 
     That is done part by part, of which only metrics are kept: memory grows with the topologies that were
@@ -116,12 +116,12 @@ def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choice
     """
     rows = len(read.frames["transformations"]) + len(read.frames["stream_nodes"])
     parts = split_into(read.frames, ceil(rows / ROWS_OF_A_PART))
-    found = [_plan_and_measure(part, planner, asked, choices) for part in parts]
-    return put_together([part.summary for part in found], [part.plans for part in found])
+    measured = [_plan_and_measure(part, planner, asked, choices) for part in parts]
+    return put_together([part.summary for part in measured], [part.plans for part in measured])
 
 
-def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> OfPlanner:
-    """What became of one planner's plans in all parts; seconds are added up."""
+def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.DataFrame]) -> PlannerQuality:
+    """One planner's results over all parts; seconds are added up."""
     rejected_for: Counter[str] = Counter()
     examples: dict[str, list[str]] = {}
     for summary in summaries:
@@ -129,7 +129,7 @@ def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Data
         for rule, example in summary["rejected_as"].items():
             examples[rule] = min(example, examples.get(rule, example))
     counts = ("planning_seconds", "metrics_seconds", "planned", "rejected")
-    return OfPlanner(
+    return PlannerQuality(
         {
             **{name: sum(summary[name] for summary in summaries) for name in counts},
             "rejected_for": dict(sorted(rejected_for.items())),
@@ -141,7 +141,7 @@ def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Data
 
 def _plan_and_measure(
     frames: dict[str, pl.DataFrame], planner: str, asked: Question, choices: Choices
-) -> OfPlanner:
+) -> PlannerQuality:
     started = time.monotonic()
     inputs = len(frames["topologies"]) + len(frames["rejected"])
     if planner in FLINKS_RULES:
@@ -153,11 +153,11 @@ def _plan_and_measure(
     started = time.monotonic()
     tables = {table: from_arrow(planned.tables[table]) for table in NEEDED}
     costs = asked.costs(tables["stream_nodes"], tables["stream_edges"])
-    found = plan_metrics(tables, costs, choices.task_manager, choices.network, asked.constants)
+    quality = plan_metrics(tables, costs, choices.task_manager, choices.network, asked.constants)
     rejected = from_arrow(planned.tables["rejected"].select(["error_stage", "error", "name", "message"]))
     by_planner = rejected.filter(pl.col("error_stage") == "planner").sort("name")
     first = by_planner.unique("error", keep="first", maintain_order=True)
-    return OfPlanner(
+    return PlannerQuality(
         {
             "planning_seconds": planning_seconds,
             "metrics_seconds": time.monotonic() - started,
@@ -166,7 +166,7 @@ def _plan_and_measure(
             "rejected_for": dict(by_planner.group_by("error").len().iter_rows()),
             "rejected_as": {rule: [name, said] for rule, name, said in first[:, 1:].iter_rows()},
         },
-        found.plans,
+        quality.plans,
     )
 
 

@@ -1,4 +1,4 @@
-"""How good the plans of planners are, in Spark's workers: only metrics come back, a row for each topology."""
+"""How good the plans of planners are, in Spark's workers: only metrics come back, one row per topology."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from penstock.engine.bench.measure_quality import (
     FLINKS_RULES,
     MeasuredQuality,
-    OfPlanner,
+    PlannerQuality,
     compare_all,
     put_together,
 )
@@ -65,8 +65,8 @@ def measure_quality_on_spark(
         spark, [p for name in planners if name not in FLINKS_RULES for p in find_custom_planners(name)]
     )
     report("read topologies")
-    given = read_topologies(spark, path, job_defaults=job_defaults)
-    rows, largest, *_ = count_rows(given, ROWS_PER_PARTITION)
+    topologies = read_topologies(spark, path, job_defaults=job_defaults)
+    rows, largest, *_ = count_rows(topologies, ROWS_PER_PARTITION)
     partitions = partitions_for(spark, rows)
     at_once = min(partitions, spark.sparkContext.defaultParallelism)
     if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
@@ -77,18 +77,20 @@ def measure_quality_on_spark(
     report("plan and measure in workers")
     with planning_settings(spark, partitions):
         measured = call_in_workers(
-            given, partitions, _planned_and_measured(planners, named, choices, seconds, constants)
+            topologies, partitions, _planned_and_measured(planners, named, choices, seconds, constants)
         )
-        inputs = count_inputs(given, measured)
-        before = given.rejected.count() if isinstance(given, TopologyTables) else 0
-        found = {name: _of_planner(measured, number, before, at_once) for number, name in enumerate(planners)}
+        inputs = count_inputs(topologies, measured)
+        before = topologies.rejected.count() if isinstance(topologies, TopologyTables) else 0
+        quality = {
+            name: _join_parts(measured, number, before, at_once) for number, name in enumerate(planners)
+        }
     free(measured)
-    for kept in given.persisted if isinstance(given, TopologyTables) else ():
+    for kept in topologies.persisted if isinstance(topologies, TopologyTables) else ():
         kept.unpersist()
-    for of_planner in found.values():
+    for of_planner in quality.values():
         planned, rejected = of_planner.summary["planned"], of_planner.summary["rejected"]
         require_nothing_lost(inputs, planned, rejected, of_planner.plans[TOPOLOGY].n_unique())
-    return compare_all(inputs, found, report)
+    return compare_all(inputs, quality, report)
 
 
 def _planned_and_measured(
@@ -96,34 +98,34 @@ def _planned_and_measured(
 ) -> PlanPart:
     """plan_and_measure by each planner in a worker, which imports it when it needs it."""
 
-    def plan(given: dict[str, pl.DataFrame]) -> "InParts":
+    def plan(frames: dict[str, pl.DataFrame]) -> "InParts":
         from penstock.engine.bench.measure_quality import plan_and_measure
         from penstock.engine.planning.custom_planners import question
         from penstock.engine.planning.plan_in_process import ReadTopologies
         from penstock.plans.columnar.plan_in_parts import InParts
 
-        read = ReadTopologies(given, len(given["topologies"]) + len(given["rejected"]), 0.0)
-        asked = question(costs, given["topologies"], seconds, part=True, constants=constants)
+        read = ReadTopologies(frames, len(frames["topologies"]) + len(frames["rejected"]), 0.0)
+        asked = question(costs, frames["topologies"], seconds, part=True, constants=constants)
         tables: dict[str, pa.Table] = {}
         for number, name in enumerate(planners):
-            found = plan_and_measure(read, name, asked, choices)
-            tables[f"{_PLANS} {number}"] = found.plans.to_arrow()
-            tables[f"{_SUMMARY} {number}"] = pa.table({_SUMMARY: [json.dumps(found.summary)]})
+            measured = plan_and_measure(read, name, asked, choices)
+            tables[f"{_PLANS} {number}"] = measured.plans.to_arrow()
+            tables[f"{_SUMMARY} {number}"] = pa.table({_SUMMARY: [json.dumps(measured.summary)]})
         return InParts(tables, {})
 
     return plan
 
 
-def _of_planner(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> OfPlanner:
-    """What the partitions have found for one planner."""
+def _join_parts(measured: DataFrame, number: int, rejected_before: int, at_once: int) -> PlannerQuality:
+    """The quality of one planner's plans, joined from what the partitions measured."""
     summaries = [
         json.loads(text) for table in _tables(measured, f"{_SUMMARY} {number}") for text in table[_SUMMARY]
     ]
-    found = put_together(summaries, _tables(measured, f"{_PLANS} {number}"))
-    found.summary["rejected"] += rejected_before
+    summed = put_together(summaries, _tables(measured, f"{_PLANS} {number}"))
+    summed.summary["rejected"] += rejected_before
     for name in ("planning_seconds", "metrics_seconds"):
-        found.summary[name] /= at_once
-    return found
+        summed.summary[name] /= at_once
+    return summed
 
 
 def _tables(measured: DataFrame, name: str) -> list[pl.DataFrame]:

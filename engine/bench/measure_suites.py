@@ -27,7 +27,7 @@ from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer
 
 Said = Callable[[Mapping[str, Any], float], None]
-"""Told of each record as it is measured, and of the seconds that are left, as far as can be told."""
+"""Told of each record as it is measured, and of the seconds that are probably left."""
 
 
 def stages(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> int:
@@ -47,7 +47,7 @@ def measure_suites(
     *,
     command: str,
     resume: bool = False,
-    said: Said = lambda record, left: None,
+    said: Said = lambda record, seconds_left: None,
 ) -> dict[str, Any]:
     """Measure, write results after each measurement into `out`, and give them.
 
@@ -126,7 +126,7 @@ def measure_suites(
     return results
 
 
-# What an earlier run of the same benchmark, stopped or done, has measured.
+# The measurements of an earlier run of the same benchmark, stopped or done.
 
 
 SETTINGS_FILE = "settings.json"
@@ -151,7 +151,7 @@ def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str,
         before = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
         settings = json.loads(json.dumps(dict(settings)))
         lines = (folder / RECORDS_FILE).read_bytes().split(b"\n")[:-1]
-        found = [json.loads(line) for line in lines]
+        records = [json.loads(line) for line in lines]
         differing = [key for key in SAME if before[key] != settings[key]]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(
@@ -163,7 +163,7 @@ def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str,
             f"--resume: {folder} was measured otherwise: {said}",
             "give the same options again, or leave --resume out",
         )
-    return found
+    return records
 
 
 def still_to_do(turns: Sequence[Turn], records: Sequence[Mapping[str, Any]]) -> list[Turn]:
@@ -243,17 +243,19 @@ def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, in
 
 
 def _phases(times: Mapping[str, Any]) -> list[str]:
-    found = {**times, **times["layers"]}
-    return ["-" if found.get(phase) is None else f"{found[phase]:,.3f}" for phase in PHASES]
+    seconds_by_phase = {**times, **times["layers"]}
+    return [
+        "-" if seconds_by_phase.get(phase) is None else f"{seconds_by_phase[phase]:,.3f}" for phase in PHASES
+    ]
 
 
 def _failures(measurements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One entry per (suite, operators, planner, error, message) with how often it was."""
+    """One entry per (suite, operators, planner, error, message) with how often it occurred."""
     counted: dict[tuple[str, int, str, str, str], int] = {}
     for record in measurements:
         if record["failure"]:
-            what = (record["failure"]["error"], record["failure"]["message"])
-            key = (record["suite"], record["operators"], record["planner"], *what)
+            failure = (record["failure"]["error"], record["failure"]["message"])
+            key = (record["suite"], record["operators"], record["planner"], *failure)
             counted[key] = counted.get(key, 0) + 1
     names = ("suite", "operators", "planner", "error", "message")
     return [{**dict(zip(names, key, strict=True)), "times": times} for key, times in counted.items()]

@@ -42,7 +42,7 @@ def own_peak_bytes() -> int:
 
 
 def resident_bytes(pids: Iterable[int]) -> int:
-    """Of all these processes; pages that forked workers share count several times."""
+    """Resident memory of all these processes; pages that forked workers share count several times."""
     return sum(map(_resident_set_bytes, pids))
 
 

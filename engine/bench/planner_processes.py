@@ -1,4 +1,4 @@
-"""Planners in processes of their own: one for each measurement, or kept where it takes long to start."""
+"""Planners in separate processes: one for each measurement, or one that is kept if it starts slowly."""
 
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
@@ -53,10 +53,10 @@ def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
         return answer_of_kept(planner)
 
     def answer_of_kept(planner: str) -> dict[str, Any]:
-        found = answer_of(kept[planner], at_work.pop(planner), timeout)
-        if found["failure"]:
+        answer = answer_of(kept[planner], at_work.pop(planner), timeout)
+        if answer["failure"]:
             end_child(kept.pop(planner))
-        return found
+        return answer
 
     def is_short_of_memory() -> bool:
         return available_memory().size_bytes < FREE_SHARE * memory_bytes()

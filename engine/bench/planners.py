@@ -90,7 +90,7 @@ def planner_named(name: str) -> MeasuredPlanner:
 
 
 def _device(name: str) -> str:
-    """What a program says that it computes on."""
+    """The processor that a program computes on, as it says."""
     if not name.startswith("program:"):
         return ""
     from penstock.engine.planning.planner_program import program_named
@@ -103,10 +103,10 @@ def why_missing(planner: MeasuredPlanner) -> str | None:
     """Why a planner cannot run here; None if it can."""
     for module in planner.needs:
         try:
-            found = find_spec(module)
+            spec = find_spec(module)
         except ModuleNotFoundError:
-            found = None
-        if found is None:
+            spec = None
+        if spec is None:
             return f"not installed: no module {module}"
     for package in planner.packages:
         try:

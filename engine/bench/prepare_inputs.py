@@ -33,10 +33,10 @@ class Input(NamedTuple):
 
     def path(self, reads_lines: bool) -> Path:
         """What a planner reads: lines only, or tables where there are any."""
-        found = self.lines if reads_lines or self.tables is None else self.tables
-        if found is None:
+        prepared = self.lines if reads_lines or self.tables is None else self.tables
+        if prepared is None:
             raise ConfigurationError("these inputs were prepared without topology lines")
-        return found
+        return prepared
 
 
 def prepare_inputs(
@@ -57,7 +57,7 @@ def prepare_inputs(
         if case.suite.shape:
             wanted[case] = _entry(case, folder, with_lines)
         else:
-            inputs[case] = _of_file(case, folder, job_defaults)
+            inputs[case] = _prepare_file(case, folder, job_defaults)
     missing = [entry for entry in wanted.values() if entry["tables"] or entry["lines"]]
     if missing:
         report("prepare inputs")
@@ -113,30 +113,34 @@ def _finished(folder: str) -> Input:
     return Input(tables, lines if lines.is_file() else None, topologies, len(kinds) - virtual)
 
 
-def _of_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
+def _prepare_file(case: Case, folder: Path, job_defaults: JobDefaults) -> Input:
     assert case.suite.file is not None
     if not case.suite.repeated and job_defaults == NO_DEFAULTS:
         sizes = [count_operators(_read(line)) for line in _lines(case.suite.file)]
         return Input(None, case.suite.file, len(sizes), sum(sizes))
-    given = [_read(line) for line in _lines(case.suite.file)]
-    topologies = [job_defaults.under(one) if isinstance(one, dict) else one for one in given]
-    if not case.suite.repeated and topologies == given:
+    read = [_read(line) for line in _lines(case.suite.file)]
+    topologies = [
+        job_defaults.under(topology) if isinstance(topology, dict) else topology for topology in read
+    ]
+    if not case.suite.repeated and topologies == read:
         return Input(None, case.suite.file, len(topologies), sum(map(count_operators, topologies)))
     path = folder / f"{case.suite.name}-{case.size}.jsonl"
     if case.suite.repeated:
         topologies = list(repeat_topologies(topologies, case.size))
-    lines = (one if isinstance(one, str) else json.dumps(one) + "\n" for one in topologies)
+    lines = (
+        topology if isinstance(topology, str) else json.dumps(topology) + "\n" for topology in topologies
+    )
     path.write_text("".join(lines), "utf-8", "surrogateescape")
     return Input(None, path, len(topologies), sum(map(count_operators, topologies)))
 
 
 def _read(line: str) -> Any:
-    """What a line holds; one that is not JSON stays as it is, for planners to reject."""
+    """The topology in a line; a line that is not JSON stays text, for planners to reject."""
     try:
-        found = json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
-        found = line
-    return line if isinstance(found, str) else found
+        value = line
+    return line if isinstance(value, str) else value
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -151,12 +155,12 @@ def repeat_topologies(topologies: list[Any], operators: int) -> Iterator[Any]:
 
     What is no topology comes in its turn, too, and counts as one operator.
     """
-    made = 0
+    operators_so_far = 0
     for turn in count():
         for topology in topologies:
-            if made >= operators:
+            if operators_so_far >= operators:
                 return
-            made += max(1, count_operators(topology))
+            operators_so_far += max(1, count_operators(topology))
             named = isinstance(topology, dict) and isinstance(topology.get("name"), str)
             yield {**topology, "name": f"{topology['name']}/{turn}"} if named else topology
 

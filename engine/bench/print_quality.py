@@ -21,9 +21,12 @@ from penstock.plans.metrics.plan_metrics import MODEL_ERROR
 
 def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
     """Speed of each planner, then for each pair the metrics whose values differ."""
-    left = ("suite", "planner")
+    to_the_left = ("suite", "planner")
     named = ("suite", "topologies", "operators", "planner", "planning s", "metrics s", "planned", "rejected")
-    columns = [Column(n, justify="left" if n in left else "right", no_wrap=n not in left) for n in named]
+    columns = [
+        Column(n, justify="left" if n in to_the_left else "right", no_wrap=n not in to_the_left)
+        for n in named
+    ]
     print_table(columns, [
         (
             case["suite"], f"{case['inputs']:,}", f"{case['operators']:,}", row["planner"],
@@ -70,7 +73,9 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
     for entry in differing:
         for kind in ("gains", "losses"):
             if entry["metric"] in ("sustained_records_per_second", "tasks", "slots") and entry[kind]:
-                listed = ", ".join(f"{one['topology']} ({number(one['difference'])})" for one in entry[kind])
+                listed = ", ".join(
+                    f"{topology['topology']} ({number(topology['difference'])})" for topology in entry[kind]
+                )
                 say(f"{entry['metric']}, largest {kind}: {listed}")
 
 
@@ -107,5 +112,5 @@ def write_quality(folder: Path, results: Mapping[str, Any], plans: Sequence[Rows
 
 
 def render_quality(results: Mapping[str, Any]) -> str:
-    """The page of what bench --quality found."""
+    """The page with the results of bench --quality."""
     return render_template("quality.html.j2", results=results, number=number, plot=draw_differences)

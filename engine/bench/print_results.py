@@ -94,7 +94,7 @@ def print_equality(equality: Iterable[Mapping[str, Any]]) -> None:
 
 
 def equality_lines(equality: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What print_equality prints."""
+    """The sentences that print_equality prints."""
     lines = []
     for entry in equality:
         where = f"{entry['suite']} at {entry['operators']:,} operators"
@@ -134,8 +134,11 @@ def _print_table(columns: Sequence[Column], *groups: Sequence[Sequence[str]]) ->
     print_table(columns, *groups)
 
 
-def _columns(names: Sequence[str], left: Sequence[str]) -> list[Column]:
-    return [Column(name) if name in left else Column(name, justify="right", no_wrap=True) for name in names]
+def _columns(names: Sequence[str], left_aligned: Sequence[str]) -> list[Column]:
+    return [
+        Column(name) if name in left_aligned else Column(name, justify="right", no_wrap=True)
+        for name in names
+    ]
 
 
 def print_history(series: Iterable[Series]) -> None:
@@ -147,27 +150,28 @@ def print_history(series: Iterable[Series]) -> None:
         columns,
         [
             (
-                one.suite,
-                f"{one.operators:,}",
-                one.planner,
-                f"{len(one.runs):,}",
-                one.runs[0].date[:10],
-                seconds_text(one.runs[0].seconds),
-                seconds_text(one.runs[-1].seconds),
+                one_series.suite,
+                f"{one_series.operators:,}",
+                one_series.planner,
+                f"{len(one_series.runs):,}",
+                one_series.runs[0].date[:10],
+                seconds_text(one_series.runs[0].seconds),
+                seconds_text(one_series.runs[-1].seconds),
             )
-            for one in listed
+            for one_series in listed
         ],
     )
-    for one in listed:
-        for change in one.changes:
-            run, last = one.runs[change.place], one.runs[change.place - 1]
+    for one_series in listed:
+        for change in one_series.changes:
+            run, last = one_series.runs[change.place], one_series.runs[change.place - 1]
             slower = change.after > change.before
             ratio = max(change.after, change.before) / min(change.after, change.before)
             upgraded = f"; Penstock {last.version} before, {run.version} then" * (run.version != last.version)
             say(
-                f"{one.suite}, {one.operators:,} operators: {one.planner} is {ratio:.2f} times as "
+                f"{one_series.suite}, {one_series.operators:,} operators: "
+                f"{one_series.planner} is {ratio:.2f} times as "
                 f"{'slow' if slower else 'fast'} since {run.date}: {seconds_text(change.after)} s, "
                 f"{seconds_text(change.before)} s before{upgraded}"
             )
-    if listed and not any(one.changes for one in listed):
+    if listed and not any(one_series.changes for one_series in listed):
         say("no change of the medians that is more than noise")

@@ -80,19 +80,19 @@ def run_benchmarks(
     for turn in todo:
         if not has_time_for(turn):
             continue
-        suite, given = turn.case.suite.name, inputs[turn.case]
-        report(f"{suite} {given.operators:,} {turn.planner}")
+        suite, prepared = turn.case.suite.name, inputs[turn.case]
+        report(f"{suite} {prepared.operators:,} {turn.planner}")
         record = {
             "suite": suite,
             "size": turn.case.size,
-            "operators": given.operators,
-            "topologies": given.topologies,
+            "operators": prepared.operators,
+            "topologies": prepared.topologies,
             "planner": turn.planner,
             "repetition": turn.repetition,
             "load_average": round(os.getloadavg()[0], 2),
         }
         limit = timed_out.get((suite, turn.planner))
-        if limit is not None and given.operators >= limit:
+        if limit is not None and prepared.operators >= limit:
             failure = {"error": "Skipped", "message": f"timed out at {limit:,} operators"}
             unknown: dict[str, Any] = {
                 "start_up_seconds": None,
@@ -103,10 +103,10 @@ def run_benchmarks(
             }
             yield turn, {**record, **unknown, "failure": failure}
             continue
-        found = measure(turn.planner, given.path(planner_named(turn.planner).reads_lines))
-        if found["failure"] and found["failure"]["error"] == "Timeout":
-            timed_out[suite, turn.planner] = given.operators
-        yield turn, {**record, **found}
+        answer = measure(turn.planner, prepared.path(planner_named(turn.planner).reads_lines))
+        if answer["failure"] and answer["failure"]["error"] == "Timeout":
+            timed_out[suite, turn.planner] = prepared.operators
+        yield turn, {**record, **answer}
 
 
 def compare_plans(
@@ -121,9 +121,9 @@ def compare_plans(
     Nothing is timed here: planners are asked side by side.
     """
     smallest: dict[str, Case] = {}
-    for case, given in inputs.items():
+    for case, prepared in inputs.items():
         name = case.suite.name
-        if name not in smallest or given.operators < inputs[smallest[name]].operators:
+        if name not in smallest or prepared.operators < inputs[smallest[name]].operators:
             smallest[name] = case
     entries = []
     for suite, case in smallest.items():

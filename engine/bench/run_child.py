@@ -26,7 +26,7 @@ SAMPLE_SECONDS = 0.2
 LOOK_SECONDS = 0.02
 
 USED = ("cpu_seconds", "wall_seconds", "others_cores", "stolen_cores")
-"""Of Use, in a record of a measurement."""
+"""Fields of Use that a record of a measurement has."""
 
 
 def measure_planner_command(planner: str, *options: str) -> list[str]:
@@ -118,8 +118,8 @@ def answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
                 _wait_for_answer(child, said, timeout)
         except subprocess.TimeoutExpired:
             failure = {"error": "Timeout", "message": f"not done after {timeout:g} s"}
-    found = _last_object(_text(child.said, said or 0))
-    result = found or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    answer = _last_object(_text(child.said, said or 0))
+    result = answer or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
     if not result.pop("done", False) and failure is None:
         failure = _crash(child.process.wait(), _text(child.complained, 0))
     result["failure"] = failure or result["failure"]
@@ -143,7 +143,7 @@ def end_child(child: Child) -> None:
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: float) -> float:
-    """CPU seconds of the process and of those below it that were waited for."""
+    """Wait for the process; the CPU seconds of it and of the processes below it that were waited for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process.wait(timeout)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -151,13 +151,13 @@ def _wait(process: subprocess.Popen[bytes], timeout: float) -> float:
 
 
 def _wait_for_answer(child: Child, before: int, timeout: float) -> None:
-    """Until the process is done, or has ended. Raises subprocess.TimeoutExpired."""
+    """Wait until the process has answered, or ended. Raises subprocess.TimeoutExpired."""
     until, looked = time.monotonic() + timeout, before
     while child.process.poll() is None:
         if _size(child.said) > looked:
             looked = _size(child.said)
-            found = _last_object(_text(child.said, before))
-            if found is not None and found.get("done"):
+            answer = _last_object(_text(child.said, before))
+            if answer is not None and answer.get("done"):
                 return
         if time.monotonic() > until:
             raise subprocess.TimeoutExpired(child.process.args, timeout)
@@ -188,7 +188,7 @@ def _crash(code: int, words: str) -> dict[str, str]:
     return {"error": "Crashed", "message": f"exit code {code}\n{last}".strip()}
 
 
-# What a process and all below it use of the machine while others use it too.
+# The use of the machine by a process and all below it, while others use it too.
 
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -217,7 +217,7 @@ class Use:
 def watch_use(root: int, every: float) -> Iterator[Use]:
     """A Use of the tree of process `root`, looked at every `every` seconds until the block ends.
 
-    Processes that ended count as far as their parents have waited for them.
+    Processes that ended count if their parents have waited for them.
     """
     use, stop = Use(), Event()
     began, before = time.monotonic(), _machine_seconds()
@@ -249,7 +249,7 @@ def watch_use(root: int, every: float) -> Iterator[Use]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of a process and of the children that it has waited for."""
+    """Processor time of a process and of the children that it has waited for."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -35,7 +35,7 @@ def plan_lines(path: Path, until: Layer) -> Iterator[str]:
 
 
 def _plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
-    """All in one JVM."""
+    """Plans and their times, all made in one JVM."""
     started = time.monotonic()
     planned = plan_with_flink(
         _lines(path),
@@ -75,5 +75,5 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _heap() -> str:
-    """As much memory as Spark's JVM gets."""
+    """The heap of Flink's JVM: as much memory as Spark's JVM gets."""
     return f"{driver_memory_mebibytes()}m"

@@ -58,7 +58,7 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
 
 
 _last_plan: dict[tuple[Path, Layer, Planner], Planned] = {}
-"""What this process planned last, until it plans again: where that is compared, nothing is planned anew."""
+"""What this process planned last, until it plans again: where that is compared, nothing is planned again."""
 
 
 def _release_last_plan() -> None:
@@ -70,11 +70,11 @@ def _plan(path: Path, until: Layer, planner: Planner) -> Times:
     _release_last_plan()
     spark = get_session(app_name="penstock bench")
     started = time.monotonic()
-    given = read_topologies(spark, str(path))
+    topologies = read_topologies(spark, str(path))
     if planner is Planner.JOINS:
-        given = validated(spark, given)
+        topologies = validated(spark, topologies)
     read = time.monotonic()
-    planned = plan_read_topologies(spark, given, until, lambda stage: None, bench_choices(), planner)
+    planned = plan_read_topologies(spark, topologies, until, lambda stage: None, bench_choices(), planner)
     done = time.monotonic()
     for name, rows in planned.tables.items():
         if name in _DERIVED:

@@ -1,4 +1,4 @@
-"""What is planned in a benchmark: suites of topologies, each at several sizes."""
+"""The suites of topologies that a benchmark plans, each at several sizes."""
 
 from pathlib import Path
 from typing import NamedTuple

@@ -70,28 +70,28 @@ def _medians(times: Sequence[Mapping[str, Any]]) -> Row | None:
     if not times:
         return None
     layers = [layer for layer in times[0]["layers"] if all(layer in t["layers"] for t in times)]
-    found: Row = {}
+    by_phase: Row = {}
     for phase in PHASES:
         values = [t[phase] for t in times if t[phase] is not None]
-        found[phase] = round(median(values), 6) if values else None
-    found["layers"] = {layer: round(median(t["layers"][layer] for t in times), 6) for layer in layers}
-    return found
+        by_phase[phase] = round(median(values), 6) if values else None
+    by_phase["layers"] = {layer: round(median(t["layers"][layer] for t in times), 6) for layer in layers}
+    return by_phase
 
 
 def _points(records: Iterable[Mapping[str, Any]]) -> dict[int, float]:
     """Repetition to its seconds of planning: warm where any repetition has warm plans."""
     measured = [record for record in records if record["cold"] or record["warm"]]
     any_warm = any(record["warm"] for record in measured)
-    found = {}
+    seconds = {}
     for record in measured:
         times = _medians(record["warm"]) if any_warm else record["cold"]
         if times:
-            found[record["repetition"]] = times["planning"]
-    return found
+            seconds[record["repetition"]] = times["planning"]
+    return seconds
 
 
 def _spread(points: Sequence[float]) -> float | None:
-    """From the least to the largest, as a share of the median; None for less than two."""
+    """The distance from the least to the largest, as a share of the median; None for fewer than two."""
     if len(points) < 2 or not median(points):
         return None
     return round((max(points) - min(points)) / median(points), 4)
@@ -106,7 +106,10 @@ def _relate(
     base = next((p for p in peers if p["planner"] == FLINK), None) or max(
         peers, key=lambda peer: best_planning(peer) or 0
     )
-    own, other = (_points(groups[one["suite"], one["size"], one["planner"]]) for one in (row, base))
+    own, other = (
+        _points(groups[measured_row["suite"], measured_row["size"], measured_row["planner"]])
+        for measured_row in (row, base)
+    )
     interval = interval_of_median(other[turn] / own[turn] for turn in own if turn in other and own[turn])
     row["ratio_to"] = base["planner"]
     if interval is None:  # they were never measured in the same repetition
@@ -127,17 +130,17 @@ def compare_results(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str,
     for row in new:
         was = before.get((row["suite"], row["size"], row["planner"]))
         kind = next((k for k in ("warm", "cold") if was and was[k] and row[k]), None)
-        found: Row = {key: row[key] for key in ("suite", "size", "operators", "planner")}
+        compared: Row = {key: row[key] for key in ("suite", "size", "operators", "planner")}
         if was and kind:
             old_seconds, new_seconds = was[kind]["seconds"], row[kind]["seconds"]
             ratio = new_seconds / old_seconds if old_seconds else 1.0
             slower = ratio > SLOWER or (bool(row["failures"]) and not was["failures"])
-            found |= {"old": old_seconds, "new": new_seconds, "ratio": round(ratio, 3), "kind": kind}
-            rows.append({**found, "slower": slower})
+            compared |= {"old": old_seconds, "new": new_seconds, "ratio": round(ratio, 3), "kind": kind}
+            rows.append({**compared, "slower": slower})
         elif was and (was["warm"] or was["cold"]) and not was["failures"]:
             old_seconds = (was["warm"] or was["cold"])["seconds"]
             rows.append(
-                {**found, "old": old_seconds, "new": None, "ratio": None, "kind": None, "slower": True}
+                {**compared, "old": old_seconds, "new": None, "ratio": None, "kind": None, "slower": True}
             )
     return rows
 
@@ -182,5 +185,5 @@ def interval_of_median(values: Iterable[float]) -> Interval | None:
 
 
 def _confidence(count: int, left_out: int) -> float:
-    """That of the interval without that many values on either side: a binomial distribution's middle."""
+    """The confidence of the interval that drops that many values on either side (binomial distribution)."""
     return 1 - 2 * sum(comb(count, below) for below in range(left_out + 1)) / 2**count if count > 1 else 0.0

@@ -8,10 +8,10 @@ from penstock.engine.bench.planners import planner_named
 from penstock.engine.bench.run_benchmarks import Turn
 
 FIRST_GUESS_SECONDS = 3.0
-"""What a turn may take of a planner that has not had one."""
+"""The time that a planner's first turn may take."""
 
 FIRST_GUESS_SECONDS_ON_SPARK = 10.0
-"""The same of one that starts a session first."""
+"""The same for a planner that starts a session first."""
 
 GROWS = 1.6
 """A turn takes at most about this many times as long where the size is the next one: start-up weighs most."""
@@ -41,7 +41,7 @@ class TimeBudget:
         self._took[key] = max(seconds, self._took.get(key, 0.0))
 
     def has_time_for(self, turn: Turn) -> bool:
-        """Whether this turn, and what follows all turns, is done in time, as far as can be told."""
+        """Whether this turn, and what follows all turns, will probably be done in time."""
         if self._seconds is None:
             return True
         return self.spent() + self._expected(turn) + self._after() <= self._seconds

@@ -8,7 +8,7 @@ from penstock.plans.vocabulary import Layer
 
 
 class Times(NamedTuple):
-    """Seconds; None is what a planner does not do or does not tell.
+    """Seconds by phase; None for a phase that a planner does not have or does not report.
 
     `other` are checks that belong to no layer. `device`: of all these, what a planner says it has spent on a
     device such as a GPU. `start_up` is what had to be started for this plan beyond the
@@ -23,7 +23,7 @@ class Times(NamedTuple):
     device: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Rounded to microseconds, with the sums: `planning` (all but reading) and `seconds` (all)."""
+        """Times to the microsecond, with the sums `planning` (all but reading) and `seconds` (all)."""
         planning = sum(self.layers.values()) + (self.hand_over or 0) + (self.other or 0)
         return {
             "read": _rounded(self.read),

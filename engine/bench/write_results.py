@@ -74,11 +74,11 @@ def read_results(path: Path) -> dict[str, Any]:
     """A results.json. Raises InputError if the file is something else, or has another format."""
     try:
         results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        found, summary = results["format"], results["summary"]
+        file_format, summary = results["format"], results["summary"]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise InputError(f"{path} is no results.json of penstock bench: {error}") from error
-    if found != FORMAT:
-        raise InputError(f"{path}: found format {found}, allowed {FORMAT}")
+    if file_format != FORMAT:
+        raise InputError(f"{path}: found format {file_format}, allowed {FORMAT}")
     if not isinstance(summary, list):
         raise InputError(f"{path} is no results.json of penstock bench: its summary is no list")
     return results

@@ -25,7 +25,7 @@ LINKS = 8
 LITTLE_BUFFER, BUFFER = 4096, 32_768
 
 Times = Mapping[str, Mapping[str, float]]
-"""Of each job, nanoseconds of processor time that each of its tasks takes for a record."""
+"""By job and task: nanoseconds of processor time for each record."""
 
 
 class MeasuredTerm(NamedTuple):
@@ -97,7 +97,7 @@ def summarised(
     spread = [sample(True) for _ in range(RESAMPLES)]
     terms = {}
     for name, value in values.items():
-        low, _, high = quantiles([one[name] for one in spread], n=4)
+        low, _, high = quantiles([terms_of_sample[name] for terms_of_sample in spread], n=4)
         terms[name] = MeasuredTerm(value, min(low, value), max(high, value), min(map(len, measured.values())))
     return terms
 
@@ -142,7 +142,7 @@ def exchange_job(
 
 
 def _nanoseconds(run: JobRun) -> dict[str, float]:
-    """Of each task, for each record of the source: `source`, `sink`, and `network` for what moves them."""
+    """Nanoseconds by task for each record of the source: `source`, `sink`, and `network` between them."""
     rate = sum(run.records_per_second.values())
     times = {"network": run.processor.get("network", 0.0) / rate * 1e9}
     for name, share in run.processor.items():

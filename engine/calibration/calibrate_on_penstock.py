@@ -58,7 +58,7 @@ def calibrate_on_penstock(
 
 
 def _terms(times: Times) -> dict[str, float]:
-    each = {name: found["process"] for name, found in times.items()}
+    each = {name: task["process"] for name, task in times.items()}
     call = (each["chain"] - each["chain 0"]) / LINKS
     small, large = (each[f"exchange {size}"] - each["chain 0"] + call for size in (SMALL, LARGE))
     of_byte = max((large - small) / (LARGE - SMALL), 0.0)

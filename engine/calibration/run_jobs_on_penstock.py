@@ -68,7 +68,7 @@ def _run(job: MeasuredJob) -> JobRun:
 
 
 def _guessed_nanoseconds(job: MeasuredJob) -> float:
-    """For each record of the sources together."""
+    """A guess at the processor time of all operators for each record of the sources."""
     flow: dict[int, float] = {}
     total = sources = 0.0
     for operator in job.operators:
@@ -80,7 +80,7 @@ def _guessed_nanoseconds(job: MeasuredJob) -> float:
 
 
 def _execute(job: MeasuredJob, records: int) -> tuple[float, float]:
-    """Seconds by the clock, and of processors."""
+    """Execute a job: seconds by the clock, and processor seconds."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     streams: dict[int, DataStream] = {}
@@ -132,7 +132,7 @@ def _partitioned(stream: DataStream, partitioner: str, alone: bool) -> DataStrea
 
 
 def processor_seconds(process: int) -> float:
-    """Of a process and all that it has started, in user and system mode."""
+    """Processor time of a process and all that it has started, in user and system mode."""
     ticks: dict[int, float] = {}
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").iterdir():
@@ -147,8 +147,8 @@ def processor_seconds(process: int) -> float:
     todo: Sequence[int] = [process]
     total = 0.0
     while todo:
-        total += sum(ticks.get(one, 0.0) for one in todo)
-        todo = [child for one in todo for child in children.get(one, [])]
+        total += sum(ticks.get(pid, 0.0) for pid in todo)
+        todo = [child for pid in todo for child in children.get(pid, [])]
     return total / _TICKS
 
 
@@ -187,7 +187,7 @@ class Work(FlatMapFunction):
 
 @cache
 def _nanoseconds_of_turn() -> float:
-    """The least of some trials, in processor time."""
+    """Processor time of one turn of the loop: the least of some trials."""
     best = float("inf")
     for _ in range(_TRIALS):
         started = process_time_ns()

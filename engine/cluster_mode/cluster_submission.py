@@ -56,7 +56,9 @@ class ShippedFiles:
             paths = filter(None, text.split(FILE_DELIMITER))
             return FILE_DELIMITER.join(self.ship(key, path) for path in paths)
         if key == PYTHON_ARCHIVES:
-            return FILE_DELIMITER.join(self._archive(one) for one in filter(None, text.split(FILE_DELIMITER)))
+            return FILE_DELIMITER.join(
+                self._archive(archive) for archive in filter(None, text.split(FILE_DELIMITER))
+            )
         if key == PYTHON_REQUIREMENTS:
             paths = filter(None, text.split(PARAM_DELIMITER))
             return PARAM_DELIMITER.join(self.ship(key, path) for path in paths)
@@ -69,7 +71,7 @@ class ShippedFiles:
 
 DEPLOY_MODE = "spark.submit.deployMode"
 _JAVA_OPTIONS = tuple(
-    f"spark.{of}.{kind}JavaOptions" for of in ("driver", "executor") for kind in ("default", "extra")
+    f"spark.{role}.{kind}JavaOptions" for role in ("driver", "executor") for kind in ("default", "extra")
 )
 _KUBERNETES = "k8s://"
 _OF_KUBERNETES = {
@@ -117,7 +119,7 @@ def write_submission(folder: Path, script: ClusterScript) -> Submission:
         raise InputError(f"{script.script}: no such script" if not path.exists() else f"{path}: not a file")
     shipped = ShippedFiles()
     command = _command(script, shipped)
-    configuration = _of_level(Level.FILE, script, shipped)
+    configuration = _shipped_options(Level.FILE, script, shipped)
     settings = _settings(folder, script)
     _refuse(script, [*_problems(script, settings), *shipped.missing])
     write_wheel(folder / "penstock.zip")
@@ -140,7 +142,7 @@ def write_submission(folder: Path, script: ClusterScript) -> Submission:
 def _command(script: ClusterScript, shipped: ShippedFiles) -> list[str]:
     """The arguments of `penstock` in the driver."""
     options = [*script.options, f"--master={script.master}", f"--config-dir={JOB_FOLDER}/conf"]
-    options += [f"-D{key}={text}" for key, text in _of_level(Level.DEFINE, script, shipped).items()]
+    options += [f"-D{key}={text}" for key, text in _shipped_options(Level.DEFINE, script, shipped).items()]
     if script.python_files:
         options.append(f"--py-files={shipped.ship_option('python.files', script.python_files)}")
     if script.configuration.cluster.slots is not None:
@@ -148,12 +150,12 @@ def _command(script: ClusterScript, shipped: ShippedFiles) -> list[str]:
     return ["run", *options, "--", f"{JOB_FOLDER}/script/{Path(script.script).name}", *script.arguments]
 
 
-def _of_level(level: Level, script: ClusterScript, shipped: ShippedFiles) -> dict[str, str]:
+def _shipped_options(level: Level, script: ClusterScript, shipped: ShippedFiles) -> dict[str, str]:
     """Flink's options that were set at a level, as they are where the job runs."""
     return {
-        one.key: shipped.ship_option(one.key, one.text)
-        for one in script.configuration.settings.values()
-        if one.level is level and not one.key.startswith("spark.")
+        setting.key: shipped.ship_option(setting.key, setting.text)
+        for setting in script.configuration.settings.values()
+        if setting.level is level and not setting.key.startswith("spark.")
     }
 
 
@@ -162,19 +164,19 @@ def _executor_cores(script: ClusterScript) -> str:
 
 
 def _settings(folder: Path, script: ClusterScript) -> dict[str, str]:
-    given = {**spark_settings(spark_conf_dir_in_use()), **script.spark}
+    settings = {**spark_settings(spark_conf_dir_in_use()), **script.spark}
     if script.configuration.cluster.slots is not None:
-        given[EXECUTOR_CORES] = _executor_cores(script)
+        settings[EXECUTOR_CORES] = _executor_cores(script)
     if jars := offline_jars():
-        given |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
-    given |= {
+        settings |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
+    settings |= {
         "spark.app.name": f"penstock {Path(script.script).name}",
         "spark.master": script.master,
         DEPLOY_MODE: "cluster",
         **dict.fromkeys(_WAIT, str(not script.detached).lower()),
     }
     job = f"{folder / JOB_FOLDER}.zip#{JOB_FOLDER}"
-    return {**given, **archive_settings(script.master, given, folder / "penstock.zip", job)}
+    return {**settings, **archive_settings(script.master, settings, folder / "penstock.zip", job)}
 
 
 def _problems(script: ClusterScript, settings: Mapping[str, str]) -> list[str]:
@@ -193,7 +195,7 @@ def _problems(script: ClusterScript, settings: Mapping[str, str]) -> list[str]:
     ]
     if script.master.startswith(_KUBERNETES):
         problems += [
-            f"{key} is not set: {what}" for key, what in _OF_KUBERNETES.items() if key not in settings
+            f"{key} is not set: {meaning}" for key, meaning in _OF_KUBERNETES.items() if key not in settings
         ]
     elif not any(os.environ.get(name) for name in _HADOOP):
         problems.append(f"neither {_HADOOP[0]} nor {_HADOOP[1]} is set: the folder of Hadoop's configuration")
@@ -202,5 +204,5 @@ def _problems(script: ClusterScript, settings: Mapping[str, str]) -> list[str]:
 
 def _refuse(script: ClusterScript, problems: Sequence[str]) -> None:
     if problems:
-        listed = problems[0] if len(problems) == 1 else "".join(f"\n  {one}" for one in problems)
+        listed = problems[0] if len(problems) == 1 else "".join(f"\n  {problem}" for problem in problems)
         raise ConfigurationError(f"cluster mode on {redact(script.master)}: {listed}")

@@ -41,15 +41,15 @@ def submit_to_cluster(script: ClusterScript) -> str | None:
             line = raw.decode(errors="replace").rstrip()
             if not line or _STACK.fullmatch(line):
                 continue
-            if found := _APPLICATION.search(line):
-                application = found[1] or found[2]
+            if match := _APPLICATION.search(line):
+                application = match[1] or match[2]
             if line.startswith(_FAILURE):
                 reason = line.removeprefix(_FAILURE)
             last = line
             complain(line)
     if process.returncode:
-        what = f"application {application}" if application else "spark-submit"
-        said = redact(f"cluster mode on {script.master}: {what} has failed: {reason or last}")
+        failed = f"application {application}" if application else "spark-submit"
+        said = redact(f"cluster mode on {script.master}: {failed} has failed: {reason or last}")
         raise PenstockError(said, _hint(script.master, application))
     return application
 
@@ -63,7 +63,7 @@ def _hint(master: str, application: str | None) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """With a log that names the application and its states."""
+    """The environment of spark-submit, with a log that names the application and its states."""
     log4j = (spark_conf_dir() / "submission.log4j2.properties").as_uri()
     options = [os.environ.get("SPARK_SUBMIT_OPTS", ""), f"-Dlog4j2.configurationFile={log4j}"]
     return {

@@ -69,8 +69,8 @@ def _recorded_session(asked: Asked) -> ClusterAnswer:
     if latest is None:
         return ClusterAnswer(False, "session start has recorded none")
     if latest.state != "alive":
-        what = "has ended" if latest.state == "dead" else "is not of this machine"
-        return ClusterAnswer(False, f"the server of {latest.name!r}, {describe_owner(latest.owner)}, {what}")
+        state = "has ended" if latest.state == "dead" else "is not of this machine"
+        return ClusterAnswer(False, f"the server of {latest.name!r}, {describe_owner(latest.owner)}, {state}")
     return ClusterAnswer(True, f"session start has recorded {latest.name!r}")
 
 
@@ -78,11 +78,11 @@ def _local(asked: Asked) -> ClusterAnswer:
     return ClusterAnswer(True, "nothing else is asked for")
 
 
-def _given(what: str, value: str | None) -> ClusterAnswer:
+def _given(option: str, value: str | None) -> ClusterAnswer:
     return (
-        ClusterAnswer(False, f"{what} is not given")
+        ClusterAnswer(False, f"{option} is not given")
         if value is None
-        else ClusterAnswer(True, f"{what} is {value}")
+        else ClusterAnswer(True, f"{option} is {value}")
     )
 
 

@@ -21,7 +21,7 @@ _RETRIES, _FIRST_PAUSE_MILLISECONDS = 4, 50
 
 
 _clients: list[Any] = []
-"""Of the blocks that this process is in; the last one counts."""
+"""The clients of the blocks that this process is in, as a stack: the last one counts."""
 
 
 def connected_session() -> Any:
@@ -83,9 +83,9 @@ def _apply(spark: Any, session: Session, conf: Mapping[str, str]) -> None:
             continue
         if spark.conf.isModifiable(key):
             spark.conf.set(key, value)
-        elif (found := spark.conf.get(key, None)) != value:
+        elif (current := spark.conf.get(key, None)) != value:
             raise ConfigurationError(
-                f"{key}: session {session.name!r} has {redact_value(key, str(found))}, asked for "
+                f"{key}: session {session.name!r} has {redact_value(key, str(current))}, asked for "
                 f"{redact_value(key, value)}; it cannot be changed any more",
                 "give it to penstock session start",
             )
@@ -95,7 +95,7 @@ def _apply(spark: Any, session: Session, conf: Mapping[str, str]) -> None:
 
 
 _MODULES = ("grpc", "grpc_status", "google.rpc", "zstandard")
-"""Of grpcio, grpcio-status, googleapis-common-protos and zstandard."""
+"""Modules of the packages grpcio, grpcio-status, googleapis-common-protos and zstandard."""
 
 
 def require_connect() -> None:

@@ -50,7 +50,7 @@ class Session:
 
     @property
     def token(self) -> str:
-        """What clients authenticate with. Raises ConfigurationError if it cannot be read."""
+        """The token by which clients authenticate. Raises ConfigurationError if it cannot be read."""
         try:
             return (self.folder / _TOKEN).read_text(encoding="ascii")
         except OSError as error:
@@ -67,8 +67,8 @@ class Session:
     def registered(self) -> dict[str, int]:
         """`task_managers` and `slots` that have registered by now."""
         try:
-            found = json.loads((self.folder / _REGISTERED).read_text(encoding="utf-8"))
-            return {key: int(found[key]) for key in ("task_managers", "slots")}
+            registered = json.loads((self.folder / _REGISTERED).read_text(encoding="utf-8"))
+            return {key: int(registered[key]) for key in ("task_managers", "slots")}
         except (OSError, ValueError, TypeError, KeyError):
             return {"task_managers": 0, "slots": 0}
 
@@ -98,11 +98,11 @@ def folder_of_session(name: str) -> Path:
 def list_sessions() -> list[Session]:
     """All sessions that are recorded, whether their servers run or not, by name."""
     try:
-        folders = [one for one in state_folder(SESSIONS).iterdir() if one.is_dir()]
+        folders = [path for path in state_folder(SESSIONS).iterdir() if path.is_dir()]
     except OSError:  # what cannot be made has no sessions in it
         return []
-    found = [_read(folder) for folder in folders]
-    return sorted((one for one in found if one is not None), key=lambda one: one.name)
+    sessions = [_read(folder) for folder in folders]
+    return sorted((session for session in sessions if session is not None), key=lambda session: session.name)
 
 
 def find_session(name: str) -> Session | None:
@@ -114,7 +114,7 @@ def live_session(name: str) -> Session:
     """The session `name`, whose server runs on this machine. Raises ConfigurationError if there is none."""
     session = find_session(name)
     if session is None:
-        others = [one.name for one in list_sessions() if one.state != "dead"]
+        others = [other.name for other in list_sessions() if other.state != "dead"]
         hint = f"there are: {', '.join(others)}" if others else "penstock session start starts one"
         raise ConfigurationError(f"session {name!r}: there is none of this name", hint)
     if session.state == "dead":
@@ -184,13 +184,16 @@ def remove_session(folder: Path, keep: tuple[str, ...] = ("log",)) -> None:
             (folder / name).unlink(missing_ok=True)
 
 
-_TYPES: dict[str, Any] = {one.name: getattr(one.type, "__origin__", one.type) for one in fields(Session)}
+_TYPES: dict[str, Any] = {
+    session_field.name: getattr(session_field.type, "__origin__", session_field.type)
+    for session_field in fields(Session)
+}
 
 
 def _read(folder: Path) -> Session | None:
     try:
-        found = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        session = Session(**found, folder=folder)
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        session = Session(**record, folder=folder)
         sound = all(isinstance(getattr(session, name), kind) for name, kind in _TYPES.items())
         return session if sound and session.state else None
     except (OSError, ValueError, TypeError, KeyError):

@@ -34,7 +34,7 @@ class SessionPlanError(PenstockError):
 
 @dataclass(frozen=True)
 class SessionAnswer:
-    """What the server says: a result, or an error for people."""
+    """The server's answer: a result, or an error for people."""
 
     result: Any = None
     failed: tuple[str, str | None, int] | None = None  #: message, hint, exit code
@@ -90,7 +90,7 @@ def _wait(session: Session, folder: Path, name: str, report: Report) -> SessionA
 
 
 class PlansOfSession:
-    """The server's part: what it was asked for, each in a thread of its own."""
+    """The server's side: makes the plans that clients ask for, each in its own thread."""
 
     def __init__(
         self, folder: Path, plan: Callable[[str, Any, Report], Any], cancel: Callable[[str], None]

@@ -26,7 +26,7 @@ class SessionRequest:
     conf: Mapping[str, str]
 
     def as_json(self) -> dict[str, Any]:
-        """For the server."""
+        """The request as the server reads it."""
         return {**asdict(self), "conf": dict(self.conf)}
 
 
@@ -81,7 +81,7 @@ def _without_master(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _spark_memory(text: str) -> str:
-    """A size as Flink writes it, as Spark does. Raises ConfigurationError."""
+    """Converts a size from Flink's notation to Spark's. Raises ConfigurationError."""
     try:
         return f"{max(1, parse_memory_size(text) // 2**20)}m"
     except ValueError as error:

@@ -70,9 +70,9 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
     from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 
     os.environ[TOKEN_VARIABLE] = read_token(folder)
-    given = {**spark_settings(spark_conf_dir_in_use()), **request["conf"]}.get(_JAVA_OPTIONS, "")
+    java_options = {**spark_settings(spark_conf_dir_in_use()), **request["conf"]}.get(_JAVA_OPTIONS, "")
     # options of the user come later on Java's command line, and win
-    conf = {**_SETTINGS, **request["conf"], _JAVA_OPTIONS: f"{_YOUNG_GENERATION} {given}".strip()}
+    conf = {**_SETTINGS, **request["conf"], _JAVA_OPTIONS: f"{_YOUNG_GENERATION} {java_options}".strip()}
     spark = get_session(master=request["master"], conf=conf, app_name=f"penstock session {request['name']}")
     context = spark.sparkContext
     service: Any = getattr(

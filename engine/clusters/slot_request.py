@@ -28,7 +28,7 @@ class NoResourceAvailableError(PenstockError):
 
 @dataclass(frozen=True)
 class GroupSlots:
-    """What one slot sharing group asks for: as many slots as its widest vertex has subtasks."""
+    """The request of one slot sharing group: one slot for each subtask of its widest vertex."""
 
     name: str
     slots: int
@@ -164,9 +164,9 @@ class Ticket:
     def ask(self, slots: int, total: int) -> QueuePlace:
         """Take `slots` of the session's `total` if it is this job's turn and they are free."""
         with _locked(self._folder):
-            others = [one for one in _tickets(self._folder) if one["name"] != self.name]
-            taken = sum(one["slots"] for one in others if one["state"] == _RUNNING)
-            before = sum(one["state"] == _WAITING and one["name"] < self.name for one in others)
+            others = [ticket for ticket in _tickets(self._folder) if ticket["name"] != self.name]
+            taken = sum(ticket["slots"] for ticket in others if ticket["state"] == _RUNNING)
+            before = sum(ticket["state"] == _WAITING and ticket["name"] < self.name for ticket in others)
             if before or taken + slots > total:
                 return QueuePlace(False, before, taken)
             _write(self._file, slots, _RUNNING)
@@ -179,7 +179,7 @@ def ticket(folder: Path, job_id: str, slots: int) -> Iterator[Ticket]:
     queue = folder / "queue"
     queue.mkdir(mode=0o700, exist_ok=True)
     with _locked(queue):
-        numbers = [int(one["name"].partition(".")[0]) for one in _tickets(queue)]
+        numbers = [int(ticket["name"].partition(".")[0]) for ticket in _tickets(queue)]
         path = queue / f"{max(numbers, default=0) + 1:012d}.{job_id}"
         file = path.open("w+")
         try:
@@ -198,19 +198,19 @@ def ticket(folder: Path, job_id: str, slots: int) -> Iterator[Ticket]:
 
 def _tickets(queue: Path) -> list[dict[str, Any]]:
     """The tickets of clients that live, by number; those of dead ones are removed."""
-    found = []
+    tickets = []
     for path in sorted(queue.glob("*.*")):
         try:
             with path.open() as file:
                 if _is_held(file):
-                    found.append({"name": path.name, **json.loads(file.read())})
+                    tickets.append({"name": path.name, **json.loads(file.read())})
                 else:
                     path.unlink(missing_ok=True)
         except FileNotFoundError:  # its client has just given it back
             continue
         except ValueError:
             continue  # one that is being given back: it was removed, or emptied, without the queue's lock
-    return found
+    return tickets
 
 
 def _is_held(file: Any) -> bool:

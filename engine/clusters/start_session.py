@@ -31,7 +31,7 @@ from penstock.plans.errors import ConfigurationError, MachineError, NotEnoughMem
 TOKEN_BYTES = 32
 _SECONDS_TO_START = 300.0
 _LAST_LINES = 8
-_ERRORS = {one.exit_code: one for one in (ConfigurationError, MachineError, NotEnoughMemoryError)}
+_ERRORS = {error.exit_code: error for error in (ConfigurationError, MachineError, NotEnoughMemoryError)}
 
 
 def start_session(request: SessionRequest, warm: Callable[[Session], None]) -> Session:
@@ -118,7 +118,7 @@ def _wait_until_ready(server: "subprocess.Popen[bytes]", folder: Path, name: str
 
 
 def _why(folder: Path, name: str) -> PenstockError:
-    """Why the server has ended, as it says itself, or by the end of its log."""
+    """Why the server has ended: by its own message, or by the end of its log."""
     try:
         message, hint, code = json.loads((folder / "failed").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -132,7 +132,7 @@ def _why(folder: Path, name: str) -> PenstockError:
 
 
 _GRACE_SECONDS = 15.0
-"""For Spark to remove its local files."""
+"""Time for Spark to remove its local files."""
 
 
 def stop_session(session: Session) -> bool:
@@ -141,13 +141,13 @@ def stop_session(session: Session) -> bool:
     Only a process is ended that is the one which was recorded: another may have its number by now. Raises
     ConfigurationError for a server on another machine.
     """
-    found = liveness(session.owner)
-    if found == "unknown":
+    state = liveness(session.owner)
+    if state == "unknown":
         raise ConfigurationError(
             f"session {session.name!r} belongs to {describe_owner(session.owner)}, which cannot be seen here",
             "stop it there",
         )
-    if found == "alive":
+    if state == "alive":
         server = int(session.owner["pid"])
         # its JVM ends with it, and removes its files; then what is left of the process's session
         started = processes_of_session(server)
@@ -155,4 +155,4 @@ def stop_session(session: Session) -> bool:
         end_processes((started | processes_of_session(server)) - {server}, _GRACE_SECONDS)
     remove_session(session.folder)
     forget_latest(session.name)
-    return found == "alive"
+    return state == "alive"

@@ -259,18 +259,18 @@ def command(
     _report(results, old, out)
 
 
-def _say_measured(report: Report, record: Mapping[str, Any], left: float) -> None:
+def _say_measured(report: Report, record: Mapping[str, Any], seconds: float) -> None:
     """On a terminal the bar says how much time is left; elsewhere each measurement is a line."""
     from penstock.engine.bench.time_budget import seconds_left
 
-    report.note(seconds_left(left))
+    report.note(seconds_left(seconds))
     if may_be_terminal(sys.stderr):
         return
     times = (record["warm"] or [record["cold"]])[-1]
-    found = f"failed: {record['failure']['error']}" if times is None else f"{times['planning']:.3g} s"
+    result = f"failed: {record['failure']['error']}" if times is None else f"{times['planning']:.3g} s"
     say_beside_output(
         f"{record['suite']} {record['operators']:,} {record['planner']}, repetition "
-        f"{record['repetition'] + 1}: {found}; {seconds_left(left)}"
+        f"{record['repetition'] + 1}: {result}; {seconds_left(seconds)}"
     )
 
 

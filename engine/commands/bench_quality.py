@@ -22,7 +22,7 @@ from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
 
-"""What --costs says for operators that all cost the same."""
+"""The value of --costs for operators that all cost the same."""
 
 FORMAT = 1
 
@@ -56,7 +56,7 @@ def compare_plans_of(
     choices = plan_options(cluster=configuration.cluster).choices
     make_output_folder(out)
     measure = measure_quality
-    found, plans = [], []
+    summaries, plans = [], []
     with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:
         if master is not None:
             from penstock.engine.bench.measure_quality_on_spark import measure_quality_on_spark
@@ -67,13 +67,13 @@ def compare_plans_of(
             measure = partial(measure_quality_on_spark, spark)
         inputs = prepare_inputs(cases, out / "inputs", False, report, configuration.job_defaults)
         for case in cases:
-            given = inputs[case]
+            prepared = inputs[case]
             measured = measure(
-                given.path(False), planners, chosen, choices, time_limit, report,
+                prepared.path(False), planners, chosen, choices, time_limit, report,
                 configuration.job_defaults, terms,
             )  # fmt: skip
-            about = {"suite": case.suite.name, "size": case.size, "operators": given.operators}
-            found.append({**about, **measured.summary})
+            about = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
+            summaries.append({**about, **measured.summary})
             plans += [(case.suite.name, case.size, name, rows) for name, rows in measured.plans.items()]
     results: dict[str, Any] = {
         "format": FORMAT,
@@ -84,11 +84,11 @@ def compare_plans_of(
         "planners": list(planners),
         "costs": chosen,
         "constants": {name: value for name, value in terms._asdict().items() if isfinite(value)},
-        "cases": found,
+        "cases": summaries,
     }
     write_quality(out, results, plans)
     if as_json:
         say(json.dumps(results))
     else:
-        print_quality(found)
+        print_quality(summaries)
     say_beside_output(Styled(f"{out / 'quality.html'} shows distributions", "dim"))

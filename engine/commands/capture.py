@@ -156,8 +156,8 @@ def command(
 
 def _words(context: typer.Context, words: Sequence[str]) -> tuple[list[str], bool]:
     """The program or command with its arguments; whether all of it stands after `--`."""
-    given: Sequence[str] = context.meta.get(ARGUMENTS, ())
-    after = list(given[list(given).index("--") + 1 :]) if "--" in given else None
+    line: Sequence[str] = context.meta.get(ARGUMENTS, ())
+    after = list(line[list(line).index("--") + 1 :]) if "--" in line else None
     return list(words), after is not None and after == list(words)
 
 
@@ -249,12 +249,12 @@ def _tell(
     """A line for each job, and where they are, on standard error: the jobs may go to standard output."""
     for line in captured.lines:
         topology = orjson.loads(line)
-        graph, found = topology["stream_graph"], (differences or {}).get(topology["name"], [])
-        compared = "" if differences is None else ": differs from Flink's plan" if found else ": ok"
+        graph, differing = topology["stream_graph"], (differences or {}).get(topology["name"], [])
+        compared = "" if differences is None else ": differs from Flink's plan" if differing else ": ok"
         say_beside_output(
             f"{topology['name']} ({graph['job_type']}, {_count(graph['nodes'], 'operator')}){compared}"
         )
-        for difference in found:
+        for difference in differing:
             say_beside_output(f"  {difference}")
         if (of_script := own.get(topology["name"])) is not None:
             say_beside_output(f"  as Penstock lowers the script: {'differs' if of_script else 'ok'}")

@@ -62,24 +62,24 @@ def diagnose() -> list[Finding]:
 
 def _extra_flink() -> Finding:
     """The one extra; without it nothing is wrong, but Flink itself does not plan."""
-    name, found = "extra flink", _version("apache-flink-libraries")
+    name, installed = "extra flink", _version("apache-flink-libraries")
     try:
-        return Finding(name, f"apache-flink-libraries {found} ({flink_jars()})")
+        return Finding(name, f"apache-flink-libraries {installed} ({flink_jars()})")
     except ConfigurationError as error:
-        if found == NOT_INSTALLED:
+        if installed == NOT_INSTALLED:
             return Finding(name, "not installed; pip install 'penstock[flink]' adds plans by Flink itself")
-        return Finding(name, f"apache-flink-libraries {found}", error.message)
+        return Finding(name, f"apache-flink-libraries {installed}", error.message)
 
 
 def probe(spark: SparkSession) -> list[Finding]:
-    """What only a running session shows: its workers' Python, and a Delta table that comes back."""
+    """Findings that need a running session: its workers' Python, and a Delta table written and read."""
     schema = "executable string, version string, pyarrow string"
     worker = spark.range(1, numPartitions=1).mapInArrow(_describe_worker, schema).first()
     if worker is None:
         return [Finding("session's worker", "no answer", "a Python worker gave no row back")]
     here = (platform.python_version(), pa.__version__)
     there = (worker["version"], worker["pyarrow"])
-    found = f"Python {there[0]} ({worker['executable']}), pyarrow {there[1]}"
+    worker_python = f"Python {there[0]} ({worker['executable']}), pyarrow {there[1]}"
     problem = "" if here == there else f"driver has Python {here[0]} and pyarrow {here[1]}"
     with short_lived_folder("doctor") as folder:
         path = os.path.join(folder, "table")
@@ -87,7 +87,7 @@ def probe(spark: SparkSession) -> list[Finding]:
         rows = spark.read.format("delta").load(path).count()
     return [
         Finding("session", f"Spark {spark.version} on {spark.sparkContext.master}"),
-        Finding("session's worker", found, problem),
+        Finding("session's worker", worker_python, problem),
         Finding("session's Delta table", f"{rows} rows of 3", "" if rows == 3 else "rows were lost"),
     ]
 
@@ -130,9 +130,11 @@ def _java() -> Finding:
 
 
 def _package(name: str) -> Finding:
-    found, wanted = _version(name), _requirements().get(name)
-    fits = wanted is None or (found != NOT_INSTALLED and wanted.specifier.contains(found, prereleases=True))
-    return Finding(name, found, "" if fits else f"penstock {_version('penstock')} needs {wanted}")
+    installed, wanted = _version(name), _requirements().get(name)
+    fits = wanted is None or (
+        installed != NOT_INSTALLED and wanted.specifier.contains(installed, prereleases=True)
+    )
+    return Finding(name, installed, "" if fits else f"penstock {_version('penstock')} needs {wanted}")
 
 
 def _delta_jar() -> Iterator[Finding]:
@@ -169,10 +171,10 @@ def _scala() -> str:
 
 def _workers() -> Finding:
     """A local Spark runs its workers on this interpreter; a cluster on PYSPARK_PYTHON."""
-    given = os.environ.get("PYSPARK_PYTHON")
-    if given is None or Path(given) == Path(sys.executable):
+    python = os.environ.get("PYSPARK_PYTHON")
+    if python is None or Path(python) == Path(sys.executable):
         return Finding("workers' Python", sys.executable)
-    return Finding("workers' Python", f"{sys.executable}; on a cluster {given} (PYSPARK_PYTHON)")
+    return Finding("workers' Python", f"{sys.executable}; on a cluster {python} (PYSPARK_PYTHON)")
 
 
 def _conf_dir() -> Finding:

@@ -34,23 +34,25 @@ def chosen_cluster(
 
 
 def default_parallelism(
-    given: int | None, configuration: EffectiveConfiguration, cluster: Cluster
+    parallelism: int | None, configuration: EffectiveConfiguration, cluster: Cluster
 ) -> int | None:
     """The parallelism of jobs that say none: that of the command, or in a session, its slots."""
-    if given is not None or cluster.session is None or PARALLELISM.key in configuration.settings:
-        return given
+    if parallelism is not None or cluster.session is None or PARALLELISM.key in configuration.settings:
+        return parallelism
     return cluster.session.slots
 
 
-def with_slot_request_timeout(options: dict[str, str], given: str | None) -> dict[str, str]:
+def with_slot_request_timeout(options: dict[str, str], timeout: str | None) -> dict[str, str]:
     """`options` with the timeout of the command. ConfigurationError if that is no duration."""
-    if given is None:
+    if timeout is None:
         return options
     try:
-        SLOT_REQUEST_TIMEOUT.parse(given)
+        SLOT_REQUEST_TIMEOUT.parse(timeout)
     except ValueError as error:
-        raise ConfigurationError(f"--slot-request-timeout {given}: {error}", "as in 30 s or 5 min") from None
-    return {**options, SLOT_REQUEST_TIMEOUT.key: given}
+        raise ConfigurationError(
+            f"--slot-request-timeout {timeout}: {error}", "as in 30 s or 5 min"
+        ) from None
+    return {**options, SLOT_REQUEST_TIMEOUT.key: timeout}
 
 
 def begin_on_cluster(cluster: Cluster, conf: Mapping[str, str], slots_per_task_manager: int | None) -> None:

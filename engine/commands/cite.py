@@ -10,7 +10,7 @@ from penstock.engine.output.say import say
 
 
 class CitationFormat(StrEnum):
-    """What --format takes."""
+    """The values of --format."""
 
     BIBTEX = "bibtex"
     APA = "apa"
@@ -36,13 +36,13 @@ YEAR = 2026
 
 def bibtex() -> str:
     """An entry for BibTeX with the version that is installed."""
-    found = version("penstock")
+    installed = version("penstock")
     return "\n".join(
         [
-            f"@software{{penstock_{found.replace('.', '_')},",
+            f"@software{{penstock_{installed.replace('.', '_')},",
             f"  author = {{{{{AUTHOR}}}}},",
             f"  title = {{{{{TITLE}}}}},",
-            f"  version = {{{found}}},",
+            f"  version = {{{installed}}},",
             f"  year = {{{YEAR}}}",
             "}",
         ]
@@ -50,5 +50,5 @@ def bibtex() -> str:
 
 
 def apa() -> str:
-    """The same in the style of the American Psychological Association."""
+    """The citation in the style of the American Psychological Association."""
     return f"{AUTHOR}. ({YEAR}). {TITLE} (Version {version('penstock')}) [Computer software]."

@@ -25,16 +25,18 @@ def command(
         script, _ = find_kept(job, checkpoint_dir)
         if script.is_claimed():
             raise InputError(f"job {job} may be running: what it keeps is not removed", "cancel it first")
-        found = {script.folder: script}
+        scripts = {script.folder: script}
     else:
-        kept = [KeptScript(folder) for one in list_jobs() if (folder := one.submitted.kept_in) is not None]
+        kept = [
+            KeptScript(folder) for listed in list_jobs() if (folder := listed.submitted.kept_in) is not None
+        ]
         kept += scripts_in(checkpoint_dir) if checkpoint_dir is not None else []
-        found = {one.folder: one for one in kept if not _may_run(one)}
-    removed = [one for one in found.values() if any(True for _ in one.jobs())]
-    for one in found.values():
-        one.remove()
-    for one in removed:
-        say(f"removed {one.folder}")
+        scripts = {kept_script.folder: kept_script for kept_script in kept if not _may_run(kept_script)}
+    removed = [kept_script for kept_script in scripts.values() if any(True for _ in kept_script.jobs())]
+    for kept_script in scripts.values():
+        kept_script.remove()
+    for kept_script in removed:
+        say(f"removed {kept_script.folder}")
     if not removed:
         say("nothing is kept")
 

@@ -43,47 +43,57 @@ def command(
     remember_secrets({setting.key: setting.text for setting in (*properties, *environment)})
     described = describe_settings(configuration, environment, properties)
     if key is not None:
-        _show_key(_of_key(key, described), json)
+        _show_key(_describe_key(key, described), json)
     elif json:
-        settings = [one.as_json() for one in described]
+        settings = [described_setting.as_json() for described_setting in described]
         listing = {"directory": str(directory.path), "named_by": directory.named_by, "settings": settings}
         write_texts([orjson.dumps(listing, option=orjson.OPT_INDENT_2).decode()], None)
     else:
         say(f"YAML files of {directory.path} ({directory.named_by})")
-        rows = [(one.key, one.value, one.default, _place(one)) for one in described]
+        rows = [
+            (
+                described_setting.key,
+                described_setting.value,
+                described_setting.default,
+                _place(described_setting),
+            )
+            for described_setting in described
+        ]
         print_table((Column("key"), Column("value"), Column("default"), Column("from")), rows)
 
 
-def _place(one: DescribedSetting) -> str:
-    return f"{one.place} ({one.note})" if one.note else one.place
+def _place(setting: DescribedSetting) -> str:
+    return f"{setting.place} ({setting.note})" if setting.note else setting.place
 
 
-def _of_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
+def _describe_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
     """What is known of a key. ConfigurationError if nobody knows it."""
     option = option_of(key)
     wanted = key if option is None else option.key
-    found = next((one for one in described if one.key == wanted), None) or describe_known(wanted)
-    if found is None:
+    setting = next((setting for setting in described if setting.key == wanted), None) or describe_known(
+        wanted
+    )
+    if setting is None:
         closest = closest_key(key, frozenset(option.key for option in OPTIONS))
         raise ConfigurationError(
             f"{shorten(key)} is an unknown key",
             f"did you mean {closest}?" if closest else "penstock config lists the options",
         )
-    return found
+    return setting
 
 
-def _show_key(one: DescribedSetting, json: bool) -> None:
+def _show_key(setting: DescribedSetting, json: bool) -> None:
     if json:
-        write_texts([orjson.dumps(one.as_json(), option=orjson.OPT_INDENT_2).decode()], None)
+        write_texts([orjson.dumps(setting.as_json(), option=orjson.OPT_INDENT_2).decode()], None)
         return
-    say(f"{one.key}: {one.meaning}")
+    say(f"{setting.key}: {setting.meaning}")
     rows = [
-        ("value", one.value),
-        ("from", one.place),
-        ("default", one.default),
-        ("allowed", one.allowed),
-        ("deprecated keys", ", ".join(one.deprecated)),
-        ("note", one.note),
-        *(("overridden", f"{value} ({place})") for place, value in one.overridden),
+        ("value", setting.value),
+        ("from", setting.place),
+        ("default", setting.default),
+        ("allowed", setting.allowed),
+        ("deprecated keys", ", ".join(setting.deprecated)),
+        ("note", setting.note),
+        *(("overridden", f"{value} ({place})") for place, value in setting.overridden),
     ]
     print_table((Column(""), Column("")), [(name, text) for name, text in rows if text or name == "value"])

@@ -20,13 +20,13 @@ def job_as_json(job: JobRecord) -> dict[str, Any]:
         "state": job.state,
         "failure": job.failure,
         "milliseconds": job.milliseconds,
-        "vertices": [asdict(one) for one in vertex_states(job)],
+        "vertices": [asdict(vertex) for vertex in vertex_states(job)],
     }
     return {key: _redacted(value) for key, value in described.items()}
 
 
 def print_json(value: Any) -> None:
-    """JSON on standard output."""
+    """Print a value as JSON on standard output."""
     write_texts([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()], None)
 
 
@@ -34,7 +34,7 @@ def _redacted(value: Any) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {key: _redacted(one) for key, one in value.items()}
+        return {key: _redacted(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(one) for one in value]
+        return [_redacted(item) for item in value]
     return value

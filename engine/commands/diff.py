@@ -140,11 +140,11 @@ def command(
         else:
             sides, in_both = only_topology([opener.open(old, "old"), opener.open(new, "new")], topology), 0
         report("compare plans")
-        found = _watched(diff_sides(sides[0], sides[1], counts, stateful or (), in_both), shown, worse)
+        differing = _watched(diff_sides(sides[0], sides[1], counts, stateful or (), in_both), shown, worse)
         if json:
-            write_pieces(_json_pieces(sides, found, counts), to)
+            write_pieces(_json_pieces(sides, differing, counts), to)
         else:
-            for number, _ in enumerate(found, 1):
+            for number, _ in enumerate(differing, 1):
                 report.note(f"compare plans: {number:,} topologies differ")
     if form == DiffForm.MARKDOWN:
         write_pieces((f"{line}\n" for line in markdown_of_diff(sides, counts, shown)), to)
@@ -171,20 +171,20 @@ def _folder() -> Iterator[str]:
         raise MachineError(f"{where}: {os.strerror(number)}", hint_of(number)) from error
 
 
-def _watched(found: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Iterator[TopologyDiff]:
-    for one in found:
-        shown.add(one)
-        worse.add(one.name, one.verdict)
-        yield one
+def _watched(differing: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Iterator[TopologyDiff]:
+    for differing_topology in differing:
+        shown.add(differing_topology)
+        worse.add(differing_topology.name, differing_topology.verdict)
+        yield differing_topology
 
 
-def _json_pieces(sides: list[Side], found: Iterator[TopologyDiff], counts: Counts) -> Iterator[str]:
+def _json_pieces(sides: list[Side], differing: Iterator[TopologyDiff], counts: Counts) -> Iterator[str]:
     """One JSON object with a line for each topology; the counts come last, when they are known."""
     old, new = (orjson.dumps({"source": side.label, "left_out": side.left_out}).decode() for side in sides)
     yield f'{{"old":{old},"new":{new},"topologies":['
     between = "\n"
-    for one in found:
-        yield between + orjson.dumps(one.as_json()).decode()
+    for topology in differing:
+        yield between + orjson.dumps(topology.as_json()).decode()
         between = ",\n"
     yield f'\n],"counts":{orjson.dumps(counts.as_json()).decode()}}}\n'
 

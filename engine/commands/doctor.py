@@ -49,7 +49,7 @@ def _print(findings: list[Finding]) -> None:
     """A table on a terminal; name, found and verdict with tabs between where the output is piped."""
     if is_terminal():
         columns = (Column(), Column("found"), Column())
-        print_table(columns, [(one.name, redact(one.found), _verdict(one)) for one in findings])
+        print_table(columns, [(row.name, redact(row.found), _verdict(row)) for row in findings])
         return
     for finding in findings:
         problem = " ".join(redact(finding.problem).split())

@@ -21,7 +21,7 @@ _FORMATS = ", ".join(FORMATS)
 
 
 class Folding(StrEnum):
-    """What `--fold` takes."""
+    """The values of `--fold`."""
 
     AUTO = "auto"
     CHAIN = "chain"
@@ -82,9 +82,9 @@ def command(
     with nullcontext(Report()) if to is None else progress(3) as report:
         report("reading the plan")
         plan = plan_of_source(source, list(arguments or []), topology, version, config_dir, define)
-        layers = drawable_layers(plan, layer, vertex, one=wanted != "html")
+        layers = drawable_layers(plan, layer, vertex, first_only=wanted != "html")
         report("making the graph")
-        graphs = [graph_of_layer(plan, one, vertex) for one in layers]
+        graphs = [graph_of_layer(plan, drawn_layer, vertex) for drawn_layer in layers]
         report("writing")
         parts = sum(len(graph.nodes) + len(graph.edges) for graph in graphs)
         pieces = noted(rendered(graphs, wanted, folding), parts, report)

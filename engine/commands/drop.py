@@ -47,10 +47,10 @@ def command(
         None if older_than is None else given_age(older_than, "--older-than"),
         keep_newest=version is None,
     )
-    for one in chosen:
-        if not dry_run and one.version is not None:
-            drop_version(delta, one.version)
-        say(f"{store}: version {one.version} of {one.published_at:%Y-%m-%d %H:%M} UTC "
+    for plan_version in chosen:
+        if not dry_run and plan_version.version is not None:
+            drop_version(delta, plan_version.version)
+        say(f"{store}: version {plan_version.version} of {plan_version.published_at:%Y-%m-%d %H:%M} UTC "
             f"{'would be' if dry_run else 'is'} dropped")  # fmt: skip
     if not chosen:
         say(f"{store}: no version is that old")
@@ -61,4 +61,4 @@ def command(
 def _chosen(versions: list[PlanVersion], age: timedelta | None, *, keep_newest: bool) -> list[PlanVersion]:
     before = None if age is None else datetime.now(UTC) - age
     listed = versions[:-1] if keep_newest else versions
-    return [one for one in listed if before is None or one.published_at < before]
+    return [plan_version for plan_version in listed if before is None or plan_version.published_at < before]

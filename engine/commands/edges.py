@@ -129,8 +129,8 @@ def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
         .drop("topological_order")
         .collect()
     )
-    for some in _slices(ranges):
-        known = some.join(named, on=edge, maintain_order="left")
+    for slice_of_ranges in _slices(ranges):
+        known = slice_of_ranges.join(named, on=edge, maintain_order="left")
         rows = expand_execution_edges(known, "source", "target", "data_set_id")
         yield "\n".join(rows.select(json_object(values(rows, **_MEMBERS))).to_series())
 

@@ -1,4 +1,4 @@
-"""What is said of the error that ends a command, and the exit code it ends with."""
+"""The message and the exit code for an error that ends a command."""
 
 import sys
 
@@ -18,7 +18,7 @@ _RUST_PANIC = "PanicException"
 
 
 def explain_stop(error: BaseException) -> tuple[str, int] | None:
-    """What to say where a signal has ended the command, whatever came of it on the way out."""
+    """The message if a signal has ended the command, whatever it led to on the way out."""
     if isinstance(error, KeyboardInterrupt):
         note_interrupt()
     number = stopped_by()
@@ -29,7 +29,7 @@ def explain_stop(error: BaseException) -> tuple[str, int] | None:
 
 
 def explain_error(error: BaseException) -> tuple[str, int] | None:
-    """What to say of `error` and the exit code; None where Typer says it (usage, exit)."""
+    """Message and exit code for `error`; None if Typer reports it (usage, exit)."""
     if isinstance(error, PenstockError) and not jvm_ran_out_of_memory(error):
         return str(error), error.exit_code
     if nobody_reads(error):

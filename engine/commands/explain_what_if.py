@@ -28,7 +28,7 @@ from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_v
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
 
-# What a fleet would save if a reason against chaining were taken away: planned again, not estimated.
+# The savings of a fleet without a reason against chaining: planned again, not estimated.
 
 
 CHANGES = {reason: change for reason in NotChainableReason if (change := reason.record.what_if) is not None}
@@ -43,7 +43,7 @@ NEEDED = (*_PLANNED, *_READ)
 
 
 class WhatIf(NamedTuple):
-    """Of the topologies where something was changed: figures as they are and as they would be."""
+    """Figures of the topologies in which something was changed, as they are and as they would be."""
 
     edges: int  #: edges that have the reason, in all topologies
     alone: int  #: of these, edges against which nothing else speaks, which are changed
@@ -62,11 +62,11 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
     """
     having = plan.table("stream_edges").filter(pl.col("not_chainable_reasons").list.contains(reason.value))
     edges = having.select(pl.len()).collect(engine="streaming").item()
-    given = plan.table("topologies").filter(pl.col("form") == TopologyForm.TRANSFORMATIONS)
+    topologies = plan.table("topologies").filter(pl.col("form") == TopologyForm.TRANSFORMATIONS)
     sizes = (
         plan.table("stream_nodes")
         .join(having.filter(_alone(reason)), on=TOPOLOGY, how="semi")
-        .join(given, on=TOPOLOGY, how="semi")
+        .join(topologies, on=TOPOLOGY, how="semi")
         .group_by(TOPOLOGY)
         .len("nodes")
         .sort(TOPOLOGY)
@@ -79,19 +79,21 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
     now, then = dict.fromkeys(FIGURES, 0), dict.fromkeys(FIGURES, 0)
     for place, part in enumerate(parts, 1):
         report(place, len(parts))
-        before = _of(plan, part)
+        before = _only(plan, part)
         frames = {table: before.table(table).collect() for table in _PLANNED}
         chosen = _chosen(frames, reason)
         if chosen.is_empty():
             continue
         changed += len(chosen)
-        some = chosen.select(TOPOLOGY).unique()
-        planned_again += len(some)
-        after = _planned(plan, {name: _semi(frame, some) for name, frame in frames.items()}, chosen, reason)
+        chosen_topologies = chosen.select(TOPOLOGY).unique()
+        planned_again += len(chosen_topologies)
+        after = _planned(
+            plan, {name: _semi(frame, chosen_topologies) for name, frame in frames.items()}, chosen, reason
+        )
         kept = after.table("topologies").select(TOPOLOGY).collect()
-        refused += len(some) - len(kept)
-        for sums, one in ((now, _of(plan, kept)), (then, after)):
-            for figure, value in _figures(one).items():
+        refused += len(chosen_topologies) - len(kept)
+        for sums, tables in ((now, _only(plan, kept)), (then, after)):
+            for figure, value in _figures(tables).items():
                 sums[figure] += value
     return WhatIf(edges, changed, planned_again, refused, now, then)
 
@@ -110,7 +112,7 @@ def _parts(sizes: pl.DataFrame) -> Iterator[pl.DataFrame]:
         yield part.select(TOPOLOGY)
 
 
-def _of(plan: StoredPlan, topologies: pl.DataFrame) -> StoredPlan:
+def _only(plan: StoredPlan, topologies: pl.DataFrame) -> StoredPlan:
     """`plan` with the rows of these topologies only."""
     return StoredPlan(
         plan.version, lambda table: plan.table(table).join(topologies.lazy(), on=TOPOLOGY, how="semi")
@@ -126,7 +128,7 @@ def _chosen(frames: dict[str, pl.DataFrame], reason: NotChainableReason) -> pl.D
     has = pl.col("not_chainable_reasons").list.contains(reason.value)
     edges = frames["stream_edges"].filter(has & _alone(reason))
     if isinstance(change := CHANGES[reason], FollowProducer) and change.implies:
-        # What an edge has for this reason goes with it; what a partition transformation has given stays.
+        # A partitioner that is there for this reason goes with it; a partition transformation's stays.
         ordered = frames["transformations"].sort(TOPOLOGY, "id")
         implied = resolve_virtual_nodes(expand_sinks(ordered)).filter(pl.col("partitioner").is_null())
         edges = edges.join(
@@ -159,14 +161,16 @@ def _planned(
 
 
 def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`values` of nodes as those of the transformations that they were made of, the first of each."""
-    made = nodes.select(TOPOLOGY, "id", "transformation")
-    of_transformations = values.join(made, on=[TOPOLOGY, "id"]).select(TOPOLOGY, "value", id="transformation")
+    """`values` of nodes moved to the transformations they were made from: the first node's for each."""
+    transformations = nodes.select(TOPOLOGY, "id", "transformation")
+    of_transformations = values.join(transformations, on=[TOPOLOGY, "id"]).select(
+        TOPOLOGY, "value", id="transformation"
+    )
     return of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
 
 
 def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> pl.DataFrame:
-    """`transformations` with the values of a column that are given for some."""
+    """`transformations` with a column's values replaced where `values` has one."""
     joined = transformations.join(values, on=[TOPOLOGY, "id"], how="left", maintain_order="left")
     return joined.with_columns(pl.coalesce("value", column).alias(column)).drop("value")
 
@@ -207,8 +211,8 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
     reason = next((reason for reason in CHANGES if reason == named.upper()), None)
     if reason is None:
         known = named.upper() in list(NotChainableReason)
-        what = "no setting makes it true" if known else "there is no such reason"
-        raise ConfigurationError(f"--what-if {named}: {what}", f"one of {', '.join(CHANGES)}")
+        reason_against = "no setting makes it true" if known else "there is no such reason"
+        raise ConfigurationError(f"--what-if {named}: {reason_against}", f"one of {', '.join(CHANGES)}")
     plan = open_plan(store, version)
     if not plan.has(*NEEDED):
         raise StoreError(
@@ -220,28 +224,33 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
             shown.note(f"plan part {part:,} of {parts:,}")
 
         shown("find edges")
-        found = what_if(plan, reason, report)
+        answer = what_if(plan, reason, report)
     if json:
-        said = {"reason": reason.value, "change": CHANGES[reason].meaning, **found._asdict()}
+        said = {"reason": reason.value, "change": CHANGES[reason].meaning, **answer._asdict()}
         for when in ("now", "then"):
             said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
         write_texts([orjson.dumps(said).decode()], None)
     else:
-        _tell(reason, found)
+        _tell(reason, answer)
 
 
-def _tell(reason: NotChainableReason, found: WhatIf) -> None:
-    have = "edge has" if found.edges == 1 else "edges have"
-    say(f"{reason.value}: {found.edges:,} {have} it; nothing else keeps {found.alone:,} of them apart")
+def _tell(reason: NotChainableReason, answer: WhatIf) -> None:
+    have = "edge has" if answer.edges == 1 else "edges have"
+    say(f"{reason.value}: {answer.edges:,} {have} it; nothing else keeps {answer.alone:,} of them apart")
     say(f"the change: {CHANGES[reason].meaning}")
-    if not found.alone:
+    if not answer.alone:
         return
-    say(f"topologies planned again with it: {found.topologies:,}")
-    if found.refused:
-        say(f"Flink would refuse {found.refused:,} of them then: they are not counted")
+    say(f"topologies planned again with it: {answer.topologies:,}")
+    if answer.refused:
+        say(f"Flink would refuse {answer.refused:,} of them then: they are not counted")
     say()
     rows = [
-        (name, f"{found.now[name]:,}", f"{found.then[name]:,}", f"{found.then[name] - found.now[name]:+,}")
+        (
+            name,
+            f"{answer.now[name]:,}",
+            f"{answer.then[name]:,}",
+            f"{answer.then[name] - answer.now[name]:+,}",
+        )
         for name in FIGURES
     ]
     print_table([Column(""), *(Column(name, justify="right") for name in ("now", "then", "change"))], rows)

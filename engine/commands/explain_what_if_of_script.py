@@ -25,25 +25,25 @@ def explain_what_if_of_script(
     changes = parse_change(change)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
     settings = EnvironmentSettings(config=configuration.scripts, plan_options=options)
-    found = what_if_of_script(script, arguments, settings, job, changes)
+    answer = what_if_of_script(script, arguments, settings, job, changes)
     if json:
         import orjson
 
-        said = {"change": change, **found._asdict()}
+        said = {"change": change, **answer._asdict()}
         for when in ("now", "then"):
             said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
         write_texts([orjson.dumps(said).decode()], None)
         return
-    say(f"job {found.job!r} with {change}")
-    for name in found.operators_then:
-        if name not in found.operators_now:
+    say(f"job {answer.job!r} with {change}")
+    for name in answer.operators_then:
+        if name not in answer.operators_now:
             say(f"  new operator: {name}")
-    for name in found.operators_now:
-        if name not in found.operators_then:
+    for name in answer.operators_now:
+        if name not in answer.operators_then:
             say(f"  no longer there: {name}")
     say()
     rows = [
-        (name, f"{now:,}", f"{found.then[name]:,}", f"{found.then[name] - now:+,}")
-        for name, now in found.now.items()
+        (name, f"{now:,}", f"{answer.then[name]:,}", f"{answer.then[name] - now:+,}")
+        for name, now in answer.now.items()
     ]
     print_table([Column(""), *(Column(name, justify="right") for name in ("now", "then", "change"))], rows)

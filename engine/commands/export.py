@@ -43,7 +43,7 @@ Columns = Mapping[str, tuple[str, ...]]
 
 
 class ExportFormat(StrEnum):
-    """What `--format` takes."""
+    """The values of `--format`."""
 
     PLAN_JSON = "plan-json"
     FLINK_PLAN = "flink-plan"
@@ -133,7 +133,7 @@ def _say_what_has_the_layer(plan: StoredPlan, until: Layer, written_format: Expo
 
 
 def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:
-    """The lines with their ends; that of a single plan in pieces, as it may be long."""
+    """The lines with their line ends; a single plan's line, which may be long, in pieces."""
     written = _WRITTEN[written_format]
     tables = _tables(plan, written)
     if written.pieces and [tables[name].select(pl.len()).collect().item() for name in BY_NAME] == [1, 0]:

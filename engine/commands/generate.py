@@ -112,8 +112,8 @@ def command(
     if shape in TRACES:
         from penstock.engine.commands.generate_by_spec import generate_by_trace
 
-        given = _given(operators, None, share_of_uids, width, with_refusals)
-        generate_by_trace(shape, out, topologies, seed, parallelism, given)
+        of_shape = _given(operators, None, share_of_uids, width, with_refusals)
+        generate_by_trace(shape, out, topologies, seed, parallelism, of_shape)
         return
     if shape is None:
         raise ConfigurationError("SHAPE: found none", f"a shape ({_NAMES}), {WORKLOADS}, or --like")
@@ -181,10 +181,10 @@ def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str
 
     `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError.
     """
-    given = [name for name, is_given in of_shapes.items() if is_given]
-    if given:
+    refused = [name for name, is_given in of_shapes.items() if is_given]
+    if refused:
         raise ConfigurationError(
-            f"{', '.join(given)}: not for {WORKLOADS}, which are what they are", "allowed: --parallelism"
+            f"{', '.join(refused)}: not for {WORKLOADS}, which are what they are", "allowed: --parallelism"
         )
     topologies = workloads(parallelism)
     require_lines_to_draw(out, WORKLOADS)

@@ -27,17 +27,17 @@ def generate_by_spec(path: str, out: str, topologies: int, seed: int, of_shapes:
     `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError
     and InputError.
     """
-    given = [name for name, is_given in of_shapes.items() if is_given]
-    if given:
+    refused = [name for name, is_given in of_shapes.items() if is_given]
+    if refused:
         raise ConfigurationError(
-            f"{', '.join(given)}: not with a spec file, which says it", "allowed: -n, --seed, --out"
+            f"{', '.join(refused)}: not with a spec file, which says it", "allowed: -n, --seed, --out"
         )
     require_lines_to_draw(out, "by a spec file")
     spec, counts = fleet_spec(path, topologies, seed), no_counts()
     drawn = topologies_by_spec(spec, topologies, seed, counts)
     with progress(1) as report:
         report("draw topologies")
-        lines = (json.dumps(one, ensure_ascii=False) for one in noted(drawn, topologies, report))
+        lines = (json.dumps(topology, ensure_ascii=False) for topology in noted(drawn, topologies, report))
         write_texts(lines, Path(out))
     many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
     say_beside_output(f"{many} in {out}, drawn by {path}")
@@ -57,10 +57,10 @@ def generate_by_trace(
     `parallelism`: the most that an operator has (None: DEFAULT_MOST_PARALLELISM). `of_shapes`: the options
     that only shapes have, and whether they were given. Raises ConfigurationError.
     """
-    given = [name for name, is_given in of_shapes.items() if is_given]
-    if given:
+    refused = [name for name, is_given in of_shapes.items() if is_given]
+    if refused:
         raise ConfigurationError(
-            f"{', '.join(given)}: not with {trace}, whose sizes are drawn",
+            f"{', '.join(refused)}: not with {trace}, whose sizes are drawn",
             "allowed: -n, --seed, --parallelism (the most), --out",
         )
     require_lines_to_draw(out, trace)
@@ -111,7 +111,7 @@ def generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: Ma
 
 
 class _Written:
-    """What is known once all lines are written."""
+    """The figures that are known once all lines are written."""
 
     varied = 0
 
@@ -139,16 +139,16 @@ def print_distances(distances: Sequence[Distance]) -> None:
     ]
     rows = [
         (
-            one.distribution,
-            one.measure,
-            f"{one.distance:.3f}",
-            f"{one.by_chance:.3f}",
-            "close" if one.is_close else "far",
+            distance.distribution,
+            distance.measure,
+            f"{distance.distance:.3f}",
+            f"{distance.by_chance:.3f}",
+            "close" if distance.is_close else "far",
         )
-        for one in distances
+        for distance in distances
     ]
     print_table_beside_output(columns, rows)
-    close = sum(one.is_close for one in distances)
+    close = sum(distance.is_close for distance in distances)
     say_beside_output(
         f"{close} of {len(distances)} are close: at most {CLOSE}, or what chance explains in 19 of 20 fleets"
     )

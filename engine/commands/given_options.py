@@ -15,20 +15,24 @@ def given_options(context: typer.Context, without: Collection[str] = ()) -> list
 
     Each value is in one argument with its option (--to=STORE, -pN), so that no value looks like an option.
     """
-    found: list[str] = []
-    for one in context.command.params:
-        value = context.params.get(str(one.name))
-        source = context.get_parameter_source(str(one.name))
-        if one.param_type_name != "option" or one.name in without or value in (None, False, (), []):
+    arguments: list[str] = []
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        source = context.get_parameter_source(str(parameter.name))
+        if (
+            parameter.param_type_name != "option"
+            or parameter.name in without
+            or value in (None, False, (), [])
+        ):
             continue
         if source is not None and source.name in _FROM_ELSEWHERE:
             continue
-        name = max(one.opts, key=len)
+        name = max(parameter.opts, key=len)
         values = value if isinstance(value, list | tuple) else [value]
         if value is True:
-            found.append(name)
+            arguments.append(name)
         elif name.startswith("--"):
-            found.extend(f"{name}={each}" for each in values)
+            arguments.extend(f"{name}={each}" for each in values)
         else:
-            found.extend(f"{name}{each}" for each in values)
-    return found
+            arguments.extend(f"{name}{each}" for each in values)
+    return arguments

@@ -111,9 +111,9 @@ def command(
     def lines() -> Iterator[str]:
         nonlocal written
         names: set[str] = set()
-        for where, file, found in _imported(files, options, report):
-            errors = found if isinstance(found, list) else []
-            topology = {} if isinstance(found, list) else _named(found, name, names)
+        for where, file, imported in _imported(files, options, report):
+            errors = imported if isinstance(imported, list) else []
+            topology = {} if isinstance(imported, list) else _named(imported, name, names)
             config = topology.get("config", {})
             is_imported = type(config) is dict and FORM_KEY in config
             errors = errors or (graph_errors if is_imported else validate_topology)(topology)
@@ -148,10 +148,10 @@ def _require_importable(path: str) -> None:
     """Raise InputError for what is there, and is neither a graph nor JSON."""
     if os.path.isfile(path) and not path.endswith(".py"):  # its reader says what is wrong with it
         return
-    given = identify_source(path)
-    if given.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):
+    source = identify_source(path)
+    if source.kind not in (SourceKind.GRAPH, SourceKind.TOPOLOGIES):
         raise InputError(
-            f"{path}: found {given.kind}, allowed graphs and JSON",
+            f"{path}: found {source.kind}, allowed graphs and JSON",
             f"penstock plan {path} --out store takes it",
         )
 
@@ -161,7 +161,7 @@ class _NothingImportedError(Exception):
 
 
 class _Refused:
-    """How many were refused, and why the first ones were."""
+    """Counts refused graphs, and keeps the reasons of the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -174,80 +174,86 @@ class _Refused:
 
 
 def _taken(take: list[str] | None) -> dict[str, str]:
-    found = {}
+    attributes = {}
     for pair in take or ():
         key, equals, attribute = pair.partition("=")
         if not equals or not attribute:
             raise ConfigurationError(f"--take {pair!r}", "write KEY=ATTRIBUTE, e.g. parallelism=coreCount")
-        found[key] = attribute
-    return dict(known_keys("--take", found))
+        attributes[key] = attribute
+    return dict(known_keys("--take", attributes))
 
 
 def _imported(
     files: list[str], options: ImportOptions, report: Report
 ) -> Iterator[tuple[str, str, Imported]]:
-    """Where it is, its file, and what became of it, for each graph or JSON object of the files."""
+    """Place, file, and topology or errors, for each graph or JSON object of the files."""
     for file in files:
         report(f"read {file}")
         content = recognised(file)
         if isinstance(content, NoJob):
             raise InputError(f"{file}: this is {content.what}, and no graph of a job", content.hint)
         if content is not None:
-            for found in read_recognised(file, content):
-                if isinstance(found, GivenGraph):
-                    yield f"{file}: {found.name}", file, topology_of_graph(found, str(content), options)
+            for content_item in read_recognised(file, content):
+                if isinstance(content_item, GivenGraph):
+                    yield (
+                        f"{file}: {content_item.name}",
+                        file,
+                        topology_of_graph(content_item, str(content), options),
+                    )
                 else:
-                    yield file, file, as_topology(found, file, 0, options)
+                    yield file, file, as_topology(content_item, file, 0, options)
             continue
         form = None if begins_as_json(file) else form_of_graph(file)
         if form is None:
-            yield from _of_json(file, options)
+            yield from _import_json(file, options)
             continue
         for graph in read_graphs(file, form):
             yield file, file, topology_of_graph(graph, form, options)
 
 
-def _of_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
+def _import_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
     for value, place, line, problem in _objects(file):
         where = f"{file}, line {line + 1}"
         if problem is not None:
             yield where, file, [problem]
         elif value.strip():
-            found = parse_topology(value)
+            topology = parse_topology(value)
             yield (
                 where,
                 file,
-                [found] if isinstance(found, TopologyError) else as_topology(found, file, place, options),
+                [topology]
+                if isinstance(topology, TopologyError)
+                else as_topology(topology, file, place, options),
             )
 
 
 def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]]:
-    """Text, place, line and what is wrong with it, of each line of JSON lines or element of a document."""
+    """Text, place, line and error of each line of JSON lines, or each element of a document."""
     for block in blocks_of_files([file], MAX_LINE_BYTES):
         if isinstance(block, LineBlock):
             for number, value in enumerate(block.data.split(b"\n")[:-1], block.first):
                 yield value, number, number, None
             continue
-        for one in lines_of([block]):
-            place, problem = one.ordinal or 0, None
-            if one.too_long_bytes is not None:
-                problem = line_too_long(one.too_long_bytes, MAX_LINE_BYTES, None)
-            elif one.problem is not None:
-                problem = TopologyError("NotJson", "line", one.problem, "what JSON can say", "")
-            yield one.value, place, place if one.line is None else one.line, problem
+        for input_line in lines_of([block]):
+            place, problem = input_line.ordinal or 0, None
+            if input_line.too_long_bytes is not None:
+                problem = line_too_long(input_line.too_long_bytes, MAX_LINE_BYTES, None)
+            elif input_line.problem is not None:
+                problem = TopologyError("NotJson", "line", input_line.problem, "what JSON can say", "")
+            yield input_line.value, place, place if input_line.line is None else input_line.line, problem
 
 
 def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[str, Any]:
-    """With a name that no earlier one has: that of the option or its own, numbered from the second on."""
+    """The topology under a unique name: the option's or its own, numbered from the second on."""
     own = topology.get("name") if name is None else name
     if not isinstance(own, str):
         return topology
-    found, number = own, 1
-    while found in names:
+    unused, number = own, 1
+    while unused in names:
         number += 1
-        found = f"{own}-{number}"
-    names.add(found)
-    return {**topology, "name": found}
+        unused = f"{own}-{number}"
+    names.add(unused)
+    return {**topology, "name": unused}
 
 
 def _notes(config: dict[str, str]) -> tuple[str, str, str]:

@@ -78,19 +78,19 @@ def command(
         config=configuration.scripts,
         plan_options=plan_options(cluster=configuration.cluster),
     )
-    found = jobs_of_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
-    captured = found.jobs if job is None else [chosen_job(found, job, script)]
-    say_failure_of_script(found)
-    for one in captured:
-        say_lost_settings(one)
+    captured_jobs = jobs_of_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
+    captured = captured_jobs.jobs if job is None else [chosen_job(captured_jobs, job, script)]
+    say_failure_of_script(captured_jobs)
+    for captured_job in captured:
+        say_lost_settings(captured_job)
     if execution_plan:
         from penstock.engine.datastream.job_plan import execution_plan_json
 
-        write_texts([execution_plan_json(one) for one in captured], None)
+        write_texts([execution_plan_json(captured_job) for captured_job in captured], None)
         return
     from penstock.engine.runtime.run_settings import plan_job
 
-    plans = [plan_job(one) for one in captured]
+    plans = [plan_job(captured_job) for captured_job in captured]
     if json:
         write_texts([_json_line(tables) for tables in plans], None)
     else:
@@ -117,7 +117,7 @@ def _show(tables: dict[str, Any]) -> None:
         inputs.setdefault(edge["target_vertex"], []).append(
             f"{edge['ship_strategy']} from {names[edge['source_vertex']]} ({source['parallelism']})"
         )
-    in_order = sorted(tables["job_vertices"].to_pylist(), key=lambda one: one["topological_order"])
+    in_order = sorted(tables["job_vertices"].to_pylist(), key=lambda vertex: vertex["topological_order"])
     rows = [
         (
             row["name"],

@@ -13,8 +13,8 @@ JobOption = Annotated[
 ]
 
 
-def say_failure_of_script(found: JobsOfScript) -> None:
+def say_failure_of_script(jobs: JobsOfScript) -> None:
     """Say that a script failed after the last of its jobs; later ones are not known."""
-    if found.failure is not None:
-        last = found.jobs[-1].name
-        say_beside_output(f"{found.failure.message}; jobs after {last!r} are not known")
+    if jobs.failure is not None:
+        last = jobs.jobs[-1].name
+        say_beside_output(f"{jobs.failure.message}; jobs after {last!r} are not known")

@@ -51,9 +51,9 @@ def key_values(items: Sequence[str] | None, option: str) -> dict[str, str]:
     if wrong:
         shown = ", ".join(redact_value(item, item) for item in wrong)
         raise ConfigurationError(f"{option} {shown}: not KEY=VALUE", f"write {option} key=value")
-    found = {key: value for key, _, value in pairs}
-    remember_secrets(found)
-    return found
+    values = {key: value for key, _, value in pairs}
+    remember_secrets(values)
+    return values
 
 
 def given_settings(properties_file: str | None, conf: Sequence[str] | None) -> dict[str, str]:

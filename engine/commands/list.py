@@ -27,9 +27,9 @@ def command(
 
     A job whose driver has died is shown as FAILED.
     """
-    jobs = [one for one in list_jobs() if not (running and one.is_final)]
+    jobs = [record for record in list_jobs() if not (running and record.is_final)]
     if json:
-        print_json([job_as_json(one) for one in jobs])
+        print_json([job_as_json(record) for record in jobs])
     elif jobs:
         names = ("job", "name", "state", "started (UTC)", "seconds", "vertices")
         print_table([Column(name) for name in names], map(_row, jobs))
@@ -51,7 +51,7 @@ def _row(job: JobRecord) -> tuple[str, ...]:
 
 def _vertices(job: JobRecord) -> str:
     try:
-        states = Counter(one.state for one in vertex_states(job))
+        states = Counter(vertex.state for vertex in vertex_states(job))
     except InputError:  # it is being removed
         return ""
     return ", ".join(f"{count} {state}" for state, count in states.items())

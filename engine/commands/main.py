@@ -250,7 +250,7 @@ def _has_jvm() -> bool:
 def _warn(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
-    """As Python shows a warning, but printable and without secrets."""
+    """Show a warning as Python does, but printable and without secrets."""
     complain(warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 

@@ -105,12 +105,12 @@ def command(
         if calibrate is None:
             raise ConfigurationError("SOURCE: found none", "a plan store, a topology file, or a script")
         return
-    given = constants if constants is not None else calibrate
+    constants_file = constants if constants is not None else calibrate
     _show(
         store=store,
         topology=topology,
         costs=costs,
-        terms=CONSTANTS if given is None else read_constants(given),
+        terms=CONSTANTS if constants_file is None else read_constants(constants_file),
         version=version,
         master=master,
         json=json,
@@ -154,19 +154,19 @@ def _show(
             f"{called(store)} version {plan.version.version} has no slots", "plan it again with --until slots"
         )
     if master is None and is_local(store):
-        found = _measure(plan, costs, terms)
+        measured = _measure(plan, costs, terms)
     else:
-        found = _measure_on_spark(plan, store, master, topology, costs, terms)
-    if topology is not None and found.plans.is_empty():
+        measured = _measure_on_spark(plan, store, master, topology, costs, terms)
+    if topology is not None and measured.plans.is_empty():
         raise StoreError(f"{called(store)}: {topology} was refused, so that it has no plan",
                          f"penstock rejected {called(store)} says why")  # fmt: skip
     if json:
-        for line in found.plans.sort("name").write_ndjson().splitlines():
+        for line in measured.plans.sort("name").write_ndjson().splitlines():
             say(line)
     elif topology is None:
-        tell_fleet(found.plans)
+        tell_fleet(measured.plans)
     else:
-        tell_topology(found)
+        tell_topology(measured)
 
 
 def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
@@ -191,7 +191,7 @@ def _measure_on_spark(
     costs: str | None,
     terms: Constants,
 ) -> Metrics:
-    """The rows of topologies; those of vertices and edges only of a `topology` that is named."""
+    """Metrics of topologies; those of vertices and edges only if a `topology` is named."""
     from pyspark.sql import functions as F
 
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
@@ -210,11 +210,13 @@ def _measure_on_spark(
             chosen = F.col(TOPOLOGY) == topology_id(topology)
             tables = {name: rows.filter(chosen) for name, rows in tables.items()}
         cluster = recorded_cluster(plan.version.options)
-        found = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network, terms)
+        measured = metrics_on_spark(spark, tables, costs, cluster.task_manager, cluster.network, terms)
         rows = [
-            from_arrow((frame.limit(0) if topology is None and frame is not found.plans else frame).toArrow())
-            for frame in (found.plans, found.vertices, found.edges)
+            from_arrow(
+                (frame.limit(0) if topology is None and frame is not measured.plans else frame).toArrow()
+            )
+            for frame in (measured.plans, measured.vertices, measured.edges)
         ]
-        for kept in found.kept:
+        for kept in measured.kept:
             free(kept)
     return Metrics(*rows)

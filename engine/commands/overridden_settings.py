@@ -46,10 +46,10 @@ def say_what_is_overridden(
             if key in configuration.spark
         ),
     ]
-    for option, given, key, configured in pairs:
+    for option, of_command, key, configured in pairs:
         setting = configuration.settings.get(key)
-        if given is None or setting is None or given == configured:
+        if of_command is None or setting is None or of_command == configured:
             continue
-        shown = (redact_value(key, str(given)), redact_value(key, setting.text))
+        shown = (redact_value(key, str(of_command)), redact_value(key, setting.text))
         said = f"{option} {shown[0]} is used, not {setting.key} {shown[1]} ({setting.place})"
         say_beside_output(Styled(f"{said}: options of a command win over the configuration", "dim"))

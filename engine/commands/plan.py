@@ -24,7 +24,6 @@ from penstock.engine.planning.choose_planner import Planner, choose_planner, on_
 from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_by_columns
 from penstock.engine.planning.plan_options import (
     DEFAULT_PROCESS_SIZE,
-    DEFAULT_SLOT_SHARING,
     DEFAULT_SLOTS,
     plan_options,
 )
@@ -32,7 +31,8 @@ from penstock.plans.columnar.plan_columnar import stages as columnar_stages
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.flink_values import parse_memory_size
-from penstock.plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
     from penstock.engine.planning.custom_planners import CustomPlanners
@@ -83,7 +83,7 @@ def command(
             "--slot-sharing",
             metavar="NAME",
             help=f"The strategy that decides which tasks share a slot: {', '.join(SlotSharingStrategy)}. "
-            f"Default: {DEFAULT_SLOT_SHARING}, or as the configuration says.",
+            f"Default: {DEFAULT_SLOT_SHARING_STRATEGY}, or as the configuration says.",
         ),
     ] = None,
     network: Annotated[
@@ -153,7 +153,7 @@ def command(
     max_line_size: Annotated[
         str,
         typer.Option("--max-line-size", metavar="SIZE", help="Longer lines are rejected, e.g. 2g."),
-    ] = "256m",
+    ] = f"{MAX_LINE_BYTES // 2**20}m",
     strict: Annotated[
         bool, typer.Option("--strict", help="End with exit code 7 if any topology is refused.")
     ] = False,
@@ -271,12 +271,12 @@ def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "Custo
 
 def _bytes(size: str) -> int:
     try:
-        found = parse_memory_size(size)
+        size_bytes = parse_memory_size(size)
     except ValueError as error:
         raise ConfigurationError(f"--max-line-size {size!r}: {error}", "a size such as 64m or 2g") from None
-    if found < 1:
+    if size_bytes < 1:
         raise ConfigurationError(f"--max-line-size {size!r}: allowed 1 byte or more")
-    return found
+    return size_bytes
 
 
 def _require_planned(stored: Stored, out: str, strict: bool) -> None:

@@ -54,5 +54,5 @@ def plan_on_cluster_or_session(
 
 
 def _absolute(path: str) -> str:
-    """As the server, which has a working folder of its own, finds it."""
+    """The path as the server finds it, which has a different working folder."""
     return path if "://" in path or path.startswith("file:") else str(Path.cwd() / path)

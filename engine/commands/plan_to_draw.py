@@ -31,18 +31,18 @@ def plan_of_source(
     """
     if arguments and not source.endswith(".py"):
         raise ConfigurationError(f"{arguments[0]!r}: only a script takes arguments", "name one SOURCE")
-    given = require_kind(source, version, *HOLDS_PLANS)
-    if given.kind is SourceKind.STORE:
+    place = require_kind(source, version, *HOLDS_PLANS)
+    if place.kind is SourceKind.STORE:
         require_none(job, "--job", source)
         from penstock.engine.store.store_errors import store_errors
 
-        with store_errors(given.path, "reading"):
-            return plan_of_store(given.path, topology, given.version)
+        with store_errors(place.path, "reading"):
+            return plan_of_store(place.path, topology, place.version)
     from penstock.engine.planning.plan_options import plan_options
 
     configuration = given_configuration(config_dir, define)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
-    if given.kind is SourceKind.SCRIPT:
+    if place.kind is SourceKind.SCRIPT:
         require_none(topology, "--topology", source)
         return plan_of_script(source, arguments, options, configuration.scripts, job)
     require_none(job, "--job", source)
@@ -50,7 +50,7 @@ def plan_of_source(
 
 
 def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:
-    """Of a version of a store (None: the newest), the topology of that name; None: the only one.
+    """The plan of the topology of that name (None: the only one) in a version (None: the newest).
 
     Raises StoreError, and what plan_of_tables raises.
     """
@@ -94,9 +94,9 @@ def plan_of_script(
     return replace(plan_of_tables(plan_job(job), None, script), job=job)
 
 
-def require_none(what: object, option: str, source: str) -> None:
+def require_none(value: object, option: str, source: str) -> None:
     """Raise ConfigurationError where an option is given that means nothing for a source."""
-    if what is not None:
+    if value is not None:
         raise ConfigurationError(f"{option} says nothing of {source}", "it is for stores")
 
 
@@ -107,7 +107,9 @@ LINES = (".jsonl", ".jsonl.gz")
 """How names of files of topology lines end."""
 
 
-def require_lines_to_draw(out: str, what: str) -> None:
-    """ConfigurationError unless `out` names a file of lines; `what`: what is written as lines alone."""
+def require_lines_to_draw(out: str, kind_of_draw: str) -> None:
+    """ConfigurationError unless `out` is a file of lines; `kind_of_draw`: what is written only as lines."""
     if not out.endswith(LINES):
-        raise ConfigurationError(f"--out {out}: {what}: topologies are lines", "FILE.jsonl or FILE.jsonl.gz")
+        raise ConfigurationError(
+            f"--out {out}: {kind_of_draw}: topologies are lines", "FILE.jsonl or FILE.jsonl.gz"
+        )

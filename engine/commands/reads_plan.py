@@ -35,7 +35,7 @@ _CALLED: dict[str, str] = {}
 
 
 class ReadStore(NamedTuple):
-    """`path`: a plan store. `version`: None: the newest."""
+    """The plan store at `path`, in a version (None: the newest)."""
 
     path: str
     version: int | None
@@ -141,11 +141,11 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
 
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
     with redirect_stdout(sys.stderr):
-        found = jobs_of_script(script, [], settings)
-    say_failure_of_script(found)
-    for job in found.jobs:
+        captured = jobs_of_script(script, [], settings)
+    say_failure_of_script(captured)
+    for job in captured.jobs:
         say_lost_settings(job)
-    lines = [orjson.dumps(topology_of(job)) for job in found.jobs]
+    lines = [orjson.dumps(topology_of(job)) for job in captured.jobs]
     file = folder / f"{Path(script).stem}.jsonl"
     file.write_bytes(b"\n".join(lines) + b"\n")
     return file
@@ -169,7 +169,7 @@ def tables_read_once() -> AbstractContextManager[None]:
     return shared_tables()
 
 
-# What `--version` and `--topology` of a command choose in a store.
+# The part of a store that `--version` and `--topology` choose.
 
 
 _SIMILAR = 10_000

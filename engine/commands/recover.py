@@ -69,27 +69,29 @@ def command(
     """
     places = paths or [".", *([home] if Path(home := state_folder()).is_dir() else [])]
     try:
-        found = find_leftovers(places)
+        leftovers = find_leftovers(places)
     except FileNotFoundError as error:
         raise InputError(str(error)) from error
-    given_up = {run.run_id for run in found.runs for one in abandon or [] if run.run_id.startswith(one)}
-    unknown = [one for one in abandon or [] if not any(run.startswith(one) for run in given_up)]
+    given_up = {
+        run.run_id for run in leftovers.runs for prefix in abandon or [] if run.run_id.startswith(prefix)
+    }
+    unknown = [prefix for prefix in abandon or [] if not any(run.startswith(prefix) for run in given_up)]
     if unknown:
         raise InputError(f"--abandon {', '.join(map(repr, unknown))}: no such run below {', '.join(places)}")
-    for one in found.passed_over:
-        complain(f"penstock: {one.path} is passed over: {one.why}")
-    failures = _settle(found, given_up, dry_run=dry_run)
-    _remove(found, older_than * 3600 if clean else None, temporary=temporary, dry_run=dry_run)
+    for journal in leftovers.passed_over:
+        complain(f"penstock: {journal.path} is passed over: {journal.why}")
+    failures = _settle(leftovers, given_up, dry_run=dry_run)
+    _remove(leftovers, older_than * 3600 if clean else None, temporary=temporary, dry_run=dry_run)
     if failures:
         raise CommitError("\n".join(failures))
 
 
-def _settle(found: Leftovers, given_up: set[str], *, dry_run: bool) -> list[str]:
-    """Settle runs and show them; gives what went wrong."""
+def _settle(leftovers: Leftovers, given_up: set[str], *, dry_run: bool) -> list[str]:
+    """Settle runs and show them; returns the failures."""
     failures = []
     rows = []
-    for run in found.runs:
-        size = found.size_of(run)
+    for run in leftovers.runs:
+        size = leftovers.size_of(run)
         abandoned = run.run_id in given_up
         try:
             outcome = _foreseen(run, abandoned=abandoned) if dry_run else _settled(run, abandoned=abandoned)
@@ -137,29 +139,36 @@ def _foreseen(run: JournalRun, *, abandoned: bool) -> str:
 
 def _published(run: JournalRun) -> str:
     written = records(run)
-    names = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" in written]
+    names = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" in written]
     return ", ".join(names) or "none"
 
 
-def _remove(found: Leftovers, least_age_seconds: float | None, *, temporary: bool, dry_run: bool) -> None:
+def _remove(leftovers: Leftovers, least_age_seconds: float | None, *, temporary: bool, dry_run: bool) -> None:
     """Show what no run accounts for, and remove what is at least so old; None: nothing."""
     rows = []
-    for one in found.leftovers:
-        removed = least_age_seconds is not None and one.age_seconds >= least_age_seconds
+    for leftover in leftovers.leftovers:
+        removed = least_age_seconds is not None and leftover.age_seconds >= least_age_seconds
         if removed and not dry_run:
             try:
-                delete_leftover(one)
+                delete_leftover(leftover)
             except OSError as error:
-                complain(f"penstock: {one.path} is not removed: {error.strerror or error}")
+                complain(f"penstock: {leftover.path} is not removed: {error.strerror or error}")
                 removed = False
-        rows.append((one.path, f"{one.size:,}", f"{one.age_seconds / 3600:.1f}", _outcome(removed, dry_run)))
+        rows.append(
+            (
+                leftover.path,
+                f"{leftover.size:,}",
+                f"{leftover.age_seconds / 3600:.1f}",
+                _outcome(removed, dry_run),
+            )
+        )
     for folder in left_temporary_folders() if temporary else ():
         files = [file.stat() for file in folder.rglob("*") if file.is_file()]
         hours = (time.time() - folder.stat().st_mtime) / 3600
         removed = least_age_seconds is not None
         if removed and not dry_run:
             shutil.rmtree(folder, ignore_errors=True)
-        size = sum(one.st_size for one in files)
+        size = sum(status.st_size for status in files)
         rows.append((str(folder), f"{size:,}", f"{hours:.1f}", _outcome(removed, dry_run)))
     if rows:
         _print("left over", "bytes", "hours old", "outcome", rows=rows)

@@ -48,7 +48,10 @@ def run_again(context: typer.Context, resume: str, checkpoint_dir: str | None) -
         )
     if job.working_folder is not None:
         os.chdir(job.working_folder)
-    options = [*(one for one in job.options if not one.startswith("--resume=")), *given_options(context)]
+    options = [
+        *(option for option in job.options if not option.startswith("--resume=")),
+        *given_options(context),
+    ]
     arguments = [*options, "--", str(job.script), *job.arguments]
     with context.command.make_context(context.info_name, arguments, parent=context.parent) as again:
         context.command.invoke(again)

@@ -152,11 +152,11 @@ def command(
     configuration = given_configuration(config_dir, define)
     if to is not None:
         require_store(to)
-    given = given_settings(properties_file, conf)
+    spark_options = given_settings(properties_file, conf)
     say_what_is_overridden(
-        configuration, parallelism=parallelism, master=master, py_files=py_files, spark=given
+        configuration, parallelism=parallelism, master=master, py_files=py_files, spark=spark_options
     )
-    spark = {**configuration.spark, **given}
+    spark = {**configuration.spark, **spark_options}
     if deploy_mode is not None:
         spark[DEPLOY_MODE] = deploy_mode.value
     if spark.get(DEPLOY_MODE, DeployMode.CLIENT) == DeployMode.CLUSTER:

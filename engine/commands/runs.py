@@ -33,11 +33,11 @@ def command(
         (listed.version, open_plan(store, listed.version))
         for listed in versions_with(delta, read_listed(delta), "runs")
     )
-    found = [(version, plan) for version, plan in opened if plan.has("runs")]
+    with_runs = [(version, plan) for version, plan in opened if plan.has("runs")]
     if run is None:
-        _list([(number, plan.table("runs").collect()) for number, plan in found])
+        _list([(number, plan.table("runs").collect()) for number, plan in with_runs])
         return
-    for _, plan in found:
+    for _, plan in with_runs:
         rows = plan.table("runs").filter(pl.col("run_id").str.starts_with(run)).collect()
         if rows.height:
             names = plan.table("job_vertices").select("vertex", vertex_name="name")

@@ -1,4 +1,4 @@
-"""What `plan` says of topologies that were not written as such: what was assumed of them."""
+"""Says what `plan` has assumed of topologies that were imported from other forms."""
 
 from collections.abc import Mapping
 from textwrap import wrap
@@ -21,7 +21,7 @@ def say_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
     """
     if not is_local(store):
         return
-    found = (
+    imports = (
         open_plan(store, version)
         .table("topologies")
         .select(
@@ -37,10 +37,10 @@ def say_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
         .sort("file", "form", "assumed", "ignored")
         .collect()
     )
-    for file, form, assumed, ignored, count in found.head(_MOST).iter_rows():
+    for file, form, assumed, ignored, count in imports.head(_MOST).iter_rows():
         say_import(count, inputs.get(file, file) or "objects", form, assumed or "", ignored or "")
-    if len(found) > _MOST:
-        say_beside_output(f"and {len(found) - _MOST:,} more files with imported topologies")
+    if len(imports) > _MOST:
+        say_beside_output(f"and {len(imports) - _MOST:,} more files with imported topologies")
 
 
 def say_import(count: int, file: str, form: str, assumed: str, ignored: str) -> None:

@@ -93,7 +93,7 @@ def list_() -> None:
         Column("started"),
         Column("process", justify="right"),
     )
-    print_table(columns, [_row(one, one == latest) for one in list_sessions()])
+    print_table(columns, [_row(session, session == latest) for session in list_sessions()])
 
 
 @command.command("stop", cls=PlainCommand)

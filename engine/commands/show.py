@@ -43,7 +43,7 @@ def command(
         show_topology(topology, plan)
 
 
-# What `penstock show` tells, as one line of JSON for programs.
+# The output of `penstock show` as one line of JSON, for programs.
 
 
 _VERTEX = (
@@ -75,8 +75,8 @@ def _counts(plan: StoredPlan) -> dict[str, int]:
     counted = {"planned": "topologies", "refused": "rejected"} | {
         label.replace(" ", "_"): table for label, table in COUNTED if plan.has(table)
     }
-    found = pl.collect_all([plan.table(table).select(pl.len()) for table in counted.values()])
-    return {label: count.item() for label, count in zip(counted, found, strict=True)}
+    row_counts = pl.collect_all([plan.table(table).select(pl.len()) for table in counted.values()])
+    return {label: count.item() for label, count in zip(counted, row_counts, strict=True)}
 
 
 def _fleet(plan: StoredPlan) -> dict[str, Any]:
@@ -102,8 +102,8 @@ def _fleet(plan: StoredPlan) -> dict[str, Any]:
 
 
 def _by_count(rows: pl.LazyFrame, by: list[str], counted: str) -> list[dict[str, Any]]:
-    found = rows.group_by(by).len(counted).sort(counted, *by, descending=[True, *[False] * len(by)])
-    return found.collect(engine="streaming").to_dicts()
+    grouped = rows.group_by(by).len(counted).sort(counted, *by, descending=[True, *[False] * len(by)])
+    return grouped.collect(engine="streaming").to_dicts()
 
 
 def _topology(plan: StoredPlan) -> dict[str, Any]:
@@ -129,10 +129,10 @@ def _topology(plan: StoredPlan) -> dict[str, Any]:
 
 
 def _by(rows: pl.DataFrame, key: str) -> dict[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = {}
+    rows_by_key: dict[int, list[dict[str, Any]]] = {}
     for row in rows.iter_rows(named=True):
-        found.setdefault(row.pop(key), []).append(row)
-    return found
+        rows_by_key.setdefault(row.pop(key), []).append(row)
+    return rows_by_key
 
 
 # The summary of all plans of a version.
@@ -177,18 +177,20 @@ def _print_counts(plan: StoredPlan) -> None:
         "refused": plan.table("rejected"),
         **{label: plan.table(name) for label, name in COUNTED if plan.has(name)},
     }
-    found = pl.collect_all([rows.select(pl.len()) for rows in counted.values()], engine="streaming")
-    rows = [(label, f"{count.item():,}") for label, count in zip(counted, found, strict=True)]
+    row_counts = pl.collect_all([rows.select(pl.len()) for rows in counted.values()], engine="streaming")
+    rows = [(label, f"{count.item():,}") for label, count in zip(counted, row_counts, strict=True)]
     _print_table(("", "count"), rows)
 
 
 def _print_chain_lengths(operators: pl.LazyFrame) -> None:
     lengths = operators.group_by(TOPOLOGY, "vertex").len("length")
     counted = lengths.group_by("length").len().sort("length").collect(engine="streaming")
-    found = [0] * len(CHAIN_LENGTHS)
+    chains = [0] * len(CHAIN_LENGTHS)
     for length, count in counted.iter_rows():
-        found[next(i for i, (_, most) in enumerate(CHAIN_LENGTHS) if most is None or length <= most)] += count
-    rows = [(_range(*CHAIN_LENGTHS[i]), f"{count:,}") for i, count in enumerate(found) if count]
+        chains[next(i for i, (_, most) in enumerate(CHAIN_LENGTHS) if most is None or length <= most)] += (
+            count
+        )
+    rows = [(_range(*CHAIN_LENGTHS[i]), f"{count:,}") for i, count in enumerate(chains) if count]
     _print_table(("operators in a chain", "job vertices"), rows)
 
 

@@ -27,7 +27,7 @@ _NEEDED = ("job_vertices", "execution_job_vertices", "required_slots", "network_
 
 
 def has_resources(plan: StoredPlan) -> bool:
-    """Whether the plan goes as far as slots."""
+    """Whether the plan includes slots."""
     return plan.has(*_NEEDED)
 
 
@@ -68,8 +68,8 @@ def show_topology_resources(plan: StoredPlan) -> None:
     groups = slot_network_buffers(_buffers_of_tasks(plan), options=network).drop("vertices")
     slots_of_groups = plan.table("required_slots").collect()
     joined = join_topology(slots_of_groups, groups, {"slot_sharing_group": "slot_sharing_group"}, "left")
-    found = _with_names(plan, joined, "largest_vertex")
-    rows = found.sort("slots", "slot_sharing_group", descending=[True, False]).rows(named=True)
+    groups_with_names = _with_names(plan, joined, "largest_vertex")
+    rows = groups_with_names.sort("slots", "slot_sharing_group", descending=[True, False]).rows(named=True)
     if not rows:
         return
     _print_table(
@@ -104,7 +104,7 @@ def _described(task_manager: TaskManager, options: Mapping[str, str]) -> str:
 
 
 def _buffers_of_tasks(plan: StoredPlan) -> pl.DataFrame:
-    """As task_network_buffers gives them."""
+    """Network buffers by task (see task_network_buffers)."""
     _, network = recorded_cluster(plan.version.options)
     buffers = plan.table("network_buffers").select(TOPOLOGY, "vertex", "side", *FIGURES)
     vertices = plan.table("job_vertices").select(TOPOLOGY, "vertex", "slot_sharing_group")
@@ -126,10 +126,10 @@ def buffers_of_vertices(plan: StoredPlan) -> pl.DataFrame:
 
 def _print_largest_groups(plan: StoredPlan) -> None:
     most = _first(plan.table("required_slots"), "slots", "slot_sharing_group").collect()
-    found = _with_names(plan, most, "largest_vertex")
+    groups = _with_names(plan, most, "largest_vertex")
     rows = [
         (row["topology"], str(row["slot_sharing_group"]), f"{row['slots']:,}", _short(row["vertex_name"]))
-        for row in _first(found.lazy(), "slots", "slot_sharing_group", "topology").collect().rows(named=True)
+        for row in _first(groups.lazy(), "slots", "slot_sharing_group", "topology").collect().rows(named=True)
     ]
     if rows:
         _print_table(("most slots", "slot sharing group", "slots", "set by"), rows)
@@ -137,7 +137,7 @@ def _print_largest_groups(plan: StoredPlan) -> None:
 
 def _print_largest_vertices(plan: StoredPlan, per_vertex: pl.DataFrame) -> None:
     most = _first(per_vertex.lazy(), "buffers", "vertex").collect()
-    found = _with_names(plan, most, "vertex")
+    vertices = _with_names(plan, most, "vertex")
     rows = [
         (
             row["topology"],
@@ -146,7 +146,7 @@ def _print_largest_vertices(plan: StoredPlan, per_vertex: pl.DataFrame) -> None:
             f"{row['required']:,}",
             f"{row['buffers']:,}",
         )
-        for row in _first(found.lazy(), "buffers", "vertex", "topology").collect().rows(named=True)
+        for row in _first(vertices.lazy(), "buffers", "vertex", "topology").collect().rows(named=True)
     ]
     if rows:
         _print_table(("most buffers", "vertex", "tasks", "per task", "required"), rows)

@@ -72,10 +72,10 @@ def _print_vertices(plan: StoredPlan) -> None:
 
 
 def _by_vertex(rows: pl.DataFrame) -> Mapping[int, list[Row]]:
-    found: dict[int, list[Row]] = defaultdict(list)
+    rows_by_vertex: dict[int, list[Row]] = defaultdict(list)
     for row in rows.iter_rows(named=True):
-        found[row["vertex"]].append(row)
-    return found
+        rows_by_vertex[row["vertex"]].append(row)
+    return rows_by_vertex
 
 
 def _inputs(plan: StoredPlan, shown: pl.LazyFrame) -> pl.LazyFrame:

@@ -72,11 +72,13 @@ def command(
         slots_per_task_manager=slots_per_task_manager,
         task_manager_memory=task_manager_memory,
     )
-    given = (slots_per_task_manager, task_manager_memory, available, "--task-manager-memory")
-    chosen_task_managers(configuration.cluster, {}, *given)  # errors of usage, before the store is opened
+    task_manager_options = (slots_per_task_manager, task_manager_memory, available, "--task-manager-memory")
+    chosen_task_managers(
+        configuration.cluster, {}, *task_manager_options
+    )  # errors of usage, before the store is opened
     plan = open_plan(store, version)
     chosen = plan.version
-    task_managers = chosen_task_managers(configuration.cluster, chosen.options, *given)
+    task_managers = chosen_task_managers(configuration.cluster, chosen.options, *task_manager_options)
     if not plan.has("required_slots"):
         raise StoreError(
             f"{called(store)} version {chosen.version} has no slots", "plan it again with --until slots"

@@ -1,4 +1,4 @@
-"""Values of the command line that are right as they stand are taken without Typer's check of them.
+"""Takes values of the command line that need no conversion, without Typer's check of them.
 
 Typer checks every value, defaults too, with pydantic, whose import takes a tenth of the time of a small plan.
 """
@@ -36,14 +36,14 @@ class _PlainFirst:
         """The value that the command gets. Raises what Typer does."""
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        found = _plain(value, param)
-        if found is None:
+        plain = _plain(value, param)
+        if plain is None:
             return type(param).get_runtime_param(param).coerce(value, param=param, ctx=ctx)
-        return found
+        return plain
 
 
 def _plain(value: Any, param: Parameter) -> Any:
-    """What `value` stands for; None if that needs a check."""
+    """The value of an option's text; None if Typer has to check it."""
     kind, said = param.type_descriptor.annotation, param.type_descriptor.parameter_info
     if isinstance(kind, type) and issubclass(kind, Enum) and isinstance(value, kind):
         return value

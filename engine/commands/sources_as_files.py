@@ -34,11 +34,11 @@ def sources_as_files(
         files = []
         for number, path in enumerate(inputs):
             # a folder on another file system is whatever Spark finds there
-            given = require_kind(path, None, *HOLDS_PLANS) if is_local(path) else None
+            recognised = require_kind(path, None, *HOLDS_PLANS) if is_local(path) else None
             place = Path(folder) / str(number)
-            if given is not None and given.kind is SourceKind.STORE:
-                files.append(_topologies_of_store(given.path, given.version, place))
-            elif given is not None and given.kind is SourceKind.SCRIPT:
+            if recognised is not None and recognised.kind is SourceKind.STORE:
+                files.append(_topologies_of_store(recognised.path, recognised.version, place))
+            elif recognised is not None and recognised.kind is SourceKind.SCRIPT:
                 place.mkdir()
                 files.append(str(topologies_of_script(path, place, options, scripts)))
             else:

@@ -88,10 +88,10 @@ def _format(named: str | None, to: Path | None) -> str:
     if named is not None and named not in FORMATS:
         raise ConfigurationError(f"--format {named}: there is no such format", f"one of {', '.join(FORMATS)}")
     ending = next((s for s in reversed(to.suffixes) if s != ".gz"), "").lower() if to is not None else ""
-    found = named or _ENDINGS.get(ending) or ("table" if to is None else None)
-    if found is None or (to is not None and found == "table"):
+    output_format = named or _ENDINGS.get(ending) or ("table" if to is None else None)
+    if output_format is None or (to is not None and output_format == "table"):
         raise ConfigurationError(f"--to {to}: as which format?", "--format csv, json or parquet")
-    return found
+    return output_format
 
 
 def _list_tables(store: str, version: int | None) -> None:
@@ -101,13 +101,13 @@ def _list_tables(store: str, version: int | None) -> None:
         rows = columns_of_results(store)
         print_table(columns, [(t, name, _breakable(type_name(kind)), about) for t, name, kind, about in rows])
         return
-    found = find_version(tables_of(store), version)
+    plan_version = find_version(tables_of(store), version)
     groups = [
         [
             (table, name, _breakable(type_name(field.type)), field.metadata[COMMENT].decode())
             for field, name in zip(TABLES[table], view_columns(table).values(), strict=True)
         ]
-        for table in found.tables
+        for table in plan_version.tables
     ]
     if not is_terminal():
         print_table([Column(name) for name in ("table", "column", "type", "meaning")], *groups)

@@ -24,7 +24,7 @@ def command(
     if json:
         print_json(job_as_json(record))
         return
-    for name, text in _of_job(record):
+    for name, text in _job_texts(record):
         say(f"{name}: {redact(text)}")
     vertices = vertex_states(record)
     if vertices:
@@ -32,7 +32,7 @@ def command(
         print_table([Column(name) for name in names], map(_row, vertices))
 
 
-def _of_job(record: JobRecord) -> list[tuple[str, str]]:
+def _job_texts(record: JobRecord) -> list[tuple[str, str]]:
     submitted = record.submitted
     started = datetime.fromtimestamp(submitted.started_at / 1000, UTC)
     said = [
@@ -52,14 +52,14 @@ def _of_job(record: JobRecord) -> list[tuple[str, str]]:
     return [(name, text) for name, text in said if text.strip()]
 
 
-def _row(one: VertexState) -> tuple[str, ...]:
-    counts = ", ".join(f"{count} {state}" for state, count in one.subtasks.items())
+def _row(vertex: VertexState) -> tuple[str, ...]:
+    counts = ", ".join(f"{count} {state}" for state, count in vertex.subtasks.items())
     return (
-        redact(one.name),
-        one.state,
-        "kept from an earlier run" if one.kept else counts,
-        str(one.attempts),
-        f"{one.records_in:,}",
-        f"{one.records_out:,}",
-        redact(one.failures[-1]) if one.failures else "",
+        redact(vertex.name),
+        vertex.state,
+        "kept from an earlier run" if vertex.kept else counts,
+        str(vertex.attempts),
+        f"{vertex.records_in:,}",
+        f"{vertex.records_out:,}",
+        redact(vertex.failures[-1]) if vertex.failures else "",
     )

@@ -94,7 +94,7 @@ def run(
 ) -> None:
     """Measure every combination of topologies, options, costs and planners that SPEC.yaml lists.
 
-    A sweep that is stopped, killed too, goes on when it is called again: what DIR has is not measured anew.
+    A sweep that is stopped, killed too, goes on when it is called again: what DIR has is not measured again.
     A cell that fails is a row that says why. For example:
 
     penstock sweep grid.yaml --out sweep

@@ -44,8 +44,8 @@ def command(
     age = given_age(retain, "--retain")
     removed: list[Vacuumed] = []
     waiting: list[Vacuumed] = []
-    for one in vacuum_store(tables_of(store), age.total_seconds(), remove=not dry_run):
-        (waiting if one.waits else removed).append(one)
+    for vacuumed in vacuum_store(tables_of(store), age.total_seconds(), remove=not dry_run):
+        (waiting if vacuumed.waits else removed).append(vacuumed)
     word = "would be removed" if dry_run else "removed"
     say(f"{store}: {_sum(removed)} {word}")
     if waiting:
@@ -53,7 +53,7 @@ def command(
 
 
 def _sum(writes: list[Vacuumed]) -> str:
-    versions = ", ".join(str(one.version) for one in writes if one.version is not None)
+    versions = ", ".join(str(write.version) for write in writes if write.version is not None)
     named = f" of versions {versions}" if versions else ""
-    size = sum(one.bytes for one in writes) / _MEBIBYTE
-    return f"{sum(one.files for one in writes):,} files with {size:,.1f} MiB{named}"
+    size = sum(write.bytes for write in writes) / _MEBIBYTE
+    return f"{sum(write.files for write in writes):,} files with {size:,.1f} MiB{named}"

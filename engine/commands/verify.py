@@ -43,20 +43,20 @@ def command(
     if repair:
         for sentence in repair_manifest(store):
             say(sentence)
-    found, damage = verify_version(tables_of(store), version)
-    _print_tables(found.tables, found.files is not None, damage)
+    plan_version, damage = verify_version(tables_of(store), version)
+    _print_tables(plan_version.tables, plan_version.files is not None, damage)
     if damage:
-        raise damaged(store, found.version, damage)
-    say(_summary(found))
+        raise damaged(store, plan_version.version, damage)
+    say(_summary(plan_version))
 
 
 def _print_tables(tables: tuple[str, ...], recorded: bool, damage: list[Damage]) -> None:
     rows = []
     for table in tables:
-        own = [one for one in damage if one.table == table]
+        own = [damaged_table for damaged_table in damage if damaged_table.table == table]
         if not own:
             rows.append((table, "sound" if recorded else "not recorded", "", ""))
-        rows += [(table, "damaged", one.file or "", one.what) for one in own]
+        rows += [(table, "damaged", damaged_table.file or "", damaged_table.problem) for damaged_table in own]
     print_table([Column(header) for header in ("table", "state", "file", "what")], rows)
 
 
@@ -79,5 +79,5 @@ def verify_version(delta: StoreTables[Rows], version: int | None = None) -> tupl
     Every file of a local store is read. Raises StoreError: not a store, no such version, a damaged manifest.
     """
     with store_errors(delta.store, "reading"):
-        found = find_version(delta, version)
-        return found, find_damage(delta, found, found.tables)
+        plan_version = find_version(delta, version)
+        return plan_version, find_damage(delta, plan_version, plan_version.tables)

@@ -56,14 +56,18 @@ class OpenRun:
         active_runs.discard(self.run.run_id)
 
 
-def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink]) -> OpenRun:
-    """Open a run over the started sinks `given`, with a journal if any sink needs a commit.
+def begin_run(run_id: str, job: str, fingerprint: str, named_sinks: Sequence[NamedSink]) -> OpenRun:
+    """Open a run over the started sinks `named_sinks`, with a journal if any sink needs a commit.
 
     Raises OSError if a folder that a sink writes into cannot be created or written to.
     """
-    committed = [one for one in given if needs_commit(one.sink)]
-    sinks = tuple(_described(one) for one in committed)
-    folders = tuple(dict.fromkeys(one.recovery.folder for one in sinks if one.recovery is not None))
+    committed = [named_sink for named_sink in named_sinks if needs_commit(named_sink.sink)]
+    sinks = tuple(_described(named_sink) for named_sink in committed)
+    folders = tuple(
+        dict.fromkeys(
+            committed_sink.recovery.folder for committed_sink in sinks if committed_sink.recovery is not None
+        )
+    )
     run = JournalRun(
         run_id=run_id,
         job=job,
@@ -73,7 +77,7 @@ def begin_run(run_id: str, job: str, fingerprint: str, given: Sequence[NamedSink
         folders=folders or (journal.state_folder(),),
         sinks=sinks,
     )
-    opened = OpenRun(run, [one.sink for one in committed])
+    opened = OpenRun(run, [named_sink.sink for named_sink in committed])
     if sinks:
         active_runs.add(run_id)
         try:
@@ -99,10 +103,10 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
     run = opened.run
     if not opened.sinks:
         return
-    prepared = tuple(_prepared(opened, number, some) for number, some in enumerate(committables))
-    names = [one.name for one in run.sinks]
+    prepared = tuple(_prepared(opened, number, of_sink) for number, of_sink in enumerate(committables))
+    names = [sink.name for sink in run.sinks]
     # with arguments that preparing has found out
-    sinks = tuple(_described(NamedSink(name, one)) for name, one in zip(names, opened.sinks, strict=True))
+    sinks = tuple(_described(NamedSink(name, sink)) for name, sink in zip(names, opened.sinks, strict=True))
     if not journal.decide_to_publish(run, sinks, prepared):
         raise CommitError(
             f"job {run.job!r}: another process took its run {run.short_id} for dead and has undone it; "
@@ -152,8 +156,8 @@ def publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
 def unfinished(run: JournalRun, failed: int, error: BaseException) -> tuple[str, str]:
     """Message and hint where sink number `failed` could not be published."""
     written = journal.records(run)
-    settled = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" in written]
-    waiting = [one.name for number, one in enumerate(run.sinks) if f"settled-{number}" not in written]
+    settled = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" in written]
+    waiting = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" not in written]
     places = " ".join(map(shlex.quote, run.folders))
     return (
         f"job {run.job!r}: the commit of run {run.short_id} is not finished: "
@@ -175,8 +179,8 @@ def _prepared(opened: OpenRun, number: int, committables: list[Committable]) -> 
     run, sink = opened.run, opened.sinks[number]
     try:
         prepared = sink.prepare(committables)
-        for one in prepared:
-            json.dumps(asdict(one))
+        for committable in prepared:
+            json.dumps(asdict(committable))
     except Exception as error:
         raise with_exit_code_of_disk(
             CommitError(
@@ -187,12 +191,12 @@ def _prepared(opened: OpenRun, number: int, committables: list[Committable]) -> 
     return prepared
 
 
-def _described(given: NamedSink) -> SinkOfRun:
+def _described(named_sink: NamedSink) -> SinkOfRun:
     return SinkOfRun(
-        name=given.name,
-        write_id=given.sink.write_id,
-        class_name=class_name(given.sink),
-        recovery=recovery_of(given.sink),
+        name=named_sink.name,
+        write_id=named_sink.sink.write_id,
+        class_name=class_name(named_sink.sink),
+        recovery=recovery_of(named_sink.sink),
     )
 
 

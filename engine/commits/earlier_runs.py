@@ -83,8 +83,12 @@ def following_sinks(following: NextRun) -> OwnSink:
     def own_sink(run: JournalRun, number: int) -> Sink | None:
         wanted = run.sinks[number]
         sort = (wanted.name, wanted.class_name)
-        before = sum((one.name, one.class_name) == sort for one in run.sinks[:number])
-        alike = [one for one in following.sinks if (one.name, class_name(one.sink)) == sort]
+        before = sum((sink.name, sink.class_name) == sort for sink in run.sinks[:number])
+        alike = [
+            named_sink
+            for named_sink in following.sinks
+            if (named_sink.name, class_name(named_sink.sink)) == sort
+        ]
         if run.job != following.job or before >= len(alike):
             return None
         return alike[before].sink.start(wanted.write_id, alike[before].type_info)
@@ -98,18 +102,18 @@ def say(message: str) -> None:
 
 
 def _found(following: NextRun) -> Iterable[JournalRun]:
-    committed = [one.sink for one in following.sinks if needs_commit(one.sink)]
+    committed = [named_sink.sink for named_sink in following.sinks if needs_commit(named_sink.sink)]
     recoveries = [recovery_of(sink) for sink in committed]
-    folders = list(dict.fromkeys(one.folder for one in recoveries if one is not None))
+    folders = list(dict.fromkeys(recovery.folder for recovery in recoveries if recovery is not None))
     of_state = bool(committed) and not folders
     parts: list[JournalPart] = []
     for folder in [journal.state_folder()] if of_state else folders:
-        found, passed = parts_in(folder)
-        parts += found
-        for one in passed:
-            if not one.of_others:
-                say(f"{one.path} is passed over: {one.why}")
+        parts_here, passed = parts_in(folder)
+        parts += parts_here
+        for journal_passed in passed:
+            if not journal_passed.of_others:
+                say(f"{journal_passed.path} is passed over: {journal_passed.why}")
     runs, passed = runs_of(parts)
-    for one in passed:
-        say(f"{one.path} is passed over: {one.why}")
+    for journal_passed in passed:
+        say(f"{journal_passed.path} is passed over: {journal_passed.why}")
     return [run for run in runs if not of_state or run.job == following.job]

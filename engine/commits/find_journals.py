@@ -56,13 +56,13 @@ def parts_in(folder: str) -> tuple[list[JournalPart], list[PassedOver]]:
     names = names_of_runs() if isinstance(system, fs.LocalFileSystem) else (RUNS,)
     for runs in (posixpath.join(base, name) for name in names):
         try:
-            found = _names(system, runs)
+            run_names = _names(system, runs)
         except FileNotFoundError:
             continue
         except OSError as error:
             passed.append(_passed_over(runs, error))
             continue
-        for name in found:
+        for name in run_names:
             path = posixpath.join(runs, name)
             try:
                 record = _record(system, path, name)
@@ -80,11 +80,11 @@ def runs_of(parts: Iterable[JournalPart]) -> tuple[list[JournalRun], list[Passed
     for part in parts:
         together.setdefault(part.record.run_id, []).append(part)
     runs, passed = [], []
-    for some in together.values():
+    for parts_of_run in together.values():
         try:
-            runs.append(_run(some))
+            runs.append(_run(parts_of_run))
         except ValueError as error:
-            passed.append(PassedOver(some[0].path, str(error)))
+            passed.append(PassedOver(parts_of_run[0].path, str(error)))
     return sorted(runs, key=lambda run: (run.started_at, run.run_id)), passed
 
 
@@ -92,12 +92,12 @@ def _names(system: fs.FileSystem, runs: str) -> list[str]:
     if isinstance(system, fs.LocalFileSystem):
         require_own_folder(runs)
         return sorted(os.listdir(runs))
-    found = system.get_file_info(fs.FileSelector(runs, allow_not_found=True))
-    return sorted(one.base_name for one in found)
+    infos = system.get_file_info(fs.FileSelector(runs, allow_not_found=True))
+    return sorted(info.base_name for info in infos)
 
 
 def _record(system: fs.FileSystem, path: str, run_id: str) -> RunRecord | None:
-    """None where there is no record yet, or no longer one."""
+    """The record of a run; None if there is none yet, or no longer one."""
     if _RUN_ID.fullmatch(run_id) is None:
         raise ValueError("its name is no id of a run")
     try:
@@ -105,11 +105,11 @@ def _record(system: fs.FileSystem, path: str, run_id: str) -> RunRecord | None:
             require_own_folder(path)
     except FileNotFoundError:
         return None
-    found = read_bytes_once_written(system, posixpath.join(path, "owner"))
-    if found is None:
+    owner_json = read_bytes_once_written(system, posixpath.join(path, "owner"))
+    if owner_json is None:
         return None
     try:
-        record = RunRecord.model_validate_json(found)
+        record = RunRecord.model_validate_json(owner_json)
     except ValidationError as error:
         raise ValueError(what_is_wrong(error)) from error
     if record.run_id != run_id:
@@ -147,18 +147,18 @@ def _run(parts: Sequence[JournalPart]) -> JournalRun:
         started_at=record.started_at,
         owner=record.owner.model_dump(),
         folders=tuple(folders),
-        sinks=tuple(sink_of(one, moved) for one in record.sinks),
+        sinks=tuple(sink_of(sink, moved) for sink in record.sinks),
         parts=tuple(paths),
         moved=moved,
     )
 
 
 def _place(part: JournalPart) -> int:
-    """Which of its folders a part lies in."""
+    """The number of the folder, among those of its run, that a part lies in."""
     folders = part.record.folders
     if part.record.place is not None:
         return part.record.place
-    same = [place for place, one in enumerate(folders) if _is_same_folder(one, part.folder)]
+    same = [place for place, run_folder in enumerate(folders) if _is_same_folder(run_folder, part.folder)]
     if not same and len(folders) > 1:
         raise ValueError("it was moved, and does not say which of its folders this was")
     return same[0] if same else 0
@@ -172,21 +172,25 @@ def _look_for(record: RunRecord, place: int, first_place: int, first: JournalPar
     ):
         if folder is None:
             continue
-        found = [one for one in parts_in(folder)[0] if one.record.run_id == record.run_id]
-        if found and found[0].record.folders == record.folders and _place(found[0]) == place:
-            return found[0]
+        parts_of_record = [part for part in parts_in(folder)[0] if part.record.run_id == record.run_id]
+        if (
+            parts_of_record
+            and parts_of_record[0].record.folders == record.folders
+            and _place(parts_of_record[0]) == place
+        ):
+            return parts_of_record[0]
     return None
 
 
 def _moved_along(path: str, before: str, now: str) -> str | None:
     """Where `path` is if the folder that holds it and `before` was moved, and `before` is at `now`."""
-    if any("://" in one for one in (path, before, now)):
+    if any("://" in name for name in (path, before, now)):
         return None
     return posixpath.normpath(posixpath.join(os.path.abspath(now), posixpath.relpath(path, before)))
 
 
-def _is_same_folder(one: str, other: str) -> bool:
-    (system, path), (_, of_other) = filesystem_of(one), filesystem_of(other)
+def _is_same_folder(folder: str, other: str) -> bool:
+    (system, path), (_, of_other) = filesystem_of(folder), filesystem_of(other)
     if path.rstrip("/") == of_other.rstrip("/"):
         return True
     return isinstance(system, fs.LocalFileSystem) and os.path.realpath(path) == os.path.realpath(of_other)

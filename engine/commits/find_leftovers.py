@@ -37,7 +37,7 @@ class Leftover:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """What lies below some folders."""
+    """Runs and leftovers below some folders."""
 
     runs: tuple[JournalRun, ...]  #: oldest first
     of_runs: tuple[Leftover, ...]  #: what belongs to these runs
@@ -47,7 +47,7 @@ class Leftovers:
     def size_of(self, run: JournalRun) -> int:
         """Bytes that the run has staged in the folders that were looked at."""
         ids = {sink.write_id for sink in run.sinks}
-        return sum(one.size for one in self.of_runs if one.write_id in ids)
+        return sum(leftover.size for leftover in self.of_runs if leftover.write_id in ids)
 
 
 @dataclass(frozen=True)
@@ -75,19 +75,19 @@ def find_leftovers(places: Iterable[str]) -> Leftovers:
     for place in places:
         for folder, entries in _folders(place, passed):
             # in this order: a run that starts meanwhile writes its journal before it stages anything
-            some = _staged_in(folder, entries, passed)
+            staged_here = _staged_in(folder, entries, passed)
             mine, unread = parts_in(folder)
             known = {part.path for part in mine}
-            staged |= {one.path: one for one in some if one.path not in known}
+            staged |= {leftover.path: leftover for leftover in staged_here if leftover.path not in known}
             parts |= {part.path: part for part in mine}
-            passed |= {one.path: one for one in unread}
+            passed |= {unread_part.path: unread_part for unread_part in unread}
     runs, homeless = runs_of(parts.values())
-    passed |= {one.path: one for one in homeless}
+    passed |= {unread_part.path: unread_part for unread_part in homeless}
     of_runs = {sink.write_id for part in parts.values() for sink in part.record.sinks}
     return Leftovers(
         tuple(runs),
-        tuple(one for one in staged.values() if one.write_id in of_runs),
-        tuple(one for one in staged.values() if one.write_id not in of_runs),
+        tuple(leftover for leftover in staged.values() if leftover.write_id in of_runs),
+        tuple(leftover for leftover in staged.values() if leftover.write_id not in of_runs),
         tuple(passed.values()),
     )
 
@@ -98,7 +98,9 @@ def delete_leftover(leftover: Leftover) -> None:
     with suppress(FileNotFoundError):
         if FILE_NAME.fullmatch(posixpath.basename(leftover.path)) is None:
             remove_folder(system, leftover.path)
-        elif leftover.path in {one.path for one in _orphans(leftover.folder, _entries(leftover.folder))}:
+        elif leftover.path in {
+            orphan.path for orphan in _orphans(leftover.folder, _entries(leftover.folder))
+        }:
             system.delete_file(leftover.path)
 
 
@@ -123,7 +125,9 @@ def _folders(place: str, passed: dict[str, PassedOver]) -> Iterator[tuple[str, l
             passed[folder] = PassedOver(folder, error.strerror or str(error))
             continue
         yield prefix + folder, entries
-        waiting += [one.path for one in entries if one.is_folder and not one.name.startswith((".", _LOG))]
+        waiting += [
+            entry.path for entry in entries if entry.is_folder and not entry.name.startswith((".", _LOG))
+        ]
 
 
 def _entries(folder: str) -> list[_Entry]:
@@ -131,57 +135,57 @@ def _entries(folder: str) -> list[_Entry]:
     if not isinstance(system, fs.LocalFileSystem):
         return [
             _Entry(
-                one.base_name,
-                one.path,
-                one.type == fs.FileType.Directory,
-                one.type == fs.FileType.File,
-                one.size or 0,
-                one.mtime.timestamp() if one.mtime is not None else 0.0,
+                info.base_name,
+                info.path,
+                info.type == fs.FileType.Directory,
+                info.type == fs.FileType.File,
+                info.size or 0,
+                info.mtime.timestamp() if info.mtime is not None else 0.0,
                 True,
             )
-            for one in system.get_file_info(fs.FileSelector(base, allow_not_found=True))
+            for info in system.get_file_info(fs.FileSelector(base, allow_not_found=True))
         ]
-    found = []
+    below = []
     with os.scandir(base) as entries:
-        for one in entries:
+        for entry in entries:
             with suppress(FileNotFoundError):
-                status = one.stat(follow_symlinks=False)
-                found.append(
+                status = entry.stat(follow_symlinks=False)
+                below.append(
                     _Entry(
-                        one.name,
-                        one.path,
-                        one.is_dir(follow_symlinks=False),
-                        one.is_file(follow_symlinks=False),
+                        entry.name,
+                        entry.path,
+                        entry.is_dir(follow_symlinks=False),
+                        entry.is_file(follow_symlinks=False),
                         status.st_size,
                         status.st_mtime,
                         status.st_uid == os.geteuid(),
                     )
                 )
-    return found
+    return below
 
 
 def _staged_in(folder: str, entries: list[_Entry], passed: dict[str, PassedOver]) -> list[Leftover]:
-    """What runs have staged in a folder, and their parts of journals."""
-    found = []
-    for one in entries:
-        if not one.is_folder or not one.is_own:
+    """The files that runs have staged in a folder, and their parts of journals."""
+    leftovers = []
+    for entry in entries:
+        if not entry.is_folder or not entry.is_own:
             continue
-        named = _STAGED.fullmatch(one.name)
-        inside = [one] if named else []
-        if one.name == RUNS or one.name in names_of_runs():
+        named = _STAGED.fullmatch(entry.name)
+        inside = [entry] if named else []
+        if entry.name == RUNS or entry.name in names_of_runs():
             with suppress(OSError):
-                inside = [part for part in _entries(one.path) if part.is_folder and part.is_own]
+                inside = [part for part in _entries(entry.path) if part.is_folder and part.is_own]
         for part in inside:
             with suppress(OSError):  # it has just been removed, or is passed over as a journal
-                found.append(_folder_left(folder, part, named[1] if named else part.name))
-    if any(FILE_NAME.fullmatch(one.name) for one in entries):
+                leftovers.append(_folder_left(folder, part, named[1] if named else part.name))
+    if any(FILE_NAME.fullmatch(entry.name) for entry in entries):
         try:
-            found += _orphans(folder, entries)
+            leftovers += _orphans(folder, entries)
         except BaseException as error:  # deltalake panics, too, which is no Exception
             if isinstance(error, KeyboardInterrupt | SystemExit | GeneratorExit):
                 raise
             passed[folder] = PassedOver(folder, f"its Delta log cannot be read: {_first_line(error)}")
-    return found
+    return leftovers
 
 
 def _first_line(error: BaseException) -> str:
@@ -194,8 +198,8 @@ def _folder_left(folder: str, entry: _Entry, write_id: str) -> Leftover:
     while waiting:
         below = _entries(prefix + waiting.pop())
         inside += below
-        waiting += [one.path for one in below if one.is_folder]
-    size = sum(one.size for one in inside if one.is_file)
+        waiting += [part.path for part in below if part.is_folder]
+    size = sum(part.size for part in inside if part.is_file)
     return Leftover(folder, entry.path, write_id, size, _age(inside))
 
 
@@ -204,14 +208,14 @@ def _orphans(folder: str, entries: list[_Entry]) -> list[Leftover]:
     system, base = filesystem_of(folder)
     table = open_delta(folder)
     named = None if table is None else _named_in(table, system, base)
-    found = []
-    for one in entries:
-        match = FILE_NAME.fullmatch(one.name)
-        if match is None or not one.is_file or not one.is_own:
+    orphans = []
+    for entry in entries:
+        match = FILE_NAME.fullmatch(entry.name)
+        if match is None or not entry.is_file or not entry.is_own:
             continue
-        if table is None or (one.name not in (named or ()) and not has_write(table, match[1])):
-            found.append(Leftover(folder, one.path, match[1], one.size, _age([one])))
-    return found
+        if table is None or (entry.name not in (named or ()) and not has_write(table, match[1])):
+            orphans.append(Leftover(folder, entry.path, match[1], entry.size, _age([entry])))
+    return orphans
 
 
 def _named_in(table: DeltaTable, system: fs.FileSystem, base: str) -> set[str]:
@@ -227,4 +231,4 @@ def _named_in(table: DeltaTable, system: fs.FileSystem, base: str) -> set[str]:
 
 
 def _age(files: list[_Entry]) -> float:
-    return time.time() - max((one.modified for one in files), default=0.0)
+    return time.time() - max((file.modified for file in files), default=0.0)

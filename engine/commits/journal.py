@@ -98,7 +98,7 @@ class JournalRun:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """What is to become of a run: its sinks and their committables if it is to be published."""
+    """The decision about a run: its sinks and their committables if it is to be published."""
 
     publish: bool
     sinks: tuple[SinkOfRun, ...] = ()
@@ -111,7 +111,7 @@ def state_folder() -> str:
 
 
 def names_of_runs() -> tuple[str, ...]:
-    """What the folder of this user's journals in a folder may be called."""
+    """The names that the folder of this user's journals may have."""
     return RUNS, f"{RUNS}-{os.geteuid()}"
 
 
@@ -187,30 +187,24 @@ def read(run: JournalRun, record: str) -> Any:
 
 def read_process(run: JournalRun, record: str) -> dict[str, str] | None:
     """A record of the home that names a process; None if there is none. Errors as `read`."""
-    found = _bytes(run, record)
-    return None if found is None else OwnerRecord.model_validate_json(found).model_dump()
+    owner_json = _bytes(run, record)
+    return None if owner_json is None else OwnerRecord.model_validate_json(owner_json).model_dump()
 
 
 def records(run: JournalRun) -> dict[str, float]:
     """The records of the home, and when each was written (seconds since the epoch)."""
     system, path = _home(run)
     entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    return {one.base_name: one.mtime.timestamp() if one.mtime else 0.0 for one in entries}
+    return {entry.base_name: entry.mtime.timestamp() if entry.mtime else 0.0 for entry in entries}
 
 
 def decide_to_publish(
     run: JournalRun, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
 ) -> bool:
     """Decide; False if it was decided otherwise before. TypeError where a committable is no JSON."""
-    return write(
-        run,
-        "decision",
-        {
-            "publish": True,
-            "sinks": [asdict(one) for one in sinks],
-            "committables": [[asdict(one) for one in some] for some in committables],
-        },
-    )
+    as_dicts = [[asdict(committable) for committable in of_sink] for of_sink in committables]
+    decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
+    return write(run, "decision", decision)
 
 
 def decide_to_undo(run: JournalRun) -> bool:
@@ -220,32 +214,35 @@ def decide_to_undo(run: JournalRun) -> bool:
 
 def decision_of(run: JournalRun) -> RunDecision | None:
     """What was decided, as to where its folders are now; None if nothing was. Errors as `read`."""
-    found = _bytes(run, "decision")
-    if found is None:
+    decision_json = _bytes(run, "decision")
+    if decision_json is None:
         return None
     try:
-        record = DecisionRecord.model_validate_json(found)
+        record = DecisionRecord.model_validate_json(decision_json)
     except ValidationError as error:
         raise ValueError(f"{_home(run)[1]}/decision: {what_is_wrong(error)}") from error
-    sinks = tuple(sink_of(one, run.moved) for one in record.sinks)
-    kept = [(one.write_id, one.recovery and one.recovery.folder) for one in sinks]
-    if record.publish and kept != [(one.write_id, one.recovery and one.recovery.folder) for one in run.sinks]:
+    sinks = tuple(sink_of(sink_record, run.moved) for sink_record in record.sinks)
+    if record.publish and list(map(_write_and_folder, sinks)) != list(map(_write_and_folder, run.sinks)):
         raise ValueError(f"{_home(run)[1]}/decision: its sinks are not those of the run")
-    given = zip(record.sinks, record.committables, strict=True)
-    return RunDecision(record.publish, sinks, tuple(_committables(sink, some, run) for sink, some in given))
+    pairs = zip(record.sinks, record.committables, strict=True)
+    return RunDecision(record.publish, sinks, tuple(_committables(sink, items, run) for sink, items in pairs))
+
+
+def _write_and_folder(sink: SinkOfRun) -> tuple[str, str | None]:
+    return sink.write_id, None if sink.recovery is None else sink.recovery.folder
 
 
 def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
     """A sink as a record says, in the folder that it is in now."""
-    found = record.recovery
-    recovery = found and Recovery(found.kind, moved.get(found.folder, found.folder), dict(found.arguments))
+    old = record.recovery
+    recovery = old and Recovery(old.kind, moved.get(old.folder, old.folder), dict(old.arguments))
     return SinkOfRun(
         name=record.name, write_id=record.write_id, class_name=record.class_name, recovery=recovery or None
     )
 
 
-def _committables(sink: SinkRecord, some: Any, run: JournalRun) -> list[Committable]:
-    committables = [Committable(**one.model_dump()) for one in some]
+def _committables(sink: SinkRecord, records: Any, run: JournalRun) -> list[Committable]:
+    committables = [Committable(**record.model_dump()) for record in records]
     if sink.recovery is None or sink.recovery.folder not in run.moved:
         return committables
     old = filesystem_of(sink.recovery.folder)[1]
@@ -254,7 +251,7 @@ def _committables(sink: SinkRecord, some: Any, run: JournalRun) -> list[Committa
     def moved(path: str) -> str:
         return new + path.removeprefix(old) if path.startswith(f"{old}/") else path
 
-    return [replace(one, staged=moved(one.staged), target=moved(one.target)) for one in committables]
+    return [replace(item, staged=moved(item.staged), target=moved(item.target)) for item in committables]
 
 
 def heartbeat(run: JournalRun, number: int) -> None:

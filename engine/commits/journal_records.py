@@ -38,11 +38,11 @@ class OwnerRecord(_Record):
 
 
 class FilesArguments(_Record):
-    """What the recovery of a sink of files takes beside its folder."""
+    """Arguments for the recovery of a file sink, beside its folder."""
 
 
 class DeltaArguments(_Record):
-    """What the recovery of a Delta sink takes beside its folder (`commit_delta.json_of`)."""
+    """Arguments for the recovery of a Delta sink, beside its folder (`commit_delta.json_of`)."""
 
     mode: Literal["append", "overwrite", "error", "ignore"]
     schema_: Annotated[str, Field(alias="schema")]
@@ -103,7 +103,7 @@ class RunRecord(_Record):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if any("://" not in one and not posixpath.isabs(one) for one in self.folders):
+        if any("://" not in folder and not posixpath.isabs(folder) for folder in self.folders):
             raise ValueError("a folder is a relative path")
         if self.place is not None and self.place >= len(self.folders):
             raise ValueError("it lies in none of its folders")

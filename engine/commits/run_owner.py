@@ -27,7 +27,7 @@ def _machine() -> dict[str, str]:
 
 
 def this_process() -> dict[str, str]:
-    """What identifies this process: machine, boot, process id and when it started."""
+    """The identity of this process: machine, boot, process id and when it started."""
     return {**_machine(), "pid": str(os.getpid()), "started": _start_of(os.getpid()) or ""}
 
 
@@ -47,7 +47,7 @@ def liveness(owner: Mapping[str, str]) -> Liveness:
 
 
 def describe_owner(owner: Mapping[str, str]) -> str:
-    """For messages: `process 71 on host x`."""
+    """A process as messages name it: `process 71 on host x`."""
     return f"process {owner['pid']} on {owner['host']}"
 
 
@@ -59,8 +59,8 @@ def start_of_process() -> tuple[int, str]:
 
 def process_is_running(pid: int, started: str) -> bool:
     """Whether the process that `start_of_process` described runs on this machine."""
-    found = _start_of(pid)
-    return found is not None and re.sub(r"\D", "", found) == started
+    running_since = _start_of(pid)
+    return running_since is not None and re.sub(r"\D", "", running_since) == started
 
 
 def _start_of(pid: int) -> str | None:

@@ -28,7 +28,7 @@ _NO_OPTIONS: Options = {}
 
 
 def no_own_sink(run: JournalRun, number: int) -> Sink | None:
-    """For those who are not the job."""
+    """The OwnSink of callers other than the job: they have no sinks of its classes."""
     return None
 
 
@@ -94,8 +94,8 @@ def remove_staged(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Opt
     for number, sink in enumerate(run.sinks):
         if sink.recovery is not None:
             if run.has_part_in(sink.recovery.folder):  # else it is another folder by now, or has none left
-                given = options.get(sink.recovery.folder)
-                KINDS[sink.recovery.kind].undo(sink.recovery, sink.write_id, given)
+                storage_options = options.get(sink.recovery.folder)
+                KINDS[sink.recovery.kind].undo(sink.recovery, sink.write_id, storage_options)
         elif (own := own_sink(run, number)) is not None:
             own.abort()
     journal.forget(run)
@@ -134,8 +134,10 @@ def _publish(
                 f"{sink.recovery.folder} does not have its part of the journal; if the folder was moved, "
                 "name where it is now, too"
             )
-        given = options.get(sink.recovery.folder)
-        KINDS[sink.recovery.kind].publish(sink.recovery, sink.write_id, committables, retries, given)
+        storage_options = options.get(sink.recovery.folder)
+        KINDS[sink.recovery.kind].publish(
+            sink.recovery, sink.write_id, committables, retries, storage_options
+        )
         return
     own = own_sink(run, number)
     if own is None:

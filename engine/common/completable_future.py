@@ -26,11 +26,11 @@ class CompletableFuture:
 
     def result(self) -> Any:
         """Wait for it and give it; raises what it failed with."""
-        found = self._future.result()
-        return found if self._py_class is None else self._py_class(found)
+        result = self._future.result()
+        return result if self._py_class is None else self._py_class(result)
 
     def exception(self) -> BaseException | None:
-        """What it failed with; None if it came, or has not come yet."""
+        """The exception that it failed with; None if it has a result, or none yet."""
         if not self._future.done():
             return None
         return CancelledError() if self._future.cancelled() else self._future.exception()

@@ -12,7 +12,7 @@ from penstock.engine.common.job_status import JobStatus
 
 
 class JobSummary(Protocol):
-    """What is known of a finished job."""
+    """The result of a finished job."""
 
     @property
     def job_id(self) -> str:

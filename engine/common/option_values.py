@@ -7,20 +7,22 @@ from penstock.plans.topology.flink_values import map_text, parse_duration, parse
 
 
 def set_key(configuration: Configuration, key: str, *deprecated: str) -> str | None:
-    """Of the key and the deprecated keys of an option, the first that is set."""
-    return next((one for one in (key, *deprecated) if configuration.contains_key(one)), None)
+    """The first key of an option that is set: its own, then its deprecated ones."""
+    return next(
+        (candidate for candidate in (key, *deprecated) if configuration.contains_key(candidate)), None
+    )
 
 
 def get_duration(configuration: Configuration, default: int, key: str, *deprecated: str) -> int:
     """Milliseconds of a duration. ValueError for any other text."""
-    found = set_key(configuration, key, *deprecated)
-    if found is None:
+    used_key = set_key(configuration, key, *deprecated)
+    if used_key is None:
         return default
-    text = configuration.get_string(found, "") or ""
+    text = configuration.get_string(used_key, "") or ""
     try:
         return parse_duration(text)
     except ValueError as error:
-        raise ValueError(f"option {found!r}: {text!r} {error}") from error
+        raise ValueError(f"option {used_key!r}: {text!r} {error}") from error
 
 
 def set_duration(configuration: Configuration, milliseconds: int, key: str) -> None:

@@ -127,9 +127,9 @@ class RestartStrategies:
         )
 
 
-def _at_least(least: int, number: int, what: str) -> None:
-    if require_integer(number, what, 32) < least:
-        raise ValueError(f"{what} {number}: at least {least}")
+def _at_least(least: int, number: int, name: str) -> None:
+    if require_integer(number, name, 32) < least:
+        raise ValueError(f"{name} {number}: at least {least}")
 
 
 def _milliseconds(length: int | timedelta) -> int:

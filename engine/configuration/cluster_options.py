@@ -98,14 +98,14 @@ _DEPRECATED = {
 
 
 def _in_range(
-    parse: Callable[[str], Any], made: Callable[..., object], field: str, **beside: Any
+    parse: Callable[[str], Any], make_options: Callable[..., object], field: str, **beside: Any
 ) -> Callable[[str], Any]:
-    """A parser that also refuses what the options of planning refuse, which are `made` with it."""
+    """A parser that also refuses values for which `make_options`, a class of planning, raises."""
 
     def parse_in_range(text: str) -> Any:
         value = parse(text)
         try:
-            made(**{**beside, field: value})
+            make_options(**{**beside, field: value})
         except ConfigurationError as error:
             allowed = error.message.partition(", allowed ")[2]
             raise ValueError(f"is not in the range of allowed values, {allowed}") from None
@@ -218,4 +218,4 @@ CLUSTER_OPTIONS = (
     STATE_BACKEND,
     *(_network_option(key, field) for key, field in NETWORK_FIELDS.items()),
 )
-"""What planning reads of the cluster."""
+"""Options of the cluster that planning reads."""

@@ -1,4 +1,4 @@
-"""What the configuration says of the cluster that jobs are planned for."""
+"""Settings of the cluster that jobs are planned for."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +14,7 @@ from penstock.plans.vocabulary import SlotSharingStrategy
 
 
 class ClusterSettings(NamedTuple):
-    """None, or nothing in a map, is what nobody has set.
+    """Settings of the cluster; None, or absence from a map, means that nobody has set it.
 
     `network`: fields of NetworkOptions by name. `recorded`: what a store records of the plan's cluster beside
     what the options of a command say.

@@ -67,7 +67,7 @@ def _refused(make: Callable[[], object], keys: list[str], settings: Mapping[str,
 
 
 def _jobs(settings: Mapping[str, Setting]) -> list[str]:
-    """What Flink refuses of every job that takes these options, whatever its operators."""
+    """Contradictions for which Flink refuses every job with these options, whatever its operators."""
     config = {
         setting.key: setting.text
         for setting in settings.values()

@@ -36,7 +36,7 @@ class DescribedSetting(NamedTuple):
     overridden: tuple[tuple[str, str], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """With a list for the settings that lost."""
+        """The setting as JSON, with a list of those that it overrides."""
         lost = [{"place": place, "value": value} for place, value in self.overridden]
         return {**self._asdict(), "deprecated": list(self.deprecated), "overridden": lost}
 
@@ -52,15 +52,15 @@ def describe_settings(
     options = {option.key for option in OPTIONS}
     texts = {key: setting.text for key, setting in configuration.settings.items() if key in options}
     values, _ = typed_values(texts)
-    found = [_option(option, values[option.key], configuration) for option in OPTIONS]
+    described = [_option(option, values[option.key], configuration) for option in OPTIONS]
     spark = _stacked(properties, configuration, environment)
     others = {
         key: setting
         for key, setting in configuration.settings.items()
         if key not in options and not key.startswith(SPARK)
     }
-    found += [_other(setting, configuration.overridden.get(key, ())) for key, setting in others.items()]
-    return found + [_spark(of_key) for _, of_key in sorted(spark.items())]
+    described += [_other(setting, configuration.overridden.get(key, ())) for key, setting in others.items()]
+    return described + [_spark(of_key) for _, of_key in sorted(spark.items())]
 
 
 def describe_known(key: str) -> DescribedSetting | None:
@@ -129,15 +129,17 @@ def _stacked(
     properties: Iterable[Setting], configuration: EffectiveConfiguration, environment: Iterable[Setting]
 ) -> Mapping[str, list[Setting]]:
     """Settings of each Spark property, the one that wins last."""
-    found: dict[str, list[Setting]] = {}
+    by_property: dict[str, list[Setting]] = {}
     for setting in properties:
-        found.setdefault(setting.key, []).append(setting)
+        by_property.setdefault(setting.key, []).append(setting)
     for key, setting in configuration.settings.items():
         if key.startswith(SPARK):
-            found.setdefault(key, []).extend([*reversed(configuration.overridden.get(key, ())), setting])
+            by_property.setdefault(key, []).extend(
+                [*reversed(configuration.overridden.get(key, ())), setting]
+            )
     for setting in environment:
-        found.setdefault(setting.key, []).append(setting)
-    return found
+        by_property.setdefault(setting.key, []).append(setting)
+    return by_property
 
 
 def _lost(settings: Iterable[Setting]) -> tuple[tuple[str, str], ...]:

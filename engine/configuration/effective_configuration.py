@@ -1,4 +1,4 @@
-"""What the configuration comes to: for the cluster, for jobs, for Spark."""
+"""The effective configuration: settings of the cluster, of jobs and of Spark."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -19,20 +19,18 @@ class Directory(NamedTuple):
     named_by: str
 
 
-def configuration_directory(given: str | None) -> Directory:
+def configuration_directory(path: str | None) -> Directory:
     """The directory of YAML files. ConfigurationError if a named path is not a directory."""
     named = os.environ.get(VARIABLE)
-    if given is None and not named:
+    if path is None and not named:
         return Directory(spark_conf_dir(), "installed")
     directory = (
-        Directory(Path(given), "--config-dir")
-        if given is not None
-        else Directory(Path(named or ""), VARIABLE)
+        Directory(Path(path), "--config-dir") if path is not None else Directory(Path(named or ""), VARIABLE)
     )
     if not directory.path.is_dir():
-        what = "not a directory" if os.path.lexists(directory.path) else "no such directory"
+        problem = "not a directory" if os.path.lexists(directory.path) else "no such directory"
         raise ConfigurationError(
-            f"{directory.named_by} {directory.path}: {what}", "name a directory of YAML files"
+            f"{directory.named_by} {directory.path}: {problem}", "name a directory of YAML files"
         )
     return directory
 

@@ -1,6 +1,6 @@
 """Options of a job: a topology's or a script's own setting wins over the configuration's."""
 
-from penstock.engine.configuration.option import Option, Reader, of_flink
+from penstock.engine.configuration.option import Option, Reader, flink_option
 from penstock.plans.topology.flink_options import OPTIONS
 from penstock.plans.topology.flink_values import parse_int
 
@@ -55,10 +55,10 @@ _MEANINGS = {
 
 def parse_parallelism(value: str) -> int:
     """A number of subtasks. Raises ValueError."""
-    found = parse_int(value)
-    if found < 1:
+    parallelism = parse_int(value)
+    if parallelism < 1:
         raise ValueError("is below 1")
-    return found
+    return parallelism
 
 
 PARALLELISM = Option(
@@ -71,5 +71,5 @@ PARALLELISM = Option(
     Reader.JOBS,
 )
 
-JOB_OPTIONS = (PARALLELISM, *(of_flink(option, _MEANINGS[option.key], Reader.JOBS) for option in OPTIONS))
+JOB_OPTIONS = (PARALLELISM, *(flink_option(option, _MEANINGS[option.key], Reader.JOBS) for option in OPTIONS))
 """`parallelism.default`, and all that planning reads of a job's own configuration."""

@@ -38,11 +38,11 @@ from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.rules import shorten
-from penstock.plans.vocabulary import SlotSharingStrategy
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, SlotSharingStrategy
 
 _BY_KEY = {option.key: option for option in OPTIONS}
 _READ = frozenset(_BY_KEY)
-_OF_SLOT_SHARING = {"TASKS": SlotSharingStrategy.TASK_BALANCED_PREFERRED}
+_SLOT_SHARING_BY_MODE = {"TASKS": SlotSharingStrategy.TASK_BALANCED_PREFERRED}
 _WITH_OPTIONS_OF_THEIR_OWN = (SLOTS.key, PROCESS_SIZE.key, LOAD_BALANCE_MODE.key)
 
 
@@ -104,17 +104,21 @@ def _typed(merged: Merged) -> tuple[dict[str, Any], dict[str, str]]:
     """Values of all options, and what is wrong with settings of some, by key."""
     set_options = {key: setting for key, setting in merged.settings.items() if key in _BY_KEY}
     lists = {key for key, setting in set_options.items() if setting.is_list and key not in _TAKE_LISTS}
-    given = {key: setting.text for key, setting in set_options.items() if key not in lists}
-    values, wrong = typed_values(given)
+    texts = {key: setting.text for key, setting in set_options.items() if key not in lists}
+    values, wrong = typed_values(texts)
     reasons = {**wrong, **dict.fromkeys(lists, "is a list")}
     said = {key: _wrong(set_options[key], _BY_KEY[key], reason) for key, reason in reasons.items()}
     for key, several in merged.overridden.items():
-        said |= {f"{key} at {one.place}": text for one in several for text in _wrong_below(key, one)}
+        said |= {
+            f"{key} at {overridden.place}": text
+            for overridden in several
+            for text in _wrong_below(key, overridden)
+        }
     return values, said
 
 
 def _wrong_below(key: str, setting: Setting) -> list[str]:
-    """What is wrong with a setting that a higher level replaces."""
+    """Faults of a setting that a higher level replaces."""
     option = _BY_KEY.get(key)
     if option is None or option.is_map:
         return []
@@ -137,7 +141,7 @@ def _refused(problems: list[str]) -> ConfigurationError:
     unique = list(dict.fromkeys(problems))
     if len(unique) == 1:
         return ConfigurationError(f"configuration: {unique[0]}", _HINT)
-    listed = "".join(f"\n  {one}" for one in unique)
+    listed = "".join(f"\n  {problem}" for problem in unique)
     return ConfigurationError(f"configuration: {len(unique)} errors{listed}", _HINT)
 
 
@@ -167,10 +171,10 @@ def _effective(merged: Merged, values: Mapping[str, Any]) -> EffectiveConfigurat
 
 
 def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> ClusterSettings:
-    def given(key: str) -> Any:
+    def value_if_set(key: str) -> Any:
         return values[key] if key in settings else None
 
-    mode = given(LOAD_BALANCE_MODE.key)
+    mode = value_if_set(LOAD_BALANCE_MODE.key)
     recorded = {
         option.key: option_text(option, values[option.key])
         for option in CLUSTER_OPTIONS
@@ -180,11 +184,11 @@ def _cluster(settings: Mapping[str, Setting], values: Mapping[str, Any]) -> Clus
         )
     }
     return ClusterSettings(
-        None if mode is None else _OF_SLOT_SHARING.get(mode, SlotSharingStrategy.LOCAL_INPUT_PREFERRED),
-        given(SLOTS.key),
-        given(PROCESS_SIZE.key),
+        None if mode is None else _SLOT_SHARING_BY_MODE.get(mode, DEFAULT_SLOT_SHARING_STRATEGY),
+        value_if_set(SLOTS.key),
+        value_if_set(PROCESS_SIZE.key),
         memory_options(values),
         {field: values[key] for key, field in NETWORK_FIELDS.items() if key in settings},
-        given(STATE_BACKEND.key),
+        value_if_set(STATE_BACKEND.key),
         recorded,
     )

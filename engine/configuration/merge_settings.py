@@ -52,13 +52,13 @@ def typed_values(texts: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, st
     """
     wrong: dict[str, str] = {}
     try:
-        found = Options.model_validate(dict(texts))
+        options = Options.model_validate(dict(texts))
     except ValidationError as error:
-        for one in error.errors(include_url=False):
-            cause = one.get("ctx", {}).get("error", one["msg"])
-            wrong[str(one["loc"][0])] = str(cause)
-        found = Options.model_validate({key: text for key, text in texts.items() if key not in wrong})
-    return found.model_dump(by_alias=True), wrong
+        for problem in error.errors(include_url=False):
+            cause = problem.get("ctx", {}).get("error", problem["msg"])
+            wrong[str(problem["loc"][0])] = str(cause)
+        options = Options.model_validate({key: text for key, text in texts.items() if key not in wrong})
+    return options.model_dump(by_alias=True), wrong
 
 
 _BY_KEY = {key: option for option in OPTIONS for key in (option.key, *option.deprecated)}
@@ -87,11 +87,11 @@ def merge_settings(settings: Iterable[Setting]) -> Merged:
     -D and the environment give one setting per key. In: settings of any levels; lists are in order of files.
     """
     problems: list[str] = []
-    found: dict[str, Setting] = {}
+    merged: dict[str, Setting] = {}
     overridden: dict[str, list[Setting]] = {}
     entries: dict[str, dict[str, str]] = {}
-    ordered = sorted(settings, key=lambda one: one.level)
-    for _, of_level in groupby(ordered, key=lambda one: one.level):
+    ordered = sorted(settings, key=lambda ordered_setting: ordered_setting.level)
+    for _, of_level in groupby(ordered, key=lambda ordered_setting: ordered_setting.level):
         by_key: dict[str, list[Setting]] = {}
         for setting in of_level:
             option = option_of(setting.key)
@@ -99,18 +99,18 @@ def merge_settings(settings: Iterable[Setting]) -> Merged:
         for key, several in by_key.items():
             if key in _MAPS:
                 problems += _twice(several)
-                setting = _as_map(key, several, found.get(key), entries, problems)
+                setting = _as_map(key, several, merged.get(key), entries, problems)
             else:
                 problems += _twice(several) or _under_two_keys(key, several)
                 setting = several[-1]
-            if key in found:
-                overridden.setdefault(key, []).insert(0, found[key])
-            found[key] = setting
-    return Merged(found, {key: tuple(of_key) for key, of_key in overridden.items()}, problems)
+            if key in merged:
+                overridden.setdefault(key, []).insert(0, merged[key])
+            merged[key] = setting
+    return Merged(merged, {key: tuple(of_key) for key, of_key in overridden.items()}, problems)
 
 
 def _map_of(key: str) -> str | None:
-    return next((one for one in _MAPS if key.startswith(f"{one}.")), None)
+    return next((map_key for map_key in _MAPS if key.startswith(f"{map_key}.")), None)
 
 
 def _twice(several: list[Setting]) -> list[str]:
@@ -130,8 +130,8 @@ def _under_two_keys(key: str, several: list[Setting]) -> list[str]:
         return []
     first, *others = several
     return [
-        f"{one.place}: {one.key} and {first.key} ({first.place}) set the same option; set {key} alone"
-        for one in others
+        f"{setting.place}: {setting.key} and {first.key} ({first.place}) set the same option; set {key} alone"
+        for setting in others
     ]
 
 
@@ -219,7 +219,9 @@ def spark_keys() -> frozenset[str]:
 
 def is_known_to_flink(key: str) -> bool:
     """Whether Flink reads the key, an entry of a map under it, or keys that begin like it."""
-    return key in flink_keys() or key.startswith(_OPEN) or any(one.fullmatch(key) for one in _patterns())
+    return (
+        key in flink_keys() or key.startswith(_OPEN) or any(pattern.fullmatch(key) for pattern in _patterns())
+    )
 
 
 def misspelled_spark_key(key: str) -> str | None:
@@ -232,9 +234,9 @@ def misspelled_spark_key(key: str) -> str | None:
 def closest_key(key: str, read: frozenset[str]) -> str | None:
     """The closest key that somebody knows; `read` are those that Penstock reads. None if none is close."""
     known = spark_keys() if key.startswith(SPARK) else {*flink_keys(), *read}
-    by_lower = {one.lower(): one for one in known}
-    found = get_close_matches(key.lower()[:200], by_lower, n=1, cutoff=0.6)
-    return by_lower[found[0]] if found else None
+    by_lower = {known_key.lower(): known_key for known_key in known}
+    closest = get_close_matches(key.lower()[:200], by_lower, n=1, cutoff=0.6)
+    return by_lower[closest[0]] if closest else None
 
 
 @cache

@@ -44,7 +44,7 @@ class Option(NamedTuple):
         return self.key.replace(".", "_").replace("-", "_").lower()
 
 
-def of_flink(option: FlinkOption, meaning: str, reader: Reader) -> Option:
+def flink_option(option: FlinkOption, meaning: str, reader: Reader) -> Option:
     """An option that planning defines."""
     return Option(
         option.key,

@@ -14,7 +14,7 @@ from penstock.operators.common.flink_yaml import as_option_text, core_schema_loa
 from penstock.plans.bounds import BoundError, require_bounded_yaml
 
 LARGEST_BYTES = 3 << 20
-"""What snakeyaml reads of one file."""
+"""Most bytes that snakeyaml reads of one file."""
 
 _MOST_SETTINGS = 2_000
 _DEEPEST = 50
@@ -49,11 +49,11 @@ def read_yaml_settings(path: str) -> Read:
         root = _root(_text(path))
         if root is None:  # nothing, or comments only
             return Read([], [])
-        for found in _settings(root[0], root[1], path, "", (), count(1)):
-            if isinstance(found, str):
-                problems.append(found)
+        for setting in _settings(root[0], root[1], path, "", (), count(1)):
+            if isinstance(setting, str):
+                problems.append(setting)
             else:
-                settings.append(found)
+                settings.append(setting)
     except _Problem as problem:
         place = path if problem.line is None else f"{path}:{problem.line}"
         return Read([], [f"{place}: {problem}"])
@@ -126,7 +126,7 @@ def _settings(
             continue
         key = prefix + key_node.value
         if isinstance(value_node, yaml.MappingNode):
-            if value_node is node or any(value_node is one for one in above):
+            if value_node is node or any(value_node is outer for outer in above):
                 yield f"{place}: {key}: an alias of the map that it is in"
             elif len(above) >= _DEEPEST:
                 yield f"{place}: {key}: maps are nested too deeply"

@@ -27,11 +27,11 @@ _INFINITE = 2**31 - 1
 
 
 def _parse_type(text: str) -> str:
-    given = text.strip().lower()
-    found = _ALIASES.get(given, given)
-    if found not in _TYPES:
+    word = text.strip().lower()
+    strategy = _ALIASES.get(word, word)
+    if strategy not in _TYPES:
         raise ValueError("is no restart strategy")
-    return found
+    return strategy
 
 
 def _parse_double(text: str) -> float:
@@ -43,26 +43,26 @@ def _parse_double(text: str) -> float:
 
 def _at_least(least: int) -> Callable[[str], int]:
     def parsed(text: str) -> int:
-        found = parse_int(text)
-        if found < least:
+        number = parse_int(text)
+        if number < least:
             raise ValueError(f"is below {least}")
-        return found
+        return number
 
     return parsed
 
 
 def _parse_share(text: str) -> float:
-    found = _parse_double(text)
-    if not 0 <= found <= 1:
+    share = _parse_double(text)
+    if not 0 <= share <= 1:
         raise ValueError("is not between 0 and 1")
-    return found
+    return share
 
 
 def _parse_multiplier(text: str) -> float:
-    found = _parse_double(text)
-    if not 1 < found < float("inf"):
+    multiplier = _parse_double(text)
+    if not 1 < multiplier < float("inf"):
         raise ValueError("is not above 1")
-    return found
+    return multiplier
 
 
 def _option(

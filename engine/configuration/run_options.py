@@ -12,10 +12,10 @@ _BYTES = "a whole number of bytes"
 
 def _at_least(least: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
-        found = parse_long(text)
-        if found < least:
+        number = parse_long(text)
+        if number < least:
             raise ValueError(f"is below {least}")
-        return found
+        return number
 
     return parse
 
@@ -92,4 +92,4 @@ RUN_OPTIONS = (
     *RESTART_OPTIONS,
     *PENSTOCK_OPTIONS,
 )
-"""What running reads beside the options of jobs."""
+"""Options that running reads beside those of jobs."""

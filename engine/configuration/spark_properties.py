@@ -14,7 +14,7 @@ _FILE = "spark-defaults.conf"
 
 
 def properties_in_use() -> list[Setting]:
-    """What spark-defaults.conf says that a session starts with, each with its line."""
+    """The settings in spark-defaults.conf that a session starts with, each with its line."""
     directory = spark_conf_dir_in_use()
     base = spark_conf_dir()
     folders = [base, directory] if base in directory.parents else [directory]

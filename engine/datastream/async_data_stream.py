@@ -110,7 +110,7 @@ def _wait(
         ordered=ordered,
         retry_strategy=strategy,
     )
-    return stream._of_one_input(
+    return stream._append_operator(
         "async wait operator",
         operator,
         as_output_type(output_type),

@@ -35,9 +35,11 @@ class CachedStreams:
         self._inputs[cached.created] = list(cached.inputs)
 
     def read_by(self, roots: Iterable[Transformation]) -> tuple[list[Transformation], list[Transformation]]:
-        """Those that `roots` read: first what has to be computed, inner ones first, then what is there."""
-        read = [one for one in reachable(roots) if one.created in self._inputs]
-        return [one for one in read if one.kind == "union"], [one for one in read if one.kind != "union"]
+        """The cached streams that `roots` read: those still to compute, inner ones first, and those kept."""
+        read = [cached for cached in reachable(roots) if cached.created in self._inputs]
+        return [cached for cached in read if cached.kind == "union"], [
+            cached for cached in read if cached.kind != "union"
+        ]
 
     def fill(self, cached: Transformation, records: list[object]) -> None:
         """Keep the records of a cached stream."""

@@ -1,4 +1,4 @@
-"""What a script gets of a job that is only planned."""
+"""The results that a script gets of a job that is only planned."""
 
 from __future__ import annotations
 

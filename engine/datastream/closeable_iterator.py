@@ -66,11 +66,11 @@ class CloseableIterator:
 
 def collected_values(values: list[Any], type_info: TypeInformation | None) -> list[Any]:
     """The records of type `type_info`; arrays of BYTE become lists of ints from -128 to 127, at any depth."""
-    convert = part_converter(type_info, _of_bytes)
+    convert = part_converter(type_info, _bytes_converter)
     return values if convert is None else list(map(convert, values))
 
 
-def _of_bytes(type_info: TypeInformation) -> Convert | None:
+def _bytes_converter(type_info: TypeInformation) -> Convert | None:
     if isinstance(type_info, (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)):
         element_type = type_info._element_type
     elif isinstance(type_info, ListTypeInfo):

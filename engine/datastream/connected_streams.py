@@ -82,7 +82,7 @@ class ConnectedStreams:
         first, second = self.stream1._key_selector_or_none(), self.stream2._key_selector_or_none()
         if first is None or second is None:
             return None
-        types = [one._transformation.key_type for one in (self.stream1, self.stream2)]
+        types = [stream._transformation.key_type for stream in (self.stream1, self.stream2)]
         if types[0] != types[1]:
             raise TypeError(f"keyed streams of two key types cannot be connected: {types[0]} and {types[1]}")
         return first, second
@@ -91,8 +91,8 @@ class ConnectedStreams:
         selectors = self._selectors()
         if selectors is None:
             operator.rows = tuple(
-                None if (selector := one._key_selector_or_none()) is None else KeyedRow(selector)
-                for one in (self.stream1, self.stream2)
+                None if (selector := stream._key_selector_or_none()) is None else KeyedRow(selector)
+                for stream in (self.stream1, self.stream2)
             )
         return self.stream1._connected_with(
             self.stream2,

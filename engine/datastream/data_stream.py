@@ -87,18 +87,18 @@ class DataStream(StreamOutputs, Partitioning):
     def union(self, *streams: DataStream) -> DataStream:
         """The records of all the streams, which have the same type. TypeError where they have not."""
         mine = self._transformation.output_type
-        for one in streams:
-            theirs = one._transformation.output_type
+        for stream in streams:
+            theirs = stream._transformation.output_type
             if theirs != mine:
                 raise TypeError(
-                    f"union of streams of different types: {self.get_type()} and {one.get_type()}"
+                    f"union of streams of different types: {self.get_type()} and {stream.get_type()}"
                 )
-        inputs = [one._transformation for one in (self, *streams)]
+        inputs = [stream._transformation for stream in (self, *streams)]
         if hasattr(mine, "spark_schema"):  # of a DataFrame: columns of the others may be null
             from penstock.operators.common.spark_schemas import with_any_nulls
 
-            mine = with_any_nulls([one.output_type for one in inputs])
-        keyed = sum(one.call is Call.KEY_BY for one in inputs)
+            mine = with_any_nulls([transformation.output_type for transformation in inputs])
+        keyed = sum(transformation.call is Call.KEY_BY for transformation in inputs)
         united = Transformation(
             call=Call.UNION,
             kind="union",
@@ -163,7 +163,7 @@ class DataStream(StreamOutputs, Partitioning):
         call: Call = Call.OWN,
     ) -> DataStream:
         """A new operator of two inputs, registered with the environment."""
-        made = Transformation(
+        operator_of_both = Transformation(
             call=call,
             kind="two_input",
             name=name,
@@ -173,7 +173,7 @@ class DataStream(StreamOutputs, Partitioning):
             output_type=output_type,
             key_selectors=key_selectors,
         )
-        return self._stream(self._environment.add_operator(made))
+        return self._stream(self._environment.add_operator(operator_of_both))
 
 
 class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignore[misc]
@@ -263,11 +263,11 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
         """Rows of key and record, which is what PyFlink's keyed streams consist of."""
         self._give_rows(sink)
 
-    def _give_rows(self, one: Transformation) -> None:
-        """Let `one`, which reads this stream, give rows of key and record."""
+    def _give_rows(self, reader: Transformation) -> None:
+        """Let `reader`, which reads this stream, emit rows of key and record."""
         key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
-        one.output_type = Types.ROW([key_type, self._origin_stream.get_type()])
-        one.key_selector = self._key_selector
+        reader.output_type = Types.ROW([key_type, self._origin_stream.get_type()])
+        reader.key_selector = self._key_selector
 
     def _keep_partitioning(self) -> NoReturn:
         raise TypeError("the partitioning of a KeyedStream cannot be overridden: do it before key_by")

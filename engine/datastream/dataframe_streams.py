@@ -62,20 +62,20 @@ def dataframe_source(
             "df.writeStream.foreachBatch each batch is one"
         )
     schema = df.schema
-    found = type_of_spark_schema(schema) if type_info is None else type_info
-    declared = schema_of_type(found)
+    record_type = type_of_spark_schema(schema) if type_info is None else type_info
+    declared = schema_of_type(record_type)
     if type_info is not None and len(declared) != len(schema):
         raise ValueError(f"the DataFrame has {len(schema)} columns, the declared type {len(declared)}")
-    known = given_schema(found)
+    known = given_schema(record_type)
     carried = (
-        StructType([StructField(one.name, carried_type(one.dataType, one.name)) for one in schema])
+        StructType([StructField(field.name, carried_type(field.dataType, field.name)) for field in schema])
         if known is None
         else known.carried
     )
     if watermark is not None and event_time is None:
         raise ValueError("watermark needs event_time, the name of the column with the rows' time")
     stamps = None if event_time is None else _event_time(df, event_time, watermark)
-    return DataFrameSource(as_carried(df, schema, carried), found, declared, stamps)
+    return DataFrameSource(as_carried(df, schema, carried), record_type, declared, stamps)
 
 
 def names_of_columns(df: DataFrame, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -83,11 +83,11 @@ def names_of_columns(df: DataFrame, names: Sequence[str], wanted: Sequence[str])
 
     One that is not there, or there more than once, is given back as it is.
     """
-    found = []
+    as_named = []
     for name in wanted:
         positions = _positions(df, names, name)
-        found.append(names[positions[0]] if len(positions) == 1 else name)
-    return found
+        as_named.append(names[positions[0]] if len(positions) == 1 else name)
+    return as_named
 
 
 def _positions(df: DataFrame, names: Sequence[str], wanted: str) -> list[int]:

@@ -222,7 +222,7 @@ class EnvironmentOptions:
 
     def _add_paths(self, key: str, paths: tuple[str, ...]) -> None:
         before = self._string(key)
-        joined = ";".join([*([before] if before else []), *(require_text(one, "a path") for one in paths)])
+        joined = ";".join([*([before] if before else []), *(require_text(path, "a path") for path in paths)])
         self._configuration.set_string(key, joined)
 
     def register_cached_file(self, file_path: str, name: str, executable: bool = False) -> None:
@@ -249,10 +249,10 @@ class EnvironmentOptions:
         return dict(self._cached_files)
 
     def _read_configuration(self, configuration: Configuration) -> None:
-        given = self._string(_CACHED) if configuration.contains_key(_CACHED) else None
-        if given is not None:
+        files = self._string(_CACHED) if configuration.contains_key(_CACHED) else None
+        if files is not None:
             self._cached_files = {
-                name: CachedFile(path=path) for name, path in options.CACHED_FILES.parse(given).items()
+                name: CachedFile(path=path) for name, path in options.CACHED_FILES.parse(files).items()
             }
 
     def _option(self, option: FlinkOption) -> Any:

@@ -30,7 +30,7 @@ class JobCaptured(BaseException):
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What a job is planned with in place of what its script says."""
+    """Settings that override those of a script when its job is planned."""
 
     options: Mapping[str, str] = field(default_factory=dict)  #: of Flink
     parallelism: Mapping[str, int] = field(default_factory=dict)  #: by an operator's name or uid

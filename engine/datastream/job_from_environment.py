@@ -75,8 +75,8 @@ def job_from_environment(
     )
     calls = [
         step.call
-        for one in lowered.submitted.physical.values()
-        for step in one.steps
+        for operator in lowered.submitted.physical.values()
+        for step in operator.steps
         if step.call is not None
     ]
     return Job(
@@ -95,7 +95,7 @@ def job_from_environment(
         archives=tuple(
             (path, folder or None)
             for path, _, folder in (
-                one.partition(PARAM_DELIMITER) for one in _paths(config.get(PYTHON_ARCHIVES))
+                archive.partition(PARAM_DELIMITER) for archive in _paths(config.get(PYTHON_ARCHIVES))
             )
         ),
         python_executable=config.get(PYTHON_EXECUTABLE),
@@ -105,10 +105,10 @@ def job_from_environment(
 
 
 def cached_files_option(files: dict[str, CachedFile]) -> str:
-    """As DistributedCache.parseStringFromCachedFiles writes them."""
+    """Cached files as one option's text, as DistributedCache.parseStringFromCachedFiles writes it."""
     entries = []
-    for name, one in files.items():
-        fields = {"name": name, "path": one.path, "executable": str(one.executable).lower()}
+    for name, file in files.items():
+        fields = {"name": name, "path": file.path, "executable": str(file.executable).lower()}
         entries.append(
             ",".join(_quoted(f"{key}:{_quoted(value, ':')}", ",") for key, value in fields.items())
         )
@@ -124,4 +124,4 @@ def _quoted(text: str, delimiter: str) -> str:
 
 
 def _paths(option: str | None) -> tuple[str, ...]:
-    return tuple(one.strip() for one in (option or "").split(FILE_DELIMITER) if one.strip())
+    return tuple(path.strip() for path in (option or "").split(FILE_DELIMITER) if path.strip())

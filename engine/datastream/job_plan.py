@@ -23,8 +23,8 @@ def job_plan(topology: Mapping[str, Any], section: str) -> dict[str, Any]:
     until = Layer.STREAM_GRAPH if section == "stream_graph" else Layer.JOB_GRAPH
     tables = plan_in_process([topology], until=until).tables
     line = json.loads(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
-    found: dict[str, Any] = require_planned(topology, line)[section]
-    return found
+    planned_section: dict[str, Any] = require_planned(topology, line)[section]
+    return planned_section
 
 
 def require_planned(topology: Mapping[str, Any], line: dict[str, Any]) -> dict[str, Any]:

@@ -120,7 +120,9 @@ class KeyedOperations(StreamSettings):
         output_type: TypeInformation | None,
         call: Call = Call.KEYED_PROCESS,
     ) -> DataStream:
-        return self._of_one_input(name, operator, output_type, key_selectors=(self._key_selector,), call=call)
+        return self._append_operator(
+            name, operator, output_type, key_selectors=(self._key_selector,), call=call
+        )
 
 
 # Keyed aggregation over columns: two operators and an exchange between them.
@@ -135,19 +137,27 @@ def aggregated(
     origin: DataStream = keyed._origin_stream
     schema = schema_of_type(origin._transformation.output_type)
     wanted = [Aggregation(column, function) for column, function in aggregations]
-    wrong = [f"{one.function} of {one.column}" for one in wanted if one.function not in FUNCTIONS]
-    wrong += [f"{one.function} of {one.column}" for one in wanted if one.column not in schema.names]
+    wrong = [
+        f"{aggregation.function} of {aggregation.column}"
+        for aggregation in wanted
+        if aggregation.function not in FUNCTIONS
+    ]
+    wrong += [
+        f"{aggregation.function} of {aggregation.column}"
+        for aggregation in wanted
+        if aggregation.column not in schema.names
+    ]
     if wrong or not wanted:
         raise ValueError(
             f"aggregations {', '.join(wrong) or '(none)'}: functions are {', '.join(FUNCTIONS)}, "
             f"fields {', '.join(schema.names)}"
         )
     keys = list(select.columns)
-    partial = origin._of_one_input(
+    partial = origin._append_operator(
         "Local Aggregate",
         PartialAggregateOperator(keys, wanted),
         type_of_schema(partial_schema(schema, keys, wanted)),
     )
-    return partial.key_by(keys)._of_one_input(
+    return partial.key_by(keys)._append_operator(
         "Aggregate", FinalAggregateOperator(keys, wanted), type_of_schema(final_schema(schema, keys, wanted))
     )

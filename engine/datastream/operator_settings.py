@@ -65,20 +65,20 @@ def check_buffer_timeout(milliseconds: int) -> int:
     return milliseconds
 
 
-def as_output_type(given: TypeInformation | list[Any] | None) -> TypeInformation | None:
+def as_output_type(declared: TypeInformation | list[Any] | None) -> TypeInformation | None:
     """The type of a stream: a list stands for a row type; None, if none is declared, for pickled bytes."""
-    if given is None or isinstance(given, PickledBytesTypeInfo):
+    if declared is None or isinstance(declared, PickledBytesTypeInfo):
         return None
-    if isinstance(given, list):
-        return RowTypeInfo(given)
-    if isinstance(given, TypeInformation):
-        if is_data_type(given):
+    if isinstance(declared, list):
+        return RowTypeInfo(declared)
+    if isinstance(declared, TypeInformation):
+        if is_data_type(declared):
             raise TypeError(
-                f"output type {given!r} was made by DataTypes, which is for file formats; streams and keys "
-                "take types made by pyflink.common.Types"
+                f"output type {declared!r} was made by DataTypes, which is for file formats; streams and "
+                "keys take types made by pyflink.common.Types"
             )
-        return given
-    raise TypeError(f"output type {given!r}: a TypeInformation, a list of them or None is needed")
+        return declared
+    raise TypeError(f"output type {declared!r}: a TypeInformation, a list of them or None is needed")
 
 
 def check_key_type(key_type: TypeInformation | None) -> TypeInformation | None:
@@ -88,36 +88,36 @@ def check_key_type(key_type: TypeInformation | None) -> TypeInformation | None:
     """
     unchecked: list[TypeInformation | None] = [key_type]
     while unchecked:
-        one = unchecked.pop()
-        if isinstance(one, RowTypeInfo | TupleTypeInfo):
-            unchecked += one.get_field_types()
-        elif isinstance(one, PrimitiveArrayTypeInfo | BasicArrayTypeInfo | ObjectArrayTypeInfo):
-            within = "" if one is key_type else f", which has a field of type {one}"
+        unchecked_type = unchecked.pop()
+        if isinstance(unchecked_type, RowTypeInfo | TupleTypeInfo):
+            unchecked += unchecked_type.get_field_types()
+        elif isinstance(unchecked_type, PrimitiveArrayTypeInfo | BasicArrayTypeInfo | ObjectArrayTypeInfo):
+            within = "" if unchecked_type is key_type else f", which has a field of type {unchecked_type}"
             raise TypeError(
                 f"key type {key_type}{within}: arrays are no keys; take a tuple, a string or Types.LIST"
             )
     return key_type
 
 
-def check_function(function: Any, kind: type, what: str) -> None:
+def check_function(function: Any, kind: type, role: str) -> None:
     """TypeError unless `function` is of class `kind` or a plain callable."""
     if not isinstance(function, kind) and not callable(function):
-        raise TypeError(f"{what} must be a {kind.__name__} or a callable, not {type(function).__name__}")
+        raise TypeError(f"{role} must be a {kind.__name__} or a callable, not {type(function).__name__}")
 
 
-def check_function_object(function: Any, kinds: type | tuple[type, ...], what: str) -> None:
+def check_function_object(function: Any, kinds: type | tuple[type, ...], role: str) -> None:
     """TypeError unless `function` is an object of one of the classes `kinds`."""
     if not isinstance(function, kinds):
-        raise TypeError(f"{what} must be a {_names(kinds)}, not {type(function).__name__}")
+        raise TypeError(f"{role} must be a {_names(kinds)}, not {type(function).__name__}")
 
 
-def check_methods(function: Any, kinds: type | tuple[type, ...], what: str) -> None:
+def check_methods(function: Any, kinds: type | tuple[type, ...], role: str) -> None:
     """As check_function_object, but an object of no class of functions will do if it has the methods of one.
 
     PyFlink looks at the class of some functions, and calls others without a look.
     """
     if isinstance(function, Function | type) or function is None:
-        check_function_object(function, kinds, what)
+        check_function_object(function, kinds, role)
     if isinstance(function, kinds):
         return
     for kind in kinds if isinstance(kinds, tuple) else (kinds,):
@@ -126,13 +126,13 @@ def check_methods(function: Any, kinds: type | tuple[type, ...], what: str) -> N
         if not missing:
             return
     raise TypeError(
-        f"{what} must be a {_names(kinds)}, or have its methods: "
+        f"{role} must be a {_names(kinds)}, or have its methods: "
         f"{type(function).__name__} has no {missing[0]}"
     )
 
 
 def _names(kinds: type | tuple[type, ...]) -> str:
-    return " or ".join(one.__name__ for one in (kinds if isinstance(kinds, tuple) else (kinds,)))
+    return " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
 
 
 # Flink's options for what a job depends on.
@@ -157,10 +157,13 @@ PARAM_DELIMITER = "#"  #: between a path and what belongs to it
 # Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator.slotSharingGroup.
 
 
-def set_slot_sharing_group(one: Transformation, group: str | SlotSharingGroup) -> None:
-    """Put `one` into the group."""
+def set_slot_sharing_group(transformation: Transformation, group: str | SlotSharingGroup) -> None:
+    """Put `transformation` into the group."""
     if isinstance(group, SlotSharingGroup):
-        one.slot_sharing_group = group.get_name()
-        one.slot_resources = group.slot_resources()
+        transformation.slot_sharing_group = group.get_name()
+        transformation.slot_resources = group.slot_resources()
     else:
-        one.slot_sharing_group, one.slot_resources = require_text(group, "slot sharing group"), ()
+        transformation.slot_sharing_group, transformation.slot_resources = (
+            require_text(group, "slot sharing group"),
+            (),
+        )

@@ -75,9 +75,11 @@ class Partitioning(RecordOperations):
         if broadcast_state_descriptor is None:
             return everywhere
         descriptors = [broadcast_state_descriptor, *other_broadcast_state_descriptors]
-        for one in descriptors:
-            if not isinstance(one, MapStateDescriptor):
-                raise TypeError(f"broadcast state needs a MapStateDescriptor, not {type(one).__name__}")
+        for descriptor in descriptors:
+            if not isinstance(descriptor, MapStateDescriptor):
+                raise TypeError(
+                    f"broadcast state needs a MapStateDescriptor, not {type(descriptor).__name__}"
+                )
         return BroadcastStream(everywhere, descriptors)
 
     def partition_custom(
@@ -87,7 +89,7 @@ class Partitioning(RecordOperations):
     ) -> DataStream:
         """To the subtask whose number `partitioner` gives for the record's key and the number of subtasks."""
         check_function(partitioner, Partitioner, "partitioner")
-        return self._of_one_input(
+        return self._append_operator(
             KEYED_VALUES,
             None,
             self._transformation.output_type,

@@ -35,7 +35,7 @@ class Pickled:
             ) from error
 
     def __call__(self, *arguments: Any) -> Any:
-        """What a new copy of the thing, a function, gives for `arguments`."""
+        """The result of a new copy of the function for `arguments`."""
         return cloudpickle.loads(self._pickle)(*arguments)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:

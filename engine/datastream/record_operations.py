@@ -50,23 +50,25 @@ class RecordOperations(StreamSettings):
     ) -> DataStream:
         """One result for each record. Results without a declared type are pickled."""
         check_function(func, MapFunction, "map's function")
-        return self._of_one_input("Map", MapOperator(func), as_output_type(output_type), call=Call.PROCESS)
+        return self._append_operator("Map", MapOperator(func), as_output_type(output_type), call=Call.PROCESS)
 
     def flat_map(
         self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
     ) -> DataStream:
         """Any number of results for each record."""
         check_function(func, FlatMapFunction, "flat_map's function")
-        return self._of_one_input(
+        return self._append_operator(
             "FlatMap", FlatMapOperator(func), as_output_type(output_type), call=Call.PROCESS
         )
 
     def filter(self, func: Callable[[Any], Any] | FilterFunction | pc.Expression) -> DataStream:
         """The records for which the function, or a pyarrow compute expression over their fields, is true."""
         if isinstance(func, pc.Expression):
-            return self._of_one_input("Filter", FilterBatchesOperator(func), self._transformation.output_type)
+            return self._append_operator(
+                "Filter", FilterBatchesOperator(func), self._transformation.output_type
+            )
         check_function(func, FilterFunction, "filter's function")
-        return self._of_one_input(
+        return self._append_operator(
             "Filter", FilterOperator(func), self._transformation.output_type, call=Call.PROCESS
         )
 
@@ -78,7 +80,7 @@ class RecordOperations(StreamSettings):
         As in PyFlink a KeyedProcessFunction that uses neither key nor timers will do.
         """
         check_methods(func, (ProcessFunction, KeyedProcessFunction), "process's function")
-        return self._of_one_input(
+        return self._append_operator(
             "PROCESS", ProcessOperator(func), as_output_type(output_type), call=Call.PROCESS
         )
 
@@ -92,24 +94,24 @@ class RecordOperations(StreamSettings):
         """
         if not callable(func):
             raise TypeError(f"map_batches needs a callable, not {type(func).__name__}")
-        given = self._transformation.output_type
-        output_type = type_of_schema(schema) if isinstance(schema, pa.Schema) else schema or given
-        operator = MapBatchesOperator(func, schema_of_type(given), schema_of_type(output_type))
-        return self._of_one_input("Map Batches", operator, output_type)
+        input_type = self._transformation.output_type
+        output_type = type_of_schema(schema) if isinstance(schema, pa.Schema) else schema or input_type
+        operator = MapBatchesOperator(func, schema_of_type(input_type), schema_of_type(output_type))
+        return self._append_operator("Map Batches", operator, output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
         """Tuples of these fields, in this order. TypeError unless the stream has a tuple type."""
-        given = self.get_type()
-        if not isinstance(given, TupleTypeInfo):
-            raise TypeError(f"only streams of tuples can be projected, not of {given}")
-        types = given.get_field_types()
+        input_type = self.get_type()
+        if not isinstance(input_type, TupleTypeInfo):
+            raise TypeError(f"only streams of tuples can be projected, not of {input_type}")
+        types = input_type.get_field_types()
         if not 1 <= len(field_indexes) <= 24:
             raise ValueError(f"project to {len(field_indexes)} fields: from 1 to 24 are possible")
         for index in field_indexes:
             if not 0 <= index < len(types):
                 raise IndexError(f"field {index} of a tuple of {len(types)}")
         output_type = TupleTypeInfo([types[index] for index in field_indexes])
-        return self._of_one_input(
+        return self._append_operator(
             "Projection",
             MapOperator(Projection(field_indexes)),
             output_type,
@@ -133,4 +135,4 @@ class RecordOperations(StreamSettings):
             extract = ExtractTimestampsOperator(assigner)
             settings |= {"timestamp_extractor": Pickled(extract, "Extract-Timestamp"), "made_at_once": 3}
             name = "Remove-Timestamp"
-        return self._of_one_input(name, operator, self._transformation.output_type, **settings)
+        return self._append_operator(name, operator, self._transformation.output_type, **settings)

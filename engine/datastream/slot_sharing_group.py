@@ -118,8 +118,8 @@ class SlotSharingGroup:
         """Cores, heap, off-heap and managed memory, others; nothing if none are given. Penstock's own."""
         memory = (self._task_heap_memory, self._task_off_heap_memory, self._managed_memory)
         external = tuple(sorted(self._external_resources.items()))
-        given = (self._cpu_cores, *memory, external or None)
-        return () if set(given) == {None} else given
+        resources = (self._cpu_cores, *memory, external or None)
+        return () if set(resources) == {None} else resources
 
     def get_java_slot_sharing_group(self) -> NoReturn:
         """NoJavaError, always."""

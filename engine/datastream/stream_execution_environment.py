@@ -156,7 +156,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         released, explicitly or at the end of its `with` block. `observe`: as `to_dataframe`. ValueError for
         no stream, or one of others.
         """
-        if not streams or any(one._environment is not self for one in streams.values()):
+        if not streams or any(wanted._environment is not self for wanted in streams.values()):
             raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
@@ -178,12 +178,14 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return dataframe_of_job(job, sink, observation)
 
     def _forget(self, job: Job) -> None:
-        done = {one.created for one in job.transformations}
-        self._registered = [one for one in self._registered if one.created not in done]
+        done = {transformation.created for transformation in job.transformations}
+        self._registered = [
+            transformation for transformation in self._registered if transformation.created not in done
+        ]
         self._planned = [
-            one
-            for one in self._planned
-            if not any(step.call is not None and step.call.created in done for step in one.steps)
+            planned
+            for planned in self._planned
+            if not any(step.call is not None and step.call.created in done for step in planned.steps)
         ]
 
     def register_cache(self, cached: Transformation) -> None:
@@ -197,7 +199,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def _source(
         self, kind: str, name: str, source: Any, type_info: TypeInformation | None, call: Call
     ) -> DataStream:
-        made = Transformation(
+        transformation = Transformation(
             call=call,
             kind=kind,
             name=name,
@@ -205,7 +207,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             output_type=as_output_type(type_info),
             default_parallelism=self.get_parallelism(),
         )
-        return DataStream(self, made)
+        return DataStream(self, transformation)
 
     def _take_registered(self) -> list[Transformation]:
         if not self._registered:
@@ -247,7 +249,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         next_id = take_ids(0)
         for cached in unfilled:
             done = self._fill(cached)
-            roots = [one for one in roots if one not in done]
+            roots = [root for root in roots if root not in done]
         reading = job_from_environment(self, roots, job.name, lowers_all=True)
         restart_ids(next_id)
         return replace(reading, lowered=replace(reading.lowered, submitted=job.lowered.submitted))

@@ -110,11 +110,11 @@ class StreamOutputs(StreamSettings):
 
         TypeError where the stream comes from no operator, or gave the tag's id with another type before.
         """
-        one = self._transformation
-        if one.kind in VIRTUAL_KINDS:
-            raise TypeError(f"get_side_output: a stream that comes from {one.name} has no side outputs")
-        output_type = side_output_type(self._environment.side_output_types, one, output_tag)
-        return self._of_one_input(
+        operator = self._transformation
+        if operator.kind in VIRTUAL_KINDS:
+            raise TypeError(f"get_side_output: a stream that comes from {operator.name} has no side outputs")
+        output_type = side_output_type(self._environment.side_output_types, operator, output_tag)
+        return self._append_operator(
             "Map", None, output_type, call=Call.SIDE_OUTPUT, made_at_once=2, tag=output_tag.tag_id
         )
 
@@ -123,13 +123,13 @@ class StreamOutputs(StreamSettings):
             raise TypeError(
                 f"{type(sink).__name__} is no sink of Penstock: sinks of Java classes have no meaning here"
             )
-        made = self._ending(sink, name, call, made_at_once)
+        sink_operator = self._ending(sink, name, call, made_at_once)
         if call is Call.SINK_TO:
-            self._set_written(made)
-        return DataStreamSink(self._environment, self._environment.add_operator(made))
+            self._set_written(sink_operator)
+        return DataStreamSink(self._environment, self._environment.add_operator(sink_operator))
 
     def _set_written(self, sink: Transformation) -> None:
-        """What `sink_to` and `execute_and_collect` take where that is not the stream's records themselves."""
+        """Let `sink` read what it is to write, where that is not the stream's records: see KeyedStream."""
 
     def _collect_sink(self, limit: int | None = None) -> Transformation:
         sink = self._ending(CollectSink(limit), COLLECT_SINK, Call.COLLECT, 0)

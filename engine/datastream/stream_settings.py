@@ -66,20 +66,20 @@ class StreamSettings:
 
     def set_parallelism(self, parallelism: int) -> Self:
         """Number of subtasks, -1 for the environment's. ValueError below, and on non-parallel operators."""
-        one = self._operator("set_parallelism")
-        one.parallelism = check_parallelism(parallelism, self._can_be_parallel())
+        operator = self._operator("set_parallelism")
+        operator.parallelism = check_parallelism(parallelism, self._can_be_parallel())
         return self
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Number of key groups, 1 to 32768. ValueError for others, and on non-parallel operators."""
-        one = self._operator("set_max_parallelism")
-        one.max_parallelism = check_max_parallelism(max_parallelism, self._can_be_parallel())
+        operator = self._operator("set_max_parallelism")
+        operator.max_parallelism = check_max_parallelism(max_parallelism, self._can_be_parallel())
         return self
 
     def force_non_parallel(self) -> Self:
         """Fix the parallelism at 1."""
-        one = self._operator("force_non_parallel")
-        one.parallelism = one.max_parallelism = 1
+        operator = self._operator("force_non_parallel")
+        operator.parallelism = operator.max_parallelism = 1
         self._non_parallel = True
         return self
 
@@ -121,15 +121,15 @@ class StreamSettings:
         return self._environment.get_config()
 
     def _operator(self, method: str) -> Transformation:
-        one = self._transformation
-        if one.kind in VIRTUAL_KINDS:
-            raise TypeError(f"{method}: a stream that comes from {one.name} has no operator of its own")
-        return one
+        operator = self._transformation
+        if operator.kind in VIRTUAL_KINDS:
+            raise TypeError(f"{method}: a stream that comes from {operator.name} has no operator of its own")
+        return operator
 
     def _name_operator(self, setting: str, value: str | None) -> None:
-        one = self._operator("set_uid_hash" if setting == "uid_hash" else setting)
-        setattr(one, setting, value)
-        one.set_at[setting] = line_of_script()
+        operator = self._operator("set_uid_hash" if setting == "uid_hash" else setting)
+        setattr(operator, setting, value)
+        operator.set_at[setting] = line_of_script()
 
     def _is_keyed(self) -> bool:
         """Whether the stream's records reach Flink as Rows of key and record."""
@@ -138,11 +138,11 @@ class StreamSettings:
     def _can_be_parallel(self) -> bool:
         return not self._non_parallel
 
-    def _of_one_input(
+    def _append_operator(
         self, name: str, operator: Any, output_type: TypeInformation | None, **settings: Any
     ) -> DataStream:
         """A new operator that reads this stream, registered with the environment."""
-        made = self._environment.add_operator(
+        operator_added = self._environment.add_operator(
             Transformation(
                 kind=settings.pop("kind", "one_input"),
                 name=name,
@@ -153,7 +153,7 @@ class StreamSettings:
                 **settings,
             )
         )
-        return self._stream(made)
+        return self._stream(operator_added)
 
 
 # Where in a script a method was called.

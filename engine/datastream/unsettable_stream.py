@@ -14,9 +14,9 @@ from penstock.engine.datastream.stream_settings import StreamSettings
 class UnsettableStream(StreamSettings):
     """Every setting raises TypeError."""
 
-    def _refuse(self, what: str) -> NoReturn:
+    def _refuse(self, operation: str) -> NoReturn:
         raise TypeError(
-            f"{what} of a {type(self).__name__} is not supported: it has no operator of its own; "
+            f"{operation} of a {type(self).__name__} is not supported: it has no operator of its own; "
             "do this on the stream before or after it"
         )
 

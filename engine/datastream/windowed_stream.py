@@ -107,9 +107,9 @@ class WindowedOperations:
         return self._result(windowed, _names(aggregate_function, window_function), output_type)
 
     def _buffer(
-        self, window_function: Any, kind: type, what: str, output_type: TypeInformation | None
+        self, window_function: Any, kind: type, role: str, output_type: TypeInformation | None
     ) -> DataStream:
-        check_methods(window_function, kind, f"{what}'s function")
+        check_methods(window_function, kind, f"{role}'s function")
         windowed = buffered(window_function, self.get_input_type(), kind)
         return self._result(windowed, _names(window_function, None), output_type)
 
@@ -248,5 +248,5 @@ class AllWindowedStream(WindowedOperations):
 
 
 def _names(function: Any, window_function: Any) -> str:
-    given = [function] if window_function is None else [function, window_function]
-    return ", ".join(type(one).__name__ for one in given)
+    functions = [function] if window_function is None else [function, window_function]
+    return ", ".join(type(user_function).__name__ for user_function in functions)

@@ -1,1 +1,1 @@
-"""What `penstock diff` finds."""
+"""Finds the differences that `penstock diff` shows."""

@@ -1,4 +1,4 @@
-"""What is different in the plans of topologies: operators, chains, data sets and totals, as rows."""
+"""The differences between plans of topologies: operators, chains, data sets and totals, as rows."""
 
 from itertools import chain
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from penstock.engine.diff.keyed_plans import KeyedPlans, Totals, changed_totals
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = dict[int, list[dict[str, Any]]]
-"""What changed, by topology."""
+"""Changes by topology."""
 
 _CHANGEABLE = {
     "renamed": "name",
@@ -69,21 +69,21 @@ def _changed(pairs: pl.DataFrame, column: str) -> Rows:
     return _by_topology(different.select(TOPOLOGY, **{key: pl.col(name) for key, name in columns.items()}))
 
 
-def _divided(pairs: pl.DataFrame, whole: str, part: str, name: str, one: str, many: str) -> Rows:
+def _divided(pairs: pl.DataFrame, whole: str, part: str, name: str, together: str, many: str) -> Rows:
     """Chains by `whole` whose operators are in several chains by `part`."""
     several = (
         pairs.drop_nulls([whole, part]).group_by(TOPOLOGY, whole).agg(pl.col(part).n_unique().alias("parts"))
     )
     several = several.filter(pl.col("parts") > 1)
     members = pairs.join(several, on=[TOPOLOGY, whole], how="semi").sort(TOPOLOGY, whole, "new_node")
-    found: Rows = {}
+    divided_rows: Rows = {}
     chains: dict[tuple[int, int], dict[int, list[str]]] = {}
     for topology, divided, piece, operator in members.select(TOPOLOGY, whole, part, name).iter_rows():
         chains.setdefault((topology, divided), {}).setdefault(piece, []).append(operator)
     for (topology, _), pieces in chains.items():
         listed = list(pieces.values())
-        found.setdefault(topology, []).append({one: [*chain.from_iterable(listed)], many: listed})
-    return found
+        divided_rows.setdefault(topology, []).append({together: [*chain.from_iterable(listed)], many: listed})
+    return divided_rows
 
 
 def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both: pl.DataFrame) -> Rows:
@@ -109,7 +109,7 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
     values = ("data_set_id", "result_partition_type", "ship_strategy")
     differs = pl.any_horizontal(pl.col(name).ne_missing(pl.col(f"{name}_new")) for name in values)
     names = ("source", "target")
-    found: Rows = {}
+    changes: Rows = {}
     # Null, as of an exchange that one side lacks, is not equal.
     moved = pl.all_horizontal(
         *(pl.col(name).eq_missing(pl.col(f"{name}_new")) for name in values[1:]),
@@ -126,8 +126,8 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
         for key, name in zip(("id", "type", "ship_strategy"), values, strict=True):
             if row[name] != row[f"{name}_new"]:
                 change[key] = {"old": row[name], "new": row[f"{name}_new"]}
-        found.setdefault(row[TOPOLOGY], []).append(change)
-    return found
+        changes.setdefault(row[TOPOLOGY], []).append(change)
+    return changes
 
 
 def _unnumbered(name: str) -> pl.Expr:
@@ -148,7 +148,7 @@ def _exchanges(side: KeyedPlans) -> pl.DataFrame:
 
 
 def _nth(edges: pl.DataFrame, ends: tuple[str, str]) -> pl.DataFrame:
-    """With the number of each among the edges between the same operators."""
+    """Edges numbered among those between the same two operators."""
     numbered = edges.sort(TOPOLOGY, *ends, "in_index").with_columns(
         nth=pl.int_range(pl.len()).over(TOPOLOGY, *ends)
     )
@@ -156,7 +156,7 @@ def _nth(edges: pl.DataFrame, ends: tuple[str, str]) -> pl.DataFrame:
 
 
 def _by_topology(rows: pl.DataFrame) -> Rows:
-    found: Rows = {}
+    by_topology: Rows = {}
     for row in rows.iter_rows(named=True):
-        found.setdefault(row.pop(TOPOLOGY), []).append(row)
-    return found
+        by_topology.setdefault(row.pop(TOPOLOGY), []).append(row)
+    return by_topology

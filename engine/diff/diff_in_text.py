@@ -35,14 +35,14 @@ class Shown:
         self.topologies: list[TopologyDiff] = []
         self.left_out = 0
 
-    def add(self, one: TopologyDiff) -> None:
+    def add(self, topology: TopologyDiff) -> None:
         """Take one in; at most MOST_TOPOLOGIES are kept."""
-        self.topologies.append(one)
+        self.topologies.append(topology)
         if len(self.topologies) >= 2 * MOST_TOPOLOGIES:
             self._cut()
 
     def in_order(self) -> list[TopologyDiff]:
-        """Those to show."""
+        """The topologies to show, the worst verdict first."""
         self._cut()
         return self.topologies
 
@@ -52,9 +52,9 @@ class Shown:
         self.topologies = ordered[:MOST_TOPOLOGIES]
 
 
-def _order(one: TopologyDiff) -> tuple[int, int, str]:
-    rank = -1 if one.verdict is None else one.verdict.rank
-    return (-rank, list(Change).index(one.change), one.name)
+def _order(topology: TopologyDiff) -> tuple[int, int, str]:
+    rank = -1 if topology.verdict is None else topology.verdict.rank
+    return (-rank, list(Change).index(topology.change), topology.name)
 
 
 class DiffLine(NamedTuple):
@@ -86,8 +86,8 @@ def diff_lines(sides: Sequence[Side], counts: Counts, shown: Shown) -> Iterator[
                 DiffLine(f"{side.label}: {refused} without a readable name, or with that of another")
             )
     yield summary
-    for one in shown.in_order():
-        yield list(_topology_lines(one))
+    for topology in shown.in_order():
+        yield list(_topology_lines(topology))
     if shown.left_out:
         yield [DiffLine(f"… and {shown.left_out:,} more that differ; --json has them all")]
 
@@ -136,33 +136,33 @@ def _count_lines(counts: Counts) -> Iterable[str]:
             yield f"{called}, where they differ: {old:,} → {new:,}"
 
 
-def _counted(found: Any, words: dict[str, str]) -> str:
-    return ", ".join(f"{found[key]:,} {word}" for key, word in words.items() if found[key])
+def _counted(counts: Any, words: dict[str, str]) -> str:
+    return ", ".join(f"{counts[key]:,} {word}" for key, word in words.items() if counts[key])
 
 
-def _number(count: int, one: str, many: str | None = None) -> str:
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
+def _number(count: int, singular: str, many: str | None = None) -> str:
+    return f"{count:,} {singular if count == 1 else many or singular + 's'}"
 
 
-def _topology_lines(one: TopologyDiff) -> Iterator[DiffLine]:
-    name = _name(one.name)
-    yield DiffLine(name if one.change == Change.CHANGED else f"{name}: {one.change}", 0, True)
-    for side, why in one.refused.items():
+def _topology_lines(topology: TopologyDiff) -> Iterator[DiffLine]:
+    name = _name(topology.name)
+    yield DiffLine(name if topology.change == Change.CHANGED else f"{name}: {topology.change}", 0, True)
+    for side, why in topology.refused.items():
         yield DiffLine(f"{side}: not planned: {why.error}: {limited(why.message, 300)}", 2)
-    if one.restored is None:
+    if topology.restored is None:
         return
-    yield from _verdict_lines(one, one.restored)
-    yield from _rows_lines(_operator_lines(one))
-    if not one.changes_plan:
+    yield from _verdict_lines(topology, topology.restored)
+    yield from _rows_lines(_operator_lines(topology))
+    if not topology.changes_plan:
         yield DiffLine(_SETTINGS_ONLY, 2)
 
 
-def _verdict_lines(one: TopologyDiff, restored: Restored) -> Iterator[DiffLine]:
+def _verdict_lines(topology: TopologyDiff, restored: Restored) -> Iterator[DiffLine]:
     yield DiffLine(f"savepoint: {_VERDICTS[restored.verdict]}", 2)
     why = restored.allow_non_restored
     if why is not None:
         yield DiffLine(f"{why.error}: {limited(why.message, 500)}", 4)
-    for rows, line in ((one.lost, _lost), (one.taken, _taken), (one.mismatched, _mismatched)):
+    for rows, line in ((topology.lost, _lost), (topology.taken, _taken), (topology.mismatched, _mismatched)):
         for row in rows[:_MOST_ROWS]:
             yield DiffLine(line(row), 4)
         if len(rows) > _MOST_ROWS:
@@ -192,21 +192,24 @@ def _suggested(suggestion: dict[str, Any]) -> str:
     )
 
 
-def _operator_lines(one: TopologyDiff) -> Iterable[tuple[str, list[str]]]:
+def _operator_lines(topology: TopologyDiff) -> Iterable[tuple[str, list[str]]]:
     """Headings, and the changes below each."""
-    found = one.operators
-    yield "added", [_name(row["name"]) for row in found["added"]]
-    yield "removed", [_name(row["name"]) for row in found["removed"]]
-    yield "renamed", [f"{_name(row['old'])} → {_name(row['new'])}" for row in found["renamed"]]
-    yield "other ids", [_name(row["operator"]) + _uids(row) for row in found["changed_ids"]]
+    operators = topology.operators
+    yield "added", [_name(row["name"]) for row in operators["added"]]
+    yield "removed", [_name(row["name"]) for row in operators["removed"]]
+    yield "renamed", [f"{_name(row['old'])} → {_name(row['new'])}" for row in operators["renamed"]]
+    yield "other ids", [_name(row["operator"]) + _uids(row) for row in operators["changed_ids"]]
     for key in ("parallelism", "max_parallelism"):
         words = key.replace("_", " ")
-        yield words, [f"{_name(row['operator'])} {row['old']} → {row['new']}" for row in found[key]]
-    yield "chains split", [f"{_chain(row['chain'])} into {_chains(row['into'])}" for row in one.split]
-    yield "chains joined", [f"{_chains(row['chains'])} into {_chain(row['into'])}" for row in one.joined]
-    yield "data sets", [_data_set(row) for row in one.data_sets]
+        yield words, [f"{_name(row['operator'])} {row['old']} → {row['new']}" for row in operators[key]]
+    yield "chains split", [f"{_chain(row['chain'])} into {_chains(row['into'])}" for row in topology.split]
+    yield "chains joined", [f"{_chains(row['chains'])} into {_chain(row['into'])}" for row in topology.joined]
+    yield "data sets", [_data_set(row) for row in topology.data_sets]
     for key, words in TOTALS.items():
-        yield words, [f"{old:,} → {new:,}" for old, new in [one.totals[key]]] if key in one.totals else []
+        yield (
+            words,
+            [f"{old:,} → {new:,}" for old, new in [topology.totals[key]]] if key in topology.totals else [],
+        )
 
 
 def _rows_lines(groups: Iterable[tuple[str, list[str]]]) -> Iterator[DiffLine]:
@@ -281,5 +284,5 @@ def _markdown(line: DiffLine) -> str:
     return f"{'  ' * max(0, line.indent // 2 - 1)}- {text}"
 
 
-def _entity(found: re.Match[str]) -> str:
-    return f"&#{ord(found.group())};"
+def _entity(match: re.Match[str]) -> str:
+    return f"&#{ord(match.group())};"

@@ -51,8 +51,8 @@ def pair_topologies(old: Side, new: Side, in_both: int = 0) -> Iterator[Part]:
     for part in range(parts):
         mine = (pl.col(TOPOLOGY) % parts + parts) % parts == part
         known = [side.topologies.filter(mine) if parts > 1 else side.topologies for side in (old, new)]
-        left, right = pl.collect_all(known)
-        paired = _alone(left, right) if counts == [1, 1] and not in_both else _paired(left, right)
+        old_part, right = pl.collect_all(known)
+        paired = _alone(old_part, right) if counts == [1, 1] and not in_both else _paired(old_part, right)
         same = pl.lit(old.planned_as == new.planned_as) & (pl.col("fingerprint") == pl.col("fingerprint_new"))
         candidates = paired.filter(~same.fill_null(False)).select("old_id", "new_id", "name")
         pairs = _in_slices(old, new, candidates.sort("name"))
@@ -82,7 +82,7 @@ def _alone(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
 
 
 def _in_slices(old: Side, new: Side, candidates: pl.DataFrame) -> pl.DataFrame:
-    """With the slice of each, as many operators in each as fit; without candidates, nothing is read."""
+    """Pairs with the number of their slice, which holds as many operators as fit; reads nothing for none."""
     if candidates.is_empty():
         return candidates.with_columns(pl.lit(0, pl.Int64).alias(SLICE))
     sizes = []
@@ -116,18 +116,18 @@ def diff_sides(
     counts.topologies[Change.EQUAL] += in_both
     for part in pair_topologies(old, new, in_both):
         counts.topologies[Change.EQUAL] += part.equal
-        for one in _diff_part(old, new, part, stateful):
-            if one.change == Change.EQUAL:
+        for topology in _diff_part(old, new, part, stateful):
+            if topology.change == Change.EQUAL:
                 counts.topologies[Change.EQUAL] += 1
             else:
-                counts.add(one)
-                yield one
+                counts.add(topology)
+                yield topology
 
 
 def _diff_part(old: Side, new: Side, part: Part, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
     if not part.slices:
         return
-    # Of those that are removed, nothing but the name is said.
+    # Only the names of removed topologies are shown.
     kept = pl.when(pl.col("new_id").is_not_null()).then("old_id")
     pairs = part.pairs.with_columns(old_kept=kept)
     before, after = (
@@ -181,7 +181,7 @@ def _changed(
     changed: ChangedPlans,
 ) -> TopologyDiff:
     """The difference; a topology that is the same, and planned alike in another way, is equal."""
-    found = TopologyDiff(
+    topology = TopologyDiff(
         name,
         Change.CHANGED,
         restored=verdict,
@@ -194,7 +194,7 @@ def _changed(
         data_sets=changed.data_sets.get(number, []),
         totals=changed.totals.get(number, {}),
     )
-    return TopologyDiff(name, Change.EQUAL) if same_topology and not found.changes_plan else found
+    return TopologyDiff(name, Change.EQUAL) if same_topology and not topology.changes_plan else topology
 
 
 def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFrame:
@@ -210,7 +210,7 @@ def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFram
 def _verdicts(
     old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame, lost: LostOperators
 ) -> Mapping[int, Restored]:
-    """Of topologies that both sides planned. `with_state`: the operators that have state.
+    """The verdicts on topologies that both sides planned. `with_state`: the operators that have state.
 
     Where every state has an operator that it fits, Flink has nothing to say, unless uid hashes give an
     operator a second id: only the other jobs are restored one by one.
@@ -257,8 +257,8 @@ def match_operators(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
     and its older one share topology_id. What counts, in this order: the uid; a uid hash of the new one; name
     and operator id; the name, the first with the first of that name; the operator id alone (a renamed one).
     """
-    found: list[pl.DataFrame] = []
-    for left, right in (
+    matches: list[pl.DataFrame] = []
+    for old_keys, right in (
         (("uid",), ("uid",)),
         (("operator_id",), ("user_defined_operator_id",)),
         (("name", "operator_id"), ("name", "operator_id")),
@@ -266,27 +266,27 @@ def match_operators(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
         (("operator_id",), ("operator_id",)),
     ):
         old, new = _numbered(old), _numbered(new)
-        matched = _once(old, left).join(
+        matched = _once(old, old_keys).join(
             _once(new, right),
-            left_on=[TOPOLOGY, *left],
+            left_on=[TOPOLOGY, *old_keys],
             right_on=[TOPOLOGY, *right],
             how="inner",
         )
         matched = matched.select(TOPOLOGY, old_node="node", new_node="node_right")
-        found.append(matched)
+        matches.append(matched)
         old = old.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "old_node"], how="anti")
         new = new.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "new_node"], how="anti")
-    return pl.concat(found)
+    return pl.concat(matches)
 
 
 def _numbered(operators: pl.DataFrame) -> pl.DataFrame:
-    """With the position of each among those of its name."""
+    """Operators numbered among those of the same name."""
     return operators.sort(TOPOLOGY, "node").with_columns(
         pl.int_range(pl.len()).over(TOPOLOGY, "name").alias(_OCCURRENCE)
     )
 
 
 def _once(operators: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
-    """The first of each key; none whose key is null."""
+    """The first operator of each key; operators whose key is null are dropped."""
     keyed = operators.drop_nulls(key).unique([TOPOLOGY, *key], keep="first", maintain_order=True)
     return keyed.select(TOPOLOGY, *key, "node")

@@ -28,7 +28,7 @@ class KeyedPlans(NamedTuple):
 
     `refusals`: why topologies of this side were refused. `operators`: one row per operator with its ids and
     uids, its vertex, the vertex's subtasks and effective max parallelism, whether that is derived, and
-    whether it `has_state` as far as the topology says.
+    whether it `has_state` by what the topology says.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -57,7 +57,7 @@ def _operators(tables: Plans) -> pl.DataFrame:
     vertices = tables["execution_job_vertices"].select(
         TOPOLOGY, "vertex", subtasks="parallelism", effective_max_parallelism="max_parallelism"
     )
-    given = tables["job_vertices"].select(
+    limits = tables["job_vertices"].select(
         TOPOLOGY, "vertex", derives_max_parallelism=pl.col("max_parallelism") == NOT_DECIDED
     )
     writers = tables["stream_edges"].select(TOPOLOGY, pl.col("source").alias("id"), read=True).unique()
@@ -65,10 +65,10 @@ def _operators(tables: Plans) -> pl.DataFrame:
     nodes = nodes.with_columns(has_state=HAS_STATE)
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
     operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")
-    return operators.join(given, on=[TOPOLOGY, "vertex"], how="left")
+    return operators.join(limits, on=[TOPOLOGY, "vertex"], how="left")
 
 
-# What a whole plan takes: tasks, channels, buffers, managed memory and slots of each topology.
+# Totals of a plan: tasks, channels, buffers, managed memory and slots of each topology.
 
 
 TOTALS = {
@@ -81,7 +81,7 @@ TOTALS = {
 """What is counted, and how people read it."""
 
 Totals = dict[str, tuple[int, int]]
-"""By key of TOTALS, old and new value, where these differ."""
+"""Old and new value by key of TOTALS, where they differ."""
 
 _Tables = Mapping[str, pl.DataFrame]
 
@@ -108,10 +108,10 @@ def changed_totals(old: _Tables, new: _Tables, in_both: pl.DataFrame) -> dict[in
 
 
 def _totals(tables: _Tables, topologies: pl.DataFrame, names: list[str]) -> pl.DataFrame:
-    found = topologies
+    totals = topologies
     for name in names:
-        found = found.join(_COUNT[name](tables), on=TOPOLOGY, how="left")
-    return found.with_columns(pl.col(names).fill_null(0).cast(pl.Int64))
+        totals = totals.join(_COUNT[name](tables), on=TOPOLOGY, how="left")
+    return totals.with_columns(pl.col(names).fill_null(0).cast(pl.Int64))
 
 
 def _tasks(tables: _Tables) -> pl.DataFrame:
@@ -125,7 +125,7 @@ def _channels(tables: _Tables) -> pl.DataFrame:
 
 
 def _network_buffers(tables: _Tables) -> pl.DataFrame:
-    """Of all tasks: what they announce, or require where that is not bounded."""
+    """Network buffers of all tasks: what they announce, or what they require if that is not bounded."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     of_tasks = tables["network_buffers"].join(tasks, on=[TOPOLOGY, "vertex"])
     each = pl.coalesce(_long("announced"), _long("required")) * _long("parallelism")
@@ -133,7 +133,7 @@ def _network_buffers(tables: _Tables) -> pl.DataFrame:
 
 
 def _managed_bytes(tables: _Tables) -> pl.DataFrame:
-    """Of all slots: each operator has its own for use case OPERATOR; other use cases share theirs."""
+    """Managed memory of all slots: for use case OPERATOR by operator; other use cases share theirs."""
     groups = tables["job_vertices"].select(TOPOLOGY, "vertex", "slot_sharing_group")
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     used = tables["managed_memory"].join(groups, on=[TOPOLOGY, "vertex"]).join(tasks, on=[TOPOLOGY, "vertex"])

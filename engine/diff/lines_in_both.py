@@ -23,7 +23,7 @@ from penstock.plans.vocabulary import TopologyForm
 
 _DIGESTS = np.dtype("S16")
 _SEED = randbits(64)
-"""Of this process: nobody can make two lines that have one digest."""
+"""Drawn by each process, so that nobody can make two lines with one digest."""
 _MOST_OF_A_NAME = 1_000
 
 
@@ -50,8 +50,8 @@ def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
         return NO_LINES
     ids, named = np.empty(len(shared), np.int64), np.zeros(len(shared), bool)
     for lines in _lines(old):
-        places, found = _places(_digests_of(lines), shared)
-        for place, line in zip(places[found].tolist(), compress(lines, found.tolist()), strict=True):
+        places, in_shared = _places(_digests_of(lines), shared)
+        for place, line in zip(places[in_shared].tolist(), compress(lines, in_shared.tolist()), strict=True):
             if (name := _name(line)) is not None:
                 ids[place], named[place] = topology_id(name), True
     ids = ids[named]
@@ -84,9 +84,11 @@ def _without(block: Any, shared: LinesInBoth) -> Any:
     if not isinstance(block, LineBlock) or not len(shared.ids):
         return block
     lines = block.data.split(b"\n")
-    _, found = _places(_digests_of(lines), shared.digests)
+    _, in_shared = _places(_digests_of(lines), shared.digests)
     return block._replace(
-        data=b"\n".join(b"" if in_both else line for line, in_both in zip(lines, found.tolist(), strict=True))
+        data=b"\n".join(
+            b"" if in_both else line for line, in_both in zip(lines, in_shared.tolist(), strict=True)
+        )
     )
 
 
@@ -107,8 +109,8 @@ def _digests_of(lines: Sequence[bytes]) -> NDArray[np.bytes_]:
 
 
 def _once(digests: NDArray[np.bytes_]) -> NDArray[np.bytes_]:
-    found, times = np.unique(digests, return_counts=True)
-    once: NDArray[np.bytes_] = found[times == 1]
+    distinct, times = np.unique(digests, return_counts=True)
+    once: NDArray[np.bytes_] = distinct[times == 1]
     return once
 
 
@@ -123,10 +125,10 @@ def _places(
 def _name(line: bytes) -> str | None:
     """The name of the topology in a line; None where it has none, or needs a closer look."""
     try:
-        found = orjson.loads(line)
+        topology = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    if type(found) is not dict or found.keys().isdisjoint(TopologyForm):
+    if type(topology) is not dict or topology.keys().isdisjoint(TopologyForm):
         return None
-    name = found.get("name")
+    name = topology.get("name")
     return name if type(name) is str and 0 < len(name) <= _MOST_OF_A_NAME else None

@@ -85,10 +85,10 @@ def _facts(side: KeyedPlans, prefix: str) -> pl.DataFrame:
 
 
 def _rows(states: pl.DataFrame, row_of: Callable[[dict[str, Any]], dict[str, Any]]) -> Rows:
-    found: Rows = {}
+    rows_by_topology: Rows = {}
     for row in states.iter_rows(named=True):
-        found.setdefault(row[TOPOLOGY], []).append(row_of(row))
-    return found
+        rows_by_topology.setdefault(row[TOPOLOGY], []).append(row_of(row))
+    return rows_by_topology
 
 
 def _operator(row: dict[str, Any]) -> dict[str, Any]:

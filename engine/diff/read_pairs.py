@@ -33,11 +33,11 @@ def read_pairs(path: str) -> Iterator[list[Pair]]:
     """
     part: list[Pair] = []
     wrong: list[str] = []
-    size, found = 0, 0
+    size, pairs_read = 0, 0
     for place, line in _lines(path):
         pair = _pair_of(line)
         size += len(line)
-        found += 1
+        pairs_read += 1
         if isinstance(pair, Pair):
             part.append(pair)
         else:
@@ -49,7 +49,7 @@ def read_pairs(path: str) -> Iterator[list[Pair]]:
     _require_pairs(wrong)
     if part:
         yield part
-    if not found:
+    if not pairs_read:
         raise InputError(f"no pairs in {path}", 'a line is {"name": …, "old": {…}, "new": {…}}')
 
 
@@ -72,25 +72,25 @@ def _lines(path: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _pair_of(line: bytes) -> Pair | str:
-    """What a line holds, or what is wrong with it."""
+    """The pair in a line, or a sentence about its fault."""
     try:
-        given = orjson.loads(line)
+        record = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         return f"not JSON: {error}"
-    if not isinstance(given, dict):
-        return f"found {type(given).__name__}, allowed: an object with old and new"
+    if not isinstance(record, dict):
+        return f"found {type(record).__name__}, allowed: an object with old and new"
     for key in ("old", "new"):
-        if not isinstance(given.get(key), dict):
-            found = "a value of another kind" if key in given else "nothing"
-            return f"{key}: found {found}, allowed: a topology"
-    name, stateful = given.get("name", ""), given.get("stateful")
+        if not isinstance(record.get(key), dict):
+            kind = "a value of another kind" if key in record else "nothing"
+            return f"{key}: found {kind}, allowed: a topology"
+    name, stateful = record.get("name", ""), record.get("stateful")
     if not isinstance(name, str):
         return "name: found no text, allowed: text"
     if stateful is None:
-        return Pair(name, given["old"], given["new"], None)
+        return Pair(name, record["old"], record["new"], None)
     if not isinstance(stateful, list) or any(type(node) is not int for node in stateful):
         return "stateful: allowed: a list of ids of transformations, or no stateful at all"
-    return Pair(name, given["old"], given["new"], frozenset(stateful))
+    return Pair(name, record["old"], record["new"], frozenset(stateful))
 
 
 def _require_pairs(wrong: list[str]) -> None:

@@ -61,7 +61,7 @@ class Restored(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """All of it in one word."""
+        """The verdict in one word."""
         if self.unplanned is not None:
             return Verdict.NOT_PLANNED
         if self.allow_non_restored is not None:
@@ -69,7 +69,7 @@ class Restored(NamedTuple):
         return Verdict.RESTORES if self.strict is None else Verdict.ALLOW_NON_RESTORED
 
     def as_json(self) -> dict[str, Any]:
-        """In the form of docs/savepoints.md."""
+        """The verdict as JSON (see docs/savepoints.md)."""
         if self.unplanned is not None:
             return {"name": self.name, **self.unplanned._asdict()}
         said = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
@@ -83,16 +83,16 @@ def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEF
 
     Raises NotEnoughMemoryError before memory runs out.
     """
-    given = [
+    topologies = [
         {**topology, "name": f"{side} {number}"}
         for number, pair in enumerate(pairs)
         for side, topology in (("old", pair.old), ("new", pair.new))
     ]
-    planned = plan_in_process(given, until=Layer.EXECUTION_GRAPH, job_defaults=job_defaults).tables
+    planned = plan_in_process(topologies, until=Layer.EXECUTION_GRAPH, job_defaults=job_defaults).tables
     jobs = jobs_to_restore(
         {name: from_arrow(planned[name].select(JOB_COLUMNS[name])) for name in JOB_COLUMNS}
     )
-    made = _nodes_by_transformation(planned)
+    nodes_of = _nodes_by_transformation(planned)
     rejected = from_arrow(planned["rejected"].select(["name", "error", "message"]))
     refusals = {name: Failure(error, message) for name, error, message in rejected.iter_rows()}
     for number, pair in enumerate(pairs):
@@ -102,19 +102,21 @@ def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEF
             continue
         stateful = pair.stateful
         if stateful is not None:
-            stateful = frozenset(node for one in stateful for node in made.get((old, one), ()))
+            stateful = frozenset(
+                node for transformation in stateful for node in nodes_of.get((old, transformation), ())
+            )
         yield restored(pair.name, jobs[old], jobs[new], stateful)
 
 
 def _nodes_by_transformation(planned: Mapping[str, pa.Table]) -> dict[tuple[str, int], list[int]]:
     """(topology's name, transformation) to the stream nodes that it was made into: of a sink, several."""
     names = dict(from_arrow(planned["topologies"].select([TOPOLOGY, "name"])).iter_rows())
-    found: dict[tuple[str, int], list[int]] = {}
+    nodes_of: dict[tuple[str, int], list[int]] = {}
     nodes = from_arrow(planned["stream_nodes"].select([TOPOLOGY, "id", "transformation"]))
     for topology, node, transformation in nodes.iter_rows():
-        one = node if transformation is None else transformation
-        found.setdefault((names[topology], one), []).append(node)
-    return found
+        made_from = node if transformation is None else transformation
+        nodes_of.setdefault((names[topology], made_from), []).append(node)
+    return nodes_of
 
 
 def restored(name: str, old: Job, new: Job, stateful: frozenset[int] | None = None) -> Restored:
@@ -134,7 +136,7 @@ _KEEP = "give operators with state the uid, or the uid hash, that they had; keep
 
 
 class Required(StrEnum):
-    """What --require takes."""
+    """The values of --require."""
 
     RESTORES = Verdict.RESTORES.value
     ALLOW_NON_RESTORED = Verdict.ALLOW_NON_RESTORED.value
@@ -172,14 +174,14 @@ class Worse:
         self._unnamed = number
         self._line_of_unnamed = f"\n  {source}: {inputs} without a readable name, or with that of another"
 
-    def raise_if_any(self, out_of: int, what: str) -> None:
-        """WorseVerdictError if there were any; `out_of`: how many there were, `what`: of what, named ones."""
+    def raise_if_any(self, out_of: int, named: str) -> None:
+        """WorseVerdictError if any verdict was worse. `out_of`: how many had a name; `named`: their noun."""
         number = self._number + self._unnamed
         if not number:
             return
         more = f"\n  and {self._number - _SHOWN:,} more" if self._number > _SHOWN else ""
         raise WorseVerdictError(
-            f"{number:,} of {out_of + self._unnamed:,} {what} {'is' if number == 1 else 'are'} worse than "
+            f"{number:,} of {out_of + self._unnamed:,} {named} {'is' if number == 1 else 'are'} worse than "
             f"--require {self._required}:{''.join(self._shown)}{more}{self._line_of_unnamed}",
             self._hint,
         )

@@ -65,7 +65,7 @@ def side_of_tables(
     return Side(label, known, operators, plans, planned_as, count_left_out(known, rejected))
 
 
-# Topologies of files or objects as one side of a comparison: read once, planned as far as they differ.
+# Topologies of files or objects as one side of a comparison: read once; only those that differ are planned.
 
 
 _TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")
@@ -87,9 +87,9 @@ def side_of_topologies(
                     rows.write_ipc(files[table][-1])
     frames = {table: pl.scan_ipc(paths) if paths else empty(table).lazy() for table, paths in files.items()}
 
-    def planned(given: dict[str, pl.DataFrame]) -> Plans:
-        inputs = len(given["topologies"]) + len(given["rejected"])
-        tables = plan_frames(given, inputs, options.until, options.choices, lambda stage: None).tables
+    def planned(read_frames: dict[str, pl.DataFrame]) -> Plans:
+        inputs = len(read_frames["topologies"]) + len(read_frames["rejected"])
+        tables = plan_frames(read_frames, inputs, options.until, options.choices, lambda stage: None).tables
         return {
             table: from_arrow(tables[table].select(list(columns))) for table, columns in PLAN_COLUMNS.items()
         }

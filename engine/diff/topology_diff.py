@@ -12,7 +12,7 @@ from penstock.plans.savepoint.restore_savepoint import Failure
 
 
 class Change(StrEnum):
-    """What became of a topology."""
+    """The ways in which a topology can differ."""
 
     CHANGED = "changed"
     ADDED = "added"
@@ -67,8 +67,8 @@ class TopologyDiff:
     @property
     def changes_plan(self) -> bool:
         """Whether anything of the plan that is compared differs."""
-        found = (*self.operators.values(), self.split, self.joined, self.data_sets)
-        return any(found) or bool(self.totals)
+        changes = (*self.operators.values(), self.split, self.joined, self.data_sets)
+        return any(changes) or bool(self.totals)
 
 
 @dataclass
@@ -86,22 +86,22 @@ class Counts:
     data_sets: Counter[str] = field(default_factory=Counter)
     totals: Totals = field(default_factory=dict)
 
-    def add(self, one: TopologyDiff) -> None:
+    def add(self, topology: TopologyDiff) -> None:
         """Count one more that is not equal."""
-        self.topologies[one.change] += 1
-        self.refused.update(list(one.refused))
-        if one.verdict is not None:
-            self.verdicts[one.verdict] += 1
-        self.operators.update({change: len(rows) for change, rows in one.operators.items()})
-        self.lost += len(one.lost)
-        self.taken += len(one.taken)
-        self.mismatched += len(one.mismatched)
-        self.chains.update({"split": len(one.split), "joined": len(one.joined)})
-        self.data_sets.update(row["change"] for row in one.data_sets)
+        self.topologies[topology.change] += 1
+        self.refused.update(list(topology.refused))
+        if topology.verdict is not None:
+            self.verdicts[topology.verdict] += 1
+        self.operators.update({change: len(rows) for change, rows in topology.operators.items()})
+        self.lost += len(topology.lost)
+        self.taken += len(topology.taken)
+        self.mismatched += len(topology.mismatched)
+        self.chains.update({"split": len(topology.split), "joined": len(topology.joined)})
+        self.data_sets.update(row["change"] for row in topology.data_sets)
         self.data_sets.update(
-            "other_type" for row in one.data_sets if row["change"] == "changed" and "type" in row
+            "other_type" for row in topology.data_sets if row["change"] == "changed" and "type" in row
         )
-        for name, (old, new) in one.totals.items():
+        for name, (old, new) in topology.totals.items():
             before = self.totals.get(name, (0, 0))
             self.totals[name] = (before[0] + old, before[1] + new)
 

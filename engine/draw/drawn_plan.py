@@ -28,11 +28,11 @@ class DrawnPlan:
     job: "Job | None" = None  #: of a script: what was planned
 
     def has(self, *tables: str) -> bool:
-        """Whether the plan goes as far as these tables."""
+        """Whether the plan includes these tables."""
         return all(self.table(name) is not None for name in tables)
 
     def frame(self, name: str, *columns: str) -> pl.DataFrame:
-        """As `rows`, as a frame."""
+        """The rows of `rows` as a frame."""
         frame = self.table(name)
         return (empty(name).lazy() if frame is None else frame).select(columns).collect()
 
@@ -43,7 +43,7 @@ class DrawnPlan:
 
 
 def plan_of_tables(tables: Mapping[str, Any], topology: str | None, source: str) -> DrawnPlan:
-    """Of Arrow tables with several topologies, the one of that name; None: the only one.
+    """The plan of one topology, by its name (None: the only one), out of Arrow tables that may hold several.
 
     Raises ConfigurationError where none or several could be meant, RefusedTopologiesError where it was
     refused.

@@ -45,7 +45,7 @@ def execution_graph(plan: DrawnPlan, vertex: str | None) -> DrawnGraph:
         if row["vertex"] in near
     }
     nodes: list[Node] = []
-    for key in sorted(near, key=lambda one: vertices[one]["topological_order"]):
+    for key in sorted(near, key=lambda vertex_key: vertices[vertex_key]["topological_order"]):
         nodes += _tasks(vertices[key], sizes[key], slots, is_chosen=key == chosen)
     drawn: list[Edge] = []
     for row in edges:
@@ -107,8 +107,8 @@ def _joined(plan: DrawnPlan, edge: Row, sizes: dict[int, int]) -> tuple[list[Nod
         name = f"{strategy}, all to all"
         node = Node(key=hub, name=name, note=f"{sizes[source]:,} by {sizes[target]:,} channels", facts=facts)
         return [node], [
-            *(Edge(source=f"v{source}_{one}", target=hub, facts=facts) for one in producers),
-            *(Edge(source=hub, target=f"v{target}_{one}", facts=facts) for one in readers),
+            *(Edge(source=f"v{source}_{subtask}", target=hub, facts=facts) for subtask in producers),
+            *(Edge(source=hub, target=f"v{target}_{subtask}", facts=facts) for subtask in readers),
         ]
     rows = [
         row
@@ -155,19 +155,19 @@ def find_vertex(plan: DrawnPlan, named: str | None) -> int:
             f"topology {plan.topology!r}: an execution graph is that of one vertex, of {len(rows):,}",
             f"choose with --vertex: {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}",
         )
-    found = {row["vertex"] for row in rows if named in (row["name"], row["vertex_id"])}
-    if not found:
-        found = {
+    named_vertices = {row["vertex"] for row in rows if named in (row["name"], row["vertex_id"])}
+    if not named_vertices:
+        named_vertices = {
             row["vertex"] for row in plan.rows("chained_operators", "vertex", "name") if row["name"] == named
         }
-    if not found:
-        found = {row["vertex"] for row in rows if str(row["topological_order"]) == named}
-    if len(found) == 1:
-        return int(found.pop())
-    if found:
-        places = ", ".join(str(row["topological_order"]) for row in rows if row["vertex"] in found)
+    if not named_vertices:
+        named_vertices = {row["vertex"] for row in rows if str(row["topological_order"]) == named}
+    if len(named_vertices) == 1:
+        return int(named_vertices.pop())
+    if named_vertices:
+        places = ", ".join(str(row["topological_order"]) for row in rows if row["vertex"] in named_vertices)
         raise ConfigurationError(
-            f"topology {plan.topology!r}: {len(found):,} vertices are called {named!r}",
+            f"topology {plan.topology!r}: {len(named_vertices):,} vertices are called {named!r}",
             f"choose one by its number: {places}",
         )
     operators = [row["name"] for row in plan.rows("chained_operators", "name")]

@@ -89,20 +89,20 @@ def _in_order(graph: DrawnGraph) -> list[str]:
         return place[key]
 
     pairs = {(outer(edge.source), outer(edge.target)) for edge in graph.edges}
-    found = igraph.Graph(
+    outermost_graph = igraph.Graph(
         n=len(keys), edges=sorted(pair for pair in pairs if pair[0] != pair[1]), directed=True
     )
-    readers = found.get_adjlist(mode="out")
+    readers = outermost_graph.get_adjlist(mode="out")
     finished: list[int] = []
     state = [0] * len(keys)
-    roots = [at for at, count in enumerate(found.indegree()) if count == 0]
+    roots = [at for at, count in enumerate(outermost_graph.indegree()) if count == 0]
     for root in reversed([*roots, *(at for at in range(len(keys)))]):
         stack = [root]
         while stack:
             at = stack[-1]
             if state[at] == 0:
                 state[at] = 1
-                stack += [one for one in readers[at] if state[one] == 0]
+                stack += [reader for reader in readers[at] if state[reader] == 0]
             else:
                 stack.pop()
                 if state[at] == 1:

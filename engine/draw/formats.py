@@ -22,7 +22,7 @@ def format_of(path: str) -> str:
     for name, ends in FORMATS.items():
         if end in ends:
             return name
-    allowed = ", ".join(f".{one}" for ends in FORMATS.values() for one in ends)
+    allowed = ", ".join(f".{ending}" for ends in FORMATS.values() for ending in ends)
     raise ConfigurationError(
         f"{path}: the end of its name says no format", f"allowed: {allowed}; or choose with --format"
     )

@@ -1,4 +1,4 @@
-"""What is drawn: nodes, some of them inside others, and edges, with what a reader may ask of each."""
+"""The graph that is drawn: nodes, some of them inside others, and edges, with details of each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ _ROWS_AT_ONCE = 8_192
 Made = TypeVar("Made")
 
 Facts = tuple[tuple[str, str], ...]
-"""What is known of a node or an edge: heading and text."""
+"""Details of a node or an edge: headings and texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +55,8 @@ class MadeOfRows(Sequence[Made], Generic[Made]):
 
     def __iter__(self) -> Iterator[Made]:
         for frame, make in self._parts:
-            for some in frame.iter_slices(_ROWS_AT_ONCE):
-                yield from map(make, some.iter_rows(named=True))
+            for slice_of_frame in frame.iter_slices(_ROWS_AT_ONCE):
+                yield from map(make, slice_of_frame.iter_rows(named=True))
 
     @overload
     def __getitem__(self, place: int) -> Made: ...
@@ -65,11 +65,11 @@ class MadeOfRows(Sequence[Made], Generic[Made]):
     def __getitem__(self, place: int | slice) -> Made | tuple[Made, ...]:
         if isinstance(place, slice):
             return tuple(self)[place]
-        left = place if place >= 0 else len(self) + place
+        remaining = place if place >= 0 else len(self) + place
         for frame, make in self._parts:
-            if 0 <= left < frame.height:
-                return make(frame.row(left, named=True))
-            left -= frame.height
+            if 0 <= remaining < frame.height:
+                return make(frame.row(remaining, named=True))
+            remaining -= frame.height
         raise IndexError(place)
 
 
@@ -83,7 +83,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnGraph:
-    """A layer of one plan. Nodes come before those that read them, as far as the layer says."""
+    """A layer of one plan. Nodes come before those that read them, if the layer has an order."""
 
     topology: str
     layer: str
@@ -106,7 +106,7 @@ class DrawnGraph:
 
 
 class DrawnPart(Enum):
-    """Of a box as it is written."""
+    """What is written of a box: all of it, or its beginning or end if others are inside."""
 
     NODE = auto()  #: all of it: it encloses nothing
     BEGIN = auto()  #: before what it encloses

@@ -19,7 +19,7 @@ from penstock.plans.errors import ConfigurationError
 
 
 class DrawnLayer(StrEnum):
-    """What can be drawn."""
+    """The layers that can be drawn."""
 
     STREAM_GRAPH = "stream_graph"
     JOB_GRAPH = "job_graph"
@@ -51,25 +51,25 @@ def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None
 
 
 def drawable_layers(
-    plan: DrawnPlan, asked: DrawnLayer | None, vertex: str | None, *, one: bool
+    plan: DrawnPlan, asked: DrawnLayer | None, vertex: str | None, *, first_only: bool
 ) -> list[DrawnLayer]:
     """The layers to draw: what is asked for, else those the plan has, the job graph first.
 
-    With `vertex`, its execution graph comes first. `one`: only the first of them.
+    With `vertex`, its execution graph comes first. `first_only`: only the first of them.
     """
     if asked is not None:
         return [asked]
-    found = [] if vertex is None else [DrawnLayer.EXECUTION_GRAPH]
+    layers = [] if vertex is None else [DrawnLayer.EXECUTION_GRAPH]
     has = (DrawnLayer.JOB_GRAPH, DrawnLayer.STREAM_GRAPH)
-    found += [layer for layer in has if plan.has(*_NEEDED[layer])]
-    return (found or [DrawnLayer.JOB_GRAPH])[: 1 if one else None]
+    layers += [layer for layer in has if plan.has(*_NEEDED[layer])]
+    return (layers or [DrawnLayer.JOB_GRAPH])[: 1 if first_only else None]
 
 
 # The stream graph: operators and the edges between them, with the chains they form as boxes around them.
 
 
 def stream_graph(plan: DrawnPlan) -> DrawnGraph:
-    """Operators by id. Chains of several operators are boxes, if the plan goes as far as the job graph."""
+    """Operators by id. Chains of several operators are boxes, if the plan includes the job graph."""
     chained = plan.frame("chained_operators", "vertex", "node", "operator_id").with_columns(
         members=pl.len().over("vertex")
     )

@@ -11,7 +11,7 @@ _SIDES = {"GATE": "input gates", "RESULT_PARTITION": "result partitions"}
 
 
 def job_graph(plan: DrawnPlan) -> DrawnGraph:
-    """Vertices in topological order. What each needs is known if the plan goes as far as slots."""
+    """Vertices in topological order. What each needs is known if the plan includes slots."""
     return DrawnGraph(
         topology=plan.topology,
         layer="job graph",

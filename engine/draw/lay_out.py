@@ -81,10 +81,7 @@ class _Bundle:
 
 
 def lay_out(graph: DrawnGraph) -> Picture:
-    """Where everything is. Boxes overlap only what they are inside of.
-
-    The same graph gives the same picture.
-    """
+    """Lay a graph out, always in the same way. Boxes overlap only the boxes that they are inside of."""
     return _Level(graph).picture(None)
 
 
@@ -101,11 +98,11 @@ class _Level:
         self.bundles = self._bundles()
 
     def picture(self, key: str | None) -> Picture:
-        """What `key` encloses."""
+        """A picture of what the node `key` encloses."""
         members = self.children[key]
         place = {node.key: at for at, node in enumerate(members)}
         bundles = self.bundles.get(key, [])
-        labels = [_label([self.graph.edges[one] for one in bundle.edges]) for bundle in bundles]
+        labels = [_label([self.graph.edges[edge] for edge in bundle.edges]) for bundle in bundles]
         ports: tuple[dict[str, int], dict[str, int]] = (defaultdict(int), defaultdict(int))
         for bundle in bundles:
             ports[0][bundle.source] += 1
@@ -129,8 +126,8 @@ class _Level:
             aspect=0.0 if in_one_column else _ASPECT,
         )
         picture = Picture(layout.size)
-        for box, before, (left, y) in zip(boxes, runs, layout.corners, strict=True):
-            x = left + before
+        for box, before, (corner_x, y) in zip(boxes, runs, layout.corners, strict=True):
+            x = corner_x + before
             picture.boxes.append(_moved(box, x, y))
             inner = insides.get(box.node.key)
             if box.is_open and inner is not None:
@@ -160,8 +157,8 @@ class _Level:
         return Box(node, 0, 0, BoxSize(min(max(wide, _NARROWEST), _WIDEST), tall), lines, note, inner=inner)
 
     def _bundles(self) -> dict[str | None, list[_Bundle]]:
-        """By the node inside of which both ends are: edges that are drawn as one line."""
-        found: dict[str | None, dict[tuple[str, str, int], _Bundle]] = defaultdict(dict)
+        """Edges that are drawn as one line, by the node that encloses both ends."""
+        bundles: dict[str | None, dict[tuple[str, str, int], _Bundle]] = defaultdict(dict)
         ways: dict[str, list[str]] = {}
         for node in self.graph.nodes:
             way = [node.key]
@@ -178,10 +175,10 @@ class _Level:
             ends = (self._drawn(source[depth:]), self._drawn(target[depth:]))
             one_by_one = ends == (edge.source, edge.target)
             key = (*ends, number) if one_by_one else (*ends, -1)
-            level = found[source[depth - 1] if depth else None]
+            level = bundles[source[depth - 1] if depth else None]
             bundle = level.setdefault(key, _Bundle(source[depth], target[depth], ends, []))
             bundle.edges.append(number)
-        return {key: list(level.values()) for key, level in found.items()}
+        return {key: list(level.values()) for key, level in bundles.items()}
 
     def _drawn(self, way: Sequence[str]) -> str:
         """The first of these that is closed, else the innermost."""
@@ -205,13 +202,17 @@ class _Level:
         arrives: dict[int, Point] = {}
         crowded: set[int] = set()
         for key, numbers in leaving.items():
-            inner = {one: boxes[bundles[one].ends[0]] for one in numbers}
-            towards = {one: _next_height(layout.bends[one], boxes[bundles[one].target]) for one in numbers}
+            inner = {number: boxes[bundles[number].ends[0]] for number in numbers}
+            towards = {
+                number: _next_height(layout.bends[number], boxes[bundles[number].target])
+                for number in numbers
+            }
             begins |= _ports(boxes[key], inner, towards, right=True)
         for key, numbers in coming.items():
-            inner = {one: boxes[bundles[one].ends[1]] for one in numbers}
+            inner = {number: boxes[bundles[number].ends[1]] for number in numbers}
             towards = {
-                one: _next_height(layout.bends[one][::-1], boxes[bundles[one].source]) for one in numbers
+                number: _next_height(layout.bends[number][::-1], boxes[bundles[number].source])
+                for number in numbers
             }
             arrives |= _ports(boxes[key], inner, towards, right=False)
             if len(numbers) > _MOST_PORTS and not boxes[key].is_open:
@@ -241,7 +242,7 @@ class _Level:
 
 
 def _label(edges: Sequence[Edge]) -> str:
-    """What is written at a line."""
+    """The text at a line."""
     count = sum(edge.edges for edge in edges)
     labels = {edge.label for edge in edges}
     label = labels.pop() if len(labels) == 1 else ""
@@ -279,13 +280,13 @@ def _ports(box: Box, inner: dict[int, Box], towards: dict[int, float], *, right:
 
     Lines are in the order of the heights that they go `towards`.
     """
-    middles = {one: end.y + end.size.height / 2 for one, end in inner.items()}
-    order = sorted(inner, key=lambda one: (middles[one], towards[one], one))
+    middles = {line: end.y + end.size.height / 2 for line, end in inner.items()}
+    order = sorted(inner, key=lambda line: (middles[line], towards[line], line))
     pitch = min(_PORT, (box.size.height - PADDING) / len(order))
-    wanted = [middles[one] for one in order]
+    wanted = [middles[line] for line in order]
     heights = place_in_line(wanted, [pitch] * len(order), [0.0] * len(order))
     x = box.x + (box.size.width if right else 0)
-    return {one: (x, y) for one, y in zip(order, heights, strict=True)}
+    return {line: (x, y) for line, y in zip(order, heights, strict=True)}
 
 
 def _within(box: Box, y: float) -> float:

@@ -19,7 +19,7 @@ Point = tuple[float, float]
 
 
 class BoxSize(NamedTuple):
-    """Of a box, in pixels."""
+    """Width and height of a box, in pixels."""
 
     width: float
     height: float
@@ -61,17 +61,17 @@ def layered_layout(
         own = edges_of[part]
         layout = _connected(
             [sizes[box] for box in boxes],
-            [(place[edges[one][0]], place[edges[one][1]]) for one in own],
+            [(place[edges[edge][0]], place[edges[edge][1]]) for edge in own],
             column_gap,
         )
         placed.append((boxes, own, layout))
     shifts, size = _in_rows([layout.size for *_, layout in placed], aspect)
     for (boxes, own, layout), (right, down) in zip(placed, shifts, strict=True):
-        for box, (x, y), (left, end) in zip(boxes, layout.corners, layout.sides, strict=True):
+        for box, (x, y), (begin, end) in zip(boxes, layout.corners, layout.sides, strict=True):
             corners[box] = (x + right, y + down)
-            sides[box] = (left + right, end + right)
-        for one, points in zip(own, layout.bends, strict=True):
-            bends[one] = [(x + right, y + down) for x, y in points]
+            sides[box] = (begin + right, end + right)
+        for edge, points in zip(own, layout.bends, strict=True):
+            bends[edge] = [(x + right, y + down) for x, y in points]
     return Layout(corners, bends, sides, size)
 
 
@@ -162,7 +162,9 @@ def _centres(
     graph = igraph.Graph(n=len(columns), edges=hops, directed=True)
     layout = graph.layout_sugiyama(layers=columns, maxiter=24)
     order: dict[int, list[int]] = defaultdict(list)
-    for item in sorted(range(len(columns)), key=lambda one: (layout[one][0], one)):
+    for item in sorted(
+        range(len(columns)), key=lambda item_of_column: (layout[item_of_column][0], item_of_column)
+    ):
         order[columns[item]].append(item)
     near: tuple[dict[int, list[int]], dict[int, list[int]]] = (defaultdict(list), defaultdict(list))
     for source, target in hops:
@@ -178,7 +180,9 @@ def _centres(
             wanted = []
             for item in items:
                 around = near[0 if forward else 1][item] or near[1 if forward else 0][item]
-                wanted.append(sum(centres[one] for one in around) / len(around) if around else centres[item])
+                wanted.append(
+                    sum(centres[neighbour] for neighbour in around) / len(around) if around else centres[item]
+                )
             placed = place_in_line(wanted, [heights[item] for item in items], gaps)
             for item, centre in zip(items, placed, strict=True):
                 centres[item] = centre
@@ -236,7 +240,7 @@ def cut(text: str, width: float, pixels: float) -> str:
 
 
 def _share(character: str) -> float:
-    """Of the size of the font."""
+    """The width of a character, as a share of the font's size."""
     if character in _NARROW:
         return 0.4
     if character in _WIDE or east_asian_width(character) in "WF":

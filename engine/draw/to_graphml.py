@@ -54,19 +54,19 @@ def to_networkx(graph: DrawnGraph) -> Any:
         import networkx
     except ImportError as error:
         raise ConfigurationError("networkx is not installed", "pip install networkx") from error
-    found = networkx.MultiDiGraph(topology=graph.topology, layer=graph.layer)
+    multigraph = networkx.MultiDiGraph(topology=graph.topology, layer=graph.layer)
     for node in graph.nodes:
-        found.add_node(node.key, **node_attributes(node))
+        multigraph.add_node(node.key, **node_attributes(node))
     for edge in graph.edges:
-        found.add_edge(edge.source, edge.target, **edge_attributes(edge))
-    return found
+        multigraph.add_edge(edge.source, edge.target, **edge_attributes(edge))
+    return multigraph
 
 
 # Nodes and edges as attributes of other tools' graphs. What XML cannot hold is written as an escape.
 
 
 def node_attributes(node: Node) -> dict[str, str]:
-    """What is known of a node, by names of attributes."""
+    """The attributes of a node, by name."""
     known = {"name": printable(node.name)}
     if node.group is not None:
         known["slot_sharing_group_number"] = str(node.group)
@@ -76,7 +76,7 @@ def node_attributes(node: Node) -> dict[str, str]:
 
 
 def edge_attributes(edge: Edge) -> dict[str, str]:
-    """What is known of an edge, by names of attributes."""
+    """The attributes of an edge, by name."""
     return _with_facts({"kind": edge.kind}, edge.facts)
 
 

@@ -41,7 +41,7 @@ def to_html(graphs: Sequence[DrawnGraph]) -> str:
 
 
 def layer_of_page(graph: DrawnGraph, number: int) -> dict[str, Any]:
-    """What the template shows of a graph, and `data`, what the script knows of it."""
+    """The values of the template for a graph, and `data`, which the page's script reads."""
     picture = lay_out(graph)
     closed = _closed(picture)
     return {
@@ -49,7 +49,9 @@ def layer_of_page(graph: DrawnGraph, number: int) -> dict[str, Any]:
         "number": number,
         "drawn": Markup(drawn(graph, picture)),
         "inner": [(key, Markup(drawn(graph, inner))) for key, inner in closed.items()],
-        "groups": [(printable(one.name), group_class(one.number).strip()) for one in legend_entries(graph)],
+        "groups": [
+            (printable(entry.name), group_class(entry.number).strip()) for entry in legend_entries(graph)
+        ],
         "lines": line_kinds(graph),
         "counted": f"{_leaves(graph):,} {_CALLED[graph.layer]}, {len(graph.edges):,} edges",
         "data": _data(graph, closed),
@@ -66,7 +68,7 @@ def json_of_page(data: Any) -> str:
 
 
 def hash_of(text: str) -> str:
-    """Of a script or a style, as a content security policy names it."""
+    """The hash by which a content security policy allows a script or a style."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
@@ -89,14 +91,14 @@ def asset(name: str) -> str:
 
 def _closed(picture: Picture) -> dict[str, Picture]:
     """Keys of closed boxes, also of those inside others, and what is in them."""
-    found: dict[str, Picture] = {}
+    closed: dict[str, Picture] = {}
     todo = [picture]
     while todo:
         for box in todo.pop().boxes:
             if box.inner is not None and not box.is_open:
-                found[box.node.key] = box.inner
+                closed[box.node.key] = box.inner
                 todo.append(box.inner)
-    return found
+    return closed
 
 
 def _leaves(graph: DrawnGraph) -> int:
@@ -120,5 +122,7 @@ def _data(graph: DrawnGraph, closed: dict[str, Picture]) -> dict[str, Any]:
             (edge.source, edge.target, edge.label, [(key, printable(value)) for key, value in edge.facts])
             for edge in graph.edges
         ],
-        "inner": {key: (round(one.size.width, 1), round(one.size.height, 1)) for key, one in closed.items()},
+        "inner": {
+            key: (round(inner.size.width, 1), round(inner.size.height, 1)) for key, inner in closed.items()
+        },
     }

@@ -33,12 +33,12 @@ def to_mermaid(graph: DrawnGraph) -> Iterator[str]:
     for edge in graph.edges:
         label = f'|"{_escaped(edge.label)}"|' if edge.label else ""
         yield f"  {edge.source} {_ARROWS[edge.kind]}{label} {edge.target}\n"
-    for one in sorted(used):
-        yield f"  classDef group{one} stroke:{_COLOURS[one]},stroke-width:2px\n"
+    for number in sorted(used):
+        yield f"  classDef group{number} stroke:{_COLOURS[number]},stroke-width:2px\n"
 
 
 def _escaped(text: str) -> str:
     """ASCII that could mean something, as Mermaid's numbered entities."""
     return _MEANS_SOMETHING.sub(
-        lambda found: f"#{ord(found[0])};" if found[0].isascii() else found[0], printable(text)
+        lambda match: f"#{ord(match[0])};" if match[0].isascii() else match[0], printable(text)
     )

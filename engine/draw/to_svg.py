@@ -143,9 +143,9 @@ def _legend(graph: DrawnGraph, width: float) -> tuple[str, float]:
         entries.append((f'<g class="{group_class(group.number).strip()}">{mark}</g>', name))
     for kind, meaning in line_kinds(graph):
         entries.append((f'<g class="line {kind}"><path class="way" d="M0 -4H24"/></g>', meaning))
-    left = len(graph.groups) - len(legend_entries(graph))
-    if left > 0:
-        entries.append(("", f"and {left:,} more groups"))
+    left_out = len(graph.groups) - len(legend_entries(graph))
+    if left_out > 0:
+        entries.append(("", f"and {left_out:,} more groups"))
     return _in_lines(entries, width)
 
 
@@ -164,5 +164,5 @@ def _in_lines(entries: Iterable[tuple[str, str]], width: float) -> tuple[str, fl
 
 
 def _n(value: float) -> str:
-    """A coordinate, as short as it can be said."""
+    """A coordinate, written as short as possible."""
     return f"{value:.1f}".removesuffix(".0")

@@ -24,7 +24,7 @@ def anneal(
     stream_edges: pl.DataFrame,
     operator_costs: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Which of Flink's chains to cut. Topologies that came as stream graphs stay as they are."""
+    """Choose which of Flink's chains to cut. Topologies that came as stream graphs stay as they are."""
     jobs = topologies.filter(form="transformations")
     costs = operator_costs.join(jobs.select("topology_id", topology="name"), on="topology_id")
     metrics = penstock.plan((jobs, transformations)).metrics(costs.drop("topology_id"), CONSTANTS)

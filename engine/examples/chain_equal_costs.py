@@ -10,7 +10,7 @@ import penstock
 
 @penstock.decides("chaining")
 def chain(stream_edges: pl.DataFrame, operator_costs: pl.DataFrame) -> pl.DataFrame:
-    """Of the edges that Flink chains, those between operators of similar cost."""
+    """Chain the edges that Flink chains, but only between operators of similar cost."""
     cost = operator_costs.select("topology_id", "id", cost="cpu_nanoseconds_per_record")
     edges = stream_edges.filter("chainable")
     for end in ("source", "target"):

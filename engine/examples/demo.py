@@ -16,12 +16,12 @@ OF_READING = ("source_file", "source_line")
 
 def rows_of(plan: penstock.Plan) -> dict[str, pl.DataFrame]:
     """All rows of each table, in an order of their own."""
-    found = {}
+    rows_by_table = {}
     for name, table in plan.tables.items():
         arrow = table.toArrow() if hasattr(table, "toArrow") else table
         rows = pl.DataFrame([{"row": repr(row)} for row in arrow.to_pylist()], schema={"row": pl.String})
-        found[name] = rows.sort("row")
-    return found
+        rows_by_table[name] = rows.sort("row")
+    return rows_by_table
 
 
 def main() -> None:

@@ -166,8 +166,8 @@ def q4(env, where):
     )
     both = auctions.connect(bids).key_by(lambda auction: auction[0], lambda bid: bid[0], LONG())
     best = both.process(WinningBids(), TUPLE([LONG(), LONG(), LONG()]))
-    summed = best.key_by(lambda one: one[0], LONG()).reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]))
-    return summed.map(lambda one: (one[0], one[1] / one[2]), TUPLE([LONG(), Types.DOUBLE()]))
+    summed = best.key_by(lambda best_price: best_price[0], LONG()).reduce(lambda a, b: (a[0], a[1] + b[1], a[2] + b[2]))
+    return summed.map(lambda category: (category[0], category[1] / category[2]), TUPLE([LONG(), Types.DOUBLE()]))
 
 
 class Counted(AggregateFunction):
@@ -200,7 +200,7 @@ class WithWindow(ProcessWindowFunction):
 
 
 class Hottest(ProcessWindowFunction):
-    """Of all that were counted in one window, those with the largest number."""
+    """The auctions with the largest count in one window."""
 
     def process(self, key, context, elements):
         """The hottest auctions."""
@@ -220,7 +220,7 @@ def q5(env, where):
         .window(SlidingEventTimeWindows.of(Time.seconds(10), Time.seconds(2)))
         .aggregate(Counted(), window_function=WithWindow(), accumulator_type=LONG(), output_type=triple)
     )
-    keyed = counted.key_by(lambda one: one[0], LONG())
+    keyed = counted.key_by(lambda count: count[0], LONG())
     return keyed.window(TumblingEventTimeWindows.of(Time.seconds(2))).process(Hottest(), triple)
 
 
@@ -267,7 +267,7 @@ def q8(env, where):
     sellers = timed(
         events(env, "auction", where), types, lambda auction: (auction.seller, "", auction.date_time)
     )
-    keyed = persons.union(sellers).key_by(lambda one: one[0], LONG())
+    keyed = persons.union(sellers).key_by(lambda event: event[0], LONG())
     windowed = keyed.window(TumblingEventTimeWindows.of(Time.seconds(10)))
     return windowed.process(NewSellers(), TUPLE([LONG(), STRING(), LONG()]))
 

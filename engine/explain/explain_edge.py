@@ -13,7 +13,7 @@ from penstock.plans.reason_records import EdgeFacts
 from penstock.plans.vocabulary import DistributionPattern, ResultPartitionType
 
 Explanation = dict[str, Any]
-"""What `--json` writes: texts, numbers, lists and mappings of them."""
+"""An explanation as `--json` writes it: texts, numbers, lists and mappings of them."""
 
 _KEYED_IN_BATCH = "Flink: it is keyed, in a BATCH job"
 
@@ -95,12 +95,12 @@ def _strategy(plan: ExplainedPlan, node: Row) -> Explanation:
     strategy = node["chaining"]
     if strategy is None:
         return {"strategy": "NEVER", "set by": "Flink: the node has no operator"}
-    if (given := plan.given.get(node["id"])) is None:
+    if (own := plan.given.get(node["id"])) is None:
         return {"strategy": strategy, "set by": "the stream graph"}
-    if given["chaining"] == strategy:
+    if own["chaining"] == strategy:
         return {"strategy": strategy, "set by": "the operator"}
-    if given["chaining"] is None and OPERATOR_KINDS[given["kind"]].chaining == strategy:
-        return {"strategy": strategy, "set by": f"the default of kind {given['kind']}"}
+    if own["chaining"] is None and OPERATOR_KINDS[own["kind"]].chaining == strategy:
+        return {"strategy": strategy, "set by": f"the default of kind {own['kind']}"}
     return {"strategy": strategy, "set by": _KEYED_IN_BATCH}
 
 
@@ -127,15 +127,15 @@ def _result(plan: ExplainedPlan, edge: Row) -> Explanation | None:
     job_edge = plan.job_edges.get((edge["target"], edge["in_index"]))
     if job_edge is None:
         return None
-    found = job_edge["result_partition_type"]
+    partition_type = job_edge["result_partition_type"]
     return {
         "data_set_id": job_edge["data_set_id"],
-        "type": found,
-        "because": _type_because(plan, edge, job_edge, found),
+        "type": partition_type,
+        "because": _type_because(plan, edge, job_edge, partition_type),
     }
 
 
-def _type_because(plan: ExplainedPlan, edge: Row, job_edge: Row, found: str) -> str:
+def _type_because(plan: ExplainedPlan, edge: Row, job_edge: Row, partition_type: str) -> str:
     mode = plan.settings["global_exchange_mode"]
     pointwise = job_edge["distribution"] == DistributionPattern.POINTWISE
     place = 0 if job_edge["forward"] else 1 if pointwise else 2
@@ -145,14 +145,14 @@ def _type_because(plan: ExplainedPlan, edge: Row, job_edge: Row, found: str) -> 
         kind = ("a forward edge", "a pointwise edge that is not forward", "an all-to-all edge")[place]
         asked = OF_GLOBAL_MODE[mode][place]
         because = f"the {plan.settings['job_type']} job's exchange mode is {mode}, and this is {kind}"
-    if asked == found:
+    if asked == partition_type:
         return because
-    if asked == ResultPartitionType.HYBRID_SELECTIVE and found == ResultPartitionType.HYBRID_FULL:
+    if asked == ResultPartitionType.HYBRID_SELECTIVE and partition_type == ResultPartitionType.HYBRID_FULL:
         return f"{because}; a result that is broadcast, or that several edges read, is kept in full"
     return "the producer's chain gives nothing before the end of its input"
 
 
-# What PyFlink fuses to one operator, what it does not, and what is lost by it.
+# Which operators PyFlink fuses into one, which it does not, and what is lost by fusing.
 #
 # Source: org.apache.flink.python.chain.PythonOperatorChainingOptimizer.
 
@@ -179,20 +179,26 @@ def explain_fusing(lowered: LoweredJob) -> dict[str, Any]:
     In process mode each boundary between two Python operators costs a Python process in each subtask, and the
     second operator's records are serialised into it and out of it.
     """
-    fused = [one for one in lowered.submitted.physical.values() if len(one.steps) > 1 and one.python]
-    names = {one.id: one.name for one in lowered.submitted.physical.values()}
+    fused = [
+        operator
+        for operator in lowered.submitted.physical.values()
+        if len(operator.steps) > 1 and operator.python
+    ]
+    names = {operator.id: operator.name for operator in lowered.submitted.physical.values()}
     return {
-        "fused": [{"node": one.id, "operators": [step.name for step in one.steps]} for one in fused],
+        "fused": [
+            {"node": operator.id, "operators": [step.name for step in operator.steps]} for operator in fused
+        ],
         "not_fused": [
             {
-                "source": {"node": one.source, "name": names[one.source]},
-                "target": {"node": one.target, "name": names[one.target]},
-                "reasons": list(one.reasons),
+                "source": {"node": pair.source, "name": names[pair.source]},
+                "target": {"node": pair.target, "name": names[pair.target]},
+                "reasons": list(pair.reasons),
             }
-            for one in lowered.not_fused
-            if one.source in names and one.target in names
+            for pair in lowered.not_fused
+            if pair.source in names and pair.target in names
         ],
-        "boundaries_saved": sum(len(one.steps) - 1 for one in fused),
+        "boundaries_saved": sum(len(operator.steps) - 1 for operator in fused),
         "lost_settings": [
             {
                 "setting": lost.setting,

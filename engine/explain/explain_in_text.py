@@ -12,7 +12,7 @@ _EDGES = 100
 
 
 def tell(explained: Explanation, whole: bool) -> None:
-    """Print what is explained. `whole`: of a whole topology, without met conditions and operators."""
+    """Print explanations. `whole`: those of a whole topology, without met conditions and operators."""
     say(Styled(explained["topology"], "bold"))
     edges = explained["edges"]
     if whole:
@@ -39,18 +39,18 @@ def tell(explained: Explanation, whole: bool) -> None:
 
 def _tell_fusing(fusing: Explanation) -> None:
     """Which Python operators PyFlink fuses, and which not, and why."""
-    for one in fusing["fused"]:
+    for operator in fusing["fused"]:
         say()
-        _say(f"fused to one Python operator: {', '.join(one['operators'])}", 0)
-    for one in fusing["not_fused"]:
+        _say(f"fused to one Python operator: {', '.join(operator['operators'])}", 0)
+    for pair in fusing["not_fused"]:
         say()
-        _say(f"{one['source']['name']} → {one['target']['name']}", 0)
-        _say(f"two Python operators, not fused: {'; '.join(one['reasons'])}", 2)
-    for one in fusing["lost_settings"]:
+        _say(f"{pair['source']['name']} → {pair['target']['name']}", 0)
+        _say(f"two Python operators, not fused: {'; '.join(pair['reasons'])}", 2)
+    for setting in fusing["lost_settings"]:
         say()
-        where = f" ({one['line']})" if one["line"] else ""
-        _say(f"{one['setting']} {one['value']!r}{where} of {one['operator']} is lost", 0)
-        _say(f"PyFlink fuses the operator into {one['fused_into']}", 2)
+        where = f" ({setting['line']})" if setting["line"] else ""
+        _say(f"{setting['setting']} {setting['value']!r}{where} of {setting['operator']} is lost", 0)
+        _say(f"PyFlink fuses the operator into {setting['fused_into']}", 2)
 
 
 def _tell_operator(operator: Explanation) -> None:
@@ -73,9 +73,9 @@ def _tell_edge(edge: Explanation, all_conditions: bool) -> None:
         if condition["met"] and not all_conditions:
             continue
         _say(f"{'met' if condition['met'] else 'NOT MET'}: {condition['requires']}", 2)
-        found = ", ".join(f"{name} {_value(value)}" for name, value in condition["found"].items())
+        values = ", ".join(f"{name} {_value(value)}" for name, value in condition["found"].items())
         if all_conditions:
-            _say(f"found: {found}", 6)
+            _say(f"found: {values}", 6)
             _say(f"Flink: {condition['method']}", 6)
         if condition["change"] is not None:
             _say(f"to change it: {condition['change']}", 6)
@@ -101,5 +101,5 @@ def _say(text: str, indent: int) -> None:
         say(line)
 
 
-def _number(count: int, one: str) -> str:
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
+def _number(count: int, singular: str) -> str:
+    return f"{count:,} {singular}{'' if count == 1 else 's'}"

@@ -10,7 +10,7 @@ from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT
 
 
 def explain_plan(plan: ExplainedPlan, operator: str | None, edge: tuple[str, str] | None) -> Explanation:
-    """The topology's name, and explanations of `edges`, `operators` and `slots`, as far as asked for.
+    """The topology's name, and explanations of those of `edges`, `operators` and `slots` that are asked for.
 
     `operator`: only this one and its edges; `edge`: only the edges between these two (see find_operator).
     Raises ConfigurationError where there is no such operator or edge.
@@ -19,22 +19,34 @@ def explain_plan(plan: ExplainedPlan, operator: str | None, edge: tuple[str, str
     if operator is not None:
         node = find_operator(plan, operator)
         operators = [node]
-        edges = [one for one in edges if node["id"] in (one[0]["source"], one[0]["target"])]
-        slots = [one for one in slots if one["slot_sharing_group"] == _group_of(plan, node["id"])]
+        edges = [
+            explained_edge
+            for explained_edge in edges
+            if node["id"] in (explained_edge[0]["source"], explained_edge[0]["target"])
+        ]
+        slots = [
+            slot_row for slot_row in slots if slot_row["slot_sharing_group"] == _group_of(plan, node["id"])
+        ]
     if edge is not None:
         source, target = (find_operator(plan, name) for name in edge)
         between = (source["id"], target["id"])
         operators, slots = [], []
-        edges = [one for one in edges if (one[0]["source"], one[0]["target"]) == between]
+        edges = [
+            explained_edge
+            for explained_edge in edges
+            if (explained_edge[0]["source"], explained_edge[0]["target"]) == between
+        ]
         if not edges:
-            read = ", ".join(repr(plan.nodes[one["source"]]["name"]) for one in plan.inputs[target["id"]][:5])
+            read = ", ".join(
+                repr(plan.nodes[read_edge["source"]]["name"]) for read_edge in plan.inputs[target["id"]][:5]
+            )
             raise ConfigurationError(
                 f"topology {plan.plan.topology!r} has no edge from {source['name']!r} to {target['name']!r}",
                 f"{target['name']!r} reads {read or 'nothing'}",
             )
     return {
         "topology": plan.plan.topology,
-        "edges": [explain_edge(plan, *one) for one in edges],
+        "edges": [explain_edge(plan, *explained_edge) for explained_edge in edges],
         "operators": [explain_operator(plan, node) for node in operators],
         "slots": slots,
     }
@@ -56,19 +68,19 @@ def find_operator(plan: ExplainedPlan, named: str) -> Row:
     Raises ConfigurationError where there is none, or several.
     """
     ids = {node: row["operator_id"] for node, row in plan.operators.items()}
-    given = {row["id"]: row["name"] for row in plan.given.values()}
+    own_names = {row["id"]: row["name"] for row in plan.given.values()}
     known = [
-        (node, (node["name"], given.get(node["id"]), node["uid"], ids.get(node["id"]), str(node["id"])))
+        (node, (node["name"], own_names.get(node["id"]), node["uid"], ids.get(node["id"]), str(node["id"])))
         for node in plan.nodes.values()
     ]
     for place in range(len(known[0][1]) if known else 0):
-        found = [node for node, called in known if called[place] == named]
-        if len(found) == 1:
-            return found[0]
-        if found:
-            numbers = ", ".join(str(node["id"]) for node in found[:5]) + ", …" * (len(found) > 5)
+        called_so = [node for node, called in known if called[place] == named]
+        if len(called_so) == 1:
+            return called_so[0]
+        if called_so:
+            numbers = ", ".join(str(node["id"]) for node in called_so[:5]) + ", …" * (len(called_so) > 5)
             raise ConfigurationError(
-                f"topology {plan.plan.topology!r}: {len(found):,} operators are called {named!r}",
+                f"topology {plan.plan.topology!r}: {len(called_so):,} operators are called {named!r}",
                 f"choose one by its node: {numbers}",
             )
     names = list(dict.fromkeys(node["name"] for node in plan.nodes.values()))[:10_000]
@@ -149,5 +161,7 @@ def _group_because(plan: ExplainedPlan, node: Row, inputs: list[Row]) -> str:
     groups = sorted({plan.nodes[edge["source"]]["slot_sharing_group"] for edge in inputs})
     if len(groups) == 1:
         return f"it names none, and all of its inputs are in {groups[0]!r}"
-    found = ", ".join(map(repr, groups[:5])) + ", …" * (len(groups) > 5)
-    return f"it names none, and its inputs disagree ({found}), so it is in {DEFAULT_SLOT_SHARING_GROUP!r}"
+    disagreeing = ", ".join(map(repr, groups[:5])) + ", …" * (len(groups) > 5)
+    return (
+        f"it names none, and its inputs disagree ({disagreeing}), so it is in {DEFAULT_SLOT_SHARING_GROUP!r}"
+    )

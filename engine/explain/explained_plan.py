@@ -70,10 +70,10 @@ class ExplainedPlan:
     @cached_property
     def inputs(self) -> dict[int, list[Row]]:
         """The edges into each node."""
-        found: dict[int, list[Row]] = defaultdict(list)
+        edges_into: dict[int, list[Row]] = defaultdict(list)
         for edge, _ in self.edges:
-            found[edge["target"]].append(edge)
-        return found
+            edges_into[edge["target"]].append(edge)
+        return edges_into
 
     @cached_property
     def chained_outputs(self) -> Counter[int]:

@@ -169,7 +169,7 @@ def _run(command: list[str], log: Path) -> None:
 
 
 def _failure(exit_code: int, log: str) -> PenstockError:
-    """What the JVM's end means."""
+    """The error for a JVM that ended."""
     lines = [line for line in log.splitlines() if line.strip() and not _STACK_TRACE(line)]
     tail = "\n".join(lines[-_LOG_LINES:])
     if any(words in log for words in _JVM_DOES_NOT_START):

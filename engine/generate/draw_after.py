@@ -123,11 +123,13 @@ def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
     if graphs.is_empty():
         return frames
     ids = graphs[TOPOLOGY]
-    given = {table: rows(table, ids) for table in ("topologies", "stream_nodes", "stream_edges")}
-    written = map(as_transformations, map(orjson.loads, to_topology_lines(given)["line"]))
-    planned = plan_in_process([one for one in written if one is not None], until=Layer.JOB_GRAPH).tables
+    tables_of_graphs = {table: rows(table, ids) for table in ("topologies", "stream_nodes", "stream_edges")}
+    written = map(as_transformations, map(orjson.loads, to_topology_lines(tables_of_graphs)["line"]))
+    planned = plan_in_process(
+        [topology for topology in written if topology is not None], until=Layer.JOB_GRAPH
+    ).tables
     rest = frames["topologies"].filter(~is_graph)
-    found = {
+    replaced = {
         "topologies": pl.concat([rest, from_arrow(planned["topologies"].select(_columns("topologies")))]),
         "transformations": pl.concat(
             [
@@ -136,8 +138,10 @@ def _without_graphs(frames: Frames, rows: ReadRows) -> Frames:
             ]
         ),
     }
-    kept = found["topologies"].select(TOPOLOGY)
-    return {table: frame.join(kept, on=TOPOLOGY, how="semi") for table, frame in {**frames, **found}.items()}
+    kept = replaced["topologies"].select(TOPOLOGY)
+    return {
+        table: frame.join(kept, on=TOPOLOGY, how="semi") for table, frame in {**frames, **replaced}.items()
+    }
 
 
 COMPARED = 10_000
@@ -148,7 +152,7 @@ COMPARED = 10_000
 
 
 class Model(NamedTuple):
-    """The given fleet: its plan as far as it is compared, its topologies, and the patterns in them."""
+    """The given fleet: what is compared of its plan, its topologies, and the patterns in them."""
 
     plan: Frames
     fleet: GivenFleet
@@ -163,8 +167,8 @@ def model_fleet(like: str) -> Model:
     suite = SUITES.get(like)
     if suite is not None and suite.file is not None and not Path(like).exists():
         return _model(plan_of_file(str(suite.file)), like)
-    given = require_kind(like, None, SourceKind.STORE, SourceKind.TOPOLOGIES, SourceKind.TABLES)
-    return _model(plan_of_store(given) if given.kind is SourceKind.STORE else plan_of_file(like), like)
+    place = require_kind(like, None, SourceKind.STORE, SourceKind.TOPOLOGIES, SourceKind.TABLES)
+    return _model(plan_of_store(place) if place.kind is SourceKind.STORE else plan_of_file(like), like)
 
 
 def model_of_plan(tables: Mapping[str, Any], called: str) -> Model:

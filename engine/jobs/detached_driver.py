@@ -31,7 +31,7 @@ class StartedDriver:
 
 @dataclass(frozen=True)
 class DetachedDriver:
-    """What this process is, if it is a detached driver."""
+    """This process as a detached driver: its log, and where it reports its job."""
 
     log: Path  #: standard output and standard error
     told: int  #: descriptor that gets ids of jobs
@@ -91,11 +91,11 @@ def start_driver(options: Sequence[str], script: str, arguments: Sequence[str]) 
 
 
 def as_detached_driver() -> DetachedDriver | None:
-    """What this process is, if it is a detached driver; children of its own are none."""
-    given = os.environ.pop(_VARIABLE, None)
-    if given is None:
+    """This process as a detached driver; None if it is not one. Its own children are not."""
+    handed_over = os.environ.pop(_VARIABLE, None)
+    if handed_over is None:
         return None
-    log, told = json.loads(given)
+    log, told = json.loads(handed_over)
     os.set_inheritable(told, False)
     return DetachedDriver(Path(log), told)
 

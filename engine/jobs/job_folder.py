@@ -99,14 +99,14 @@ def write_state(folder: Path, state: Mapping[str, pa.Table]) -> None:
 
 def read_job(folder: Path) -> SubmittedJob:
     """What job.json says. OSError, ValueError or TypeError where there is none that Penstock wrote."""
-    found: Any = json.loads((folder / JOB).read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
+    record: Any = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    if not isinstance(record, dict):
         raise ValueError(f"{folder / JOB} holds no object")
-    known = {one.name for one in fields(SubmittedJob)}
-    given = {name: value for name, value in found.items() if name in known}
+    known = {field.name for field in fields(SubmittedJob)}
+    values = {name: value for name, value in record.items() if name in known}
     for name in ("arguments", "options", "kept_vertices"):
-        given[name] = tuple(given.get(name, ()))
-    return SubmittedJob(**given)
+        values[name] = tuple(values.get(name, ()))
+    return SubmittedJob(**values)
 
 
 def read_table(path: Path) -> pa.Table:

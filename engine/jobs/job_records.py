@@ -65,27 +65,27 @@ class JobRecord:
         """
         above = self.folder if f"{name}.arrow" in (RUNS, EXECUTIONS) else self.folder / PLAN
         try:
-            found = read_table(above / f"{name}.arrow")
+            rows = read_table(above / f"{name}.arrow")
         except (OSError, pa.ArrowInvalid) as error:
             raise InputError(f"job {self.job_id}: table {name} cannot be read: {error}") from error
-        return self._ended(name, found) if self.driver_died else found
+        return self._ended(name, rows) if self.driver_died else rows
 
     def ask_to_cancel(self) -> None:
         """Ask its driver to cancel it; the driver looks every half second. OSError where that cannot be."""
         (self.folder / CANCEL).touch(mode=0o600)
 
-    def _ended(self, name: str, found: pa.Table) -> pa.Table:
+    def _ended(self, name: str, rows: pa.Table) -> pa.Table:
         if name not in ("runs", "executions"):
-            return found
-        place = found.schema.get_field_index("state")
-        ended = [state if state in FINAL_STATES else "FAILED" for state in found["state"].to_pylist()]
-        field = found.schema.field(place)
-        found = found.set_column(place, field, pa.array(ended, field.type))
+            return rows
+        place = rows.schema.get_field_index("state")
+        ended = [state if state in FINAL_STATES else "FAILED" for state in rows["state"].to_pylist()]
+        field = rows.schema.field(place)
+        rows = rows.set_column(place, field, pa.array(ended, field.type))
         if name == "runs":
-            place = found.schema.get_field_index("failure")
-            said = pa.array([self.failure] * len(found), found.schema.field(place).type)
-            found = found.set_column(place, found.schema.field(place), said)
-        return found
+            place = rows.schema.get_field_index("failure")
+            said = pa.array([self.failure] * len(rows), rows.schema.field(place).type)
+            rows = rows.set_column(place, rows.schema.field(place), said)
+        return rows
 
 
 def list_jobs() -> list[JobRecord]:
@@ -95,11 +95,11 @@ def list_jobs() -> list[JobRecord]:
     except OSError:  # what cannot be made has no jobs in it
         return []
     try:
-        folders = [one for one in above.iterdir() if JOB_ID.fullmatch(one.name)]
+        folders = [path for path in above.iterdir() if JOB_ID.fullmatch(path.name)]
     except OSError as error:
         raise machine_error(error, "the list of jobs cannot be read") or error from error
-    found = [record for folder in folders if (record := _record(folder)) is not None]
-    return sorted(found, key=lambda one: (one.submitted.started_at, one.job_id), reverse=True)
+    records = [record for folder in folders if (record := _record(folder)) is not None]
+    return sorted(records, key=lambda job: (job.submitted.started_at, job.job_id), reverse=True)
 
 
 def look_up_job(job_id: str) -> JobRecord | None:
@@ -113,24 +113,24 @@ def look_up_job(job_id: str) -> JobRecord | None:
 def find_job(prefix: str) -> JobRecord:
     """The job whose id begins with `prefix`. InputError where there is none, or several."""
     wanted = prefix.strip().lower()
-    found = [one for one in list_jobs() if one.job_id.startswith(wanted)] if wanted else []
-    if not found:
+    matching = [record for record in list_jobs() if record.job_id.startswith(wanted)] if wanted else []
+    if not matching:
         raise InputError(f"there is no job {prefix!r}", "`penstock list` shows the jobs and their ids")
-    if len(found) > 1:
-        ids = ", ".join(one.job_id for one in found[:5])
+    if len(matching) > 1:
+        ids = ", ".join(record.job_id for record in matching[:5])
         raise InputError(
-            f"{len(found)} jobs have ids that begin with {prefix!r}: {ids}" + ", …" * (len(found) > 5),
+            f"{len(matching)} jobs have ids that begin with {prefix!r}: {ids}" + ", …" * (len(matching) > 5),
             "give more of its digits",
         )
-    return found[0]
+    return matching[0]
 
 
 def read_again(record: JobRecord) -> JobRecord:
     """The same job as it is now. InputError where it is no longer listed."""
-    found = _record(record.folder)
-    if found is None:
+    current = _record(record.folder)
+    if current is None:
         raise InputError(f"job {record.job_id} is no longer listed")
-    return found
+    return current
 
 
 def driver_lives(record: JobRecord) -> bool:
@@ -160,11 +160,11 @@ def _record(folder: Path) -> JobRecord | None:
 
 def _lives(submitted: SubmittedJob, folder: Path) -> bool:
     try:
-        found = liveness(submitted.owner)
+        state = liveness(submitted.owner)
     except (KeyError, ValueError):
         return False
-    if found != "unknown":
-        return found == "alive"
+    if state != "unknown":
+        return state == "alive"
     try:
         return time.time() - (folder / JOB).stat().st_mtime < LONGEST_SILENCE_SECONDS
     except OSError:

@@ -9,6 +9,6 @@ MOST_ENDED = 100
 
 def remove_old_jobs(most: int = MOST_ENDED) -> None:
     """Remove the folders of ended jobs but for the latest `most`. MachineError where they cannot be read."""
-    ended = [one for one in list_jobs() if one.is_final]
-    for one in ended[most:]:
-        remove_job_folder(one.folder)
+    ended = [record for record in list_jobs() if record.is_final]
+    for record in ended[most:]:
+        remove_job_folder(record.folder)

@@ -1,4 +1,4 @@
-"""What `penstock run` says of a script for all of its jobs."""
+"""The facts that all jobs of a script share, as `penstock run` submits it."""
 
 import os
 from collections.abc import Sequence

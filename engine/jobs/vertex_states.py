@@ -49,19 +49,19 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
     executions.sort(key=lambda row: (row["vertex"], row["subtask"], row["attempt_number"]))
     sizes = {row["vertex"]: row["parallelism"] for row in record.table("execution_job_vertices").to_pylist()}
     vertices = record.table("job_vertices").to_pylist()
-    found = []
+    vertices_so_far = []
     for vertex in sorted(vertices, key=lambda row: row["topological_order"]):
         mine = [row for row in executions if row["vertex"] == vertex["vertex"]]
         latest = {row["subtask"]: row for row in mine}.values()
         states = Counter(row["state"] for row in latest)
         done = record.state == "FINISHED" or vertex["vertex"] in record.submitted.kept_vertices
         kept = done and not mine
-        found.append(
+        vertices_so_far.append(
             VertexState(
                 vertex=vertex["vertex"],
                 name=vertex["name"],
                 parallelism=sizes[vertex["vertex"]],
-                state="FINISHED" if kept else _of_vertex(states, sizes[vertex["vertex"]]),
+                state="FINISHED" if kept else _aggregate_state(states, sizes[vertex["vertex"]]),
                 subtasks=dict(states),
                 attempts=sum(row["host"] is not None for row in mine),
                 records_in=sum(row["records_in"] or 0 for row in latest),
@@ -73,10 +73,10 @@ def vertex_states(record: JobRecord) -> list[VertexState]:
                 metrics=add_up_metrics(json.loads(row.get("metrics") or "{}") for row in latest),
             )
         )
-    return found
+    return vertices_so_far
 
 
-def _of_vertex(states: Counter[str], parallelism: int) -> str:
+def _aggregate_state(states: Counter[str], parallelism: int) -> str:
     decisive = next((state for state in _DECISIVE if states[state]), None)
     if decisive is not None:
         return decisive

@@ -136,8 +136,8 @@ def bench(
     by = [planners] if isinstance(planners, str) else list(planners)
     counts = [whole_number("sizes", size, 2) for size in sizes]
     with arguments_of_call():
-        cases = cases_of(each_once([find_suite(os.fspath(one)) for one in named]), counts)
-        chosen, unavailable = chosen_planners([text("planners", one, "columnar") for one in by])
+        cases = cases_of(each_once([find_suite(os.fspath(suite)) for suite in named]), counts)
+        chosen, unavailable = chosen_planners([text("planners", planner, "columnar") for planner in by])
     settings = {
         "until": layer.value,
         "repeat": whole_number("repeat", repeat),
@@ -179,8 +179,8 @@ def _handed_on(config: Config) -> Iterator[Any]:
 
     library_configuration(config)  # says what is wrong with it
     if config is None or isinstance(config, Mapping):
-        given = handed_on(None, dict(config or {}))
+        context = handed_on(None, dict(config or {}))
     else:
-        given = handed_on(path("config", config), {})
-    with given as found:
-        yield found.job_defaults
+        context = handed_on(path("config", config), {})
+    with context as configuration:
+        yield configuration.job_defaults

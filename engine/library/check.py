@@ -29,14 +29,14 @@ def check(plan: Plan) -> Plan:
     rejected = tables["rejected"]
     rejected = rejected.filter(rejected["error_stage"] == STAGE).sort("name")
     names = dict(tables["topologies"].select(TOPOLOGY, "name").iter_rows())
-    found = [f"{name}: {message}" for name, message in rejected.select("name", "message").iter_rows()]
-    found += [
+    violations = [f"{name}: {message}" for name, message in rejected.select("name", "message").iter_rows()]
+    violations += [
         f"{names.get(row[TOPOLOGY], row[TOPOLOGY])}: {row['error']}: {row['location']}: "
         f"found {row['found']}, allowed {row['allowed']}"
         for row in find_violations(tables).iter_rows(named=True)
     ]
-    if found:
-        shown = "".join(f"\n  {limited(printable(one), 500)}" for one in found[:_SHOWN])
-        more = f"\n  and {len(found) - _SHOWN:,} more" if len(found) > _SHOWN else ""
-        raise BrokenInvariantError(f"{len(found):,} violations of what every plan keeps:{shown}{more}")
+    if violations:
+        shown = "".join(f"\n  {limited(printable(violation), 500)}" for violation in violations[:_SHOWN])
+        more = f"\n  and {len(violations) - _SHOWN:,} more" if len(violations) > _SHOWN else ""
+        raise BrokenInvariantError(f"{len(violations):,} violations of what every plan keeps:{shown}{more}")
     return plan

@@ -17,7 +17,7 @@ def member(argument: str, value: Any, allowed: type[E]) -> E:
     if isinstance(value, str):
         with suppress(ValueError):
             return allowed(value)
-    return allowed(one_of(argument, value, [str(one) for one in allowed]))
+    return allowed(one_of(argument, value, [str(allowed_member) for allowed_member in allowed]))
 
 
 def one_of(argument: str, value: Any, allowed: Iterable[str]) -> str:
@@ -55,13 +55,13 @@ def path(argument: str, value: Any) -> str:
     return fspath(value)
 
 
-def strings(argument: str, given: Mapping[str, str] | None) -> dict[str, str]:
+def strings(argument: str, values: Mapping[str, str] | None) -> dict[str, str]:
     """A map of strings. Raises ConfigurationError."""
-    found = dict(given or {})
-    wrong = [key for key, value in found.items() if not isinstance(key, str) or not isinstance(value, str)]
+    texts = dict(values or {})
+    wrong = [key for key, value in texts.items() if not isinstance(key, str) or not isinstance(value, str)]
     if wrong:
         raise ConfigurationError(f"{argument}: {wrong[0]!r}: allowed strings only", 'write "true" or "10 s"')
-    return found
+    return texts
 
 
 def seconds(argument: str, value: Any) -> float:
@@ -83,7 +83,7 @@ _OPTIONS = {
 
 @contextmanager
 def arguments_of_call() -> Iterator[None]:
-    """What is said of a command's options is said of the arguments of the call."""
+    """Reword errors about a command's options as errors about arguments of the call."""
     try:
         yield
     except (ConfigurationError, InputError) as error:

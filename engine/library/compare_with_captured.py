@@ -47,8 +47,8 @@ def compare_with_captured(
     """
     failure: PenstockError | None
     try:
-        found = jobs_of_script(script, arguments, settings)
-        jobs, failure = found.jobs, found.failure
+        jobs_found = jobs_of_script(script, arguments, settings)
+        jobs, failure = jobs_found.jobs, jobs_found.failure
     except PenstockError as error:
         jobs, failure = [], error
     not_run = None if failure is None else _unsupported(failure)
@@ -68,12 +68,12 @@ def compare_with_captured(
         own = {**topology_of(job), "name": name}
         wanted, flink = _with_data_sets_of(own["stream_graph"], captured["stream_graph"], plans.get(name))
         of_layers = verify_captured([orjson.dumps(own).decode()], [flink]) if flink else {}
-        differences[name] = [*_of_graphs(wanted, own["stream_graph"]), *of_layers.get(name, ())]
+        differences[name] = [*_compare_graphs(wanted, own["stream_graph"]), *of_layers.get(name, ())]
     return ScriptComparison(differences, not_run)
 
 
 def _unsupported(failure: PenstockError) -> str | None:
-    """What of the script Penstock does not support; None if it failed by anything else."""
+    """The feature that Penstock does not support; None if the script failed for another reason."""
     for error in _causes(failure):
         if isinstance(error, UnsupportedNameError | NoJavaError):
             return str(error)
@@ -92,7 +92,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _with_data_sets_of(
     own: Mapping[str, Any], captured: Mapping[str, Any], flink: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What was captured, with the ids of cached data sets as `own` has them: Flink draws them at random."""
+    """The captured graph with the ids of cached data sets that `own` has: Flink draws them at random."""
     pairs = zip(_data_sets(captured), _data_sets(own), strict=False)
     texts = [orjson.dumps(captured), orjson.dumps(flink or {})]
     for theirs, ours in pairs:
@@ -109,7 +109,7 @@ def _data_sets(graph: Mapping[str, Any]) -> list[str]:
     return [row[key] for row in rows for key in _DATA_SETS if key in row]
 
 
-def _of_graphs(wanted: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
+def _compare_graphs(wanted: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
     theirs, ours = _comparable(wanted, own), _comparable(own, own)
     return [] if theirs == ours else [first_difference(theirs, ours, "/stream_graph")]
 

@@ -42,14 +42,14 @@ class Diff:
     @property
     def table(self) -> pa.Table:
         """A row for each topology that differs: change, verdict, changes by kind, old and new totals."""
-        rows = [_row(one) for one in self.topologies]
+        rows = [_row(topology) for topology in self.topologies]
         return pl.DataFrame(rows, schema=_SCHEMA).to_arrow(compat_level=pl.CompatLevel.oldest())
 
     def require(self, verdict: Verdict | VerdictName) -> None:
         """Raise WorseVerdictError if a savepoint verdict is worse, as `penstock diff --require` does."""
-        worse = Worse(Required(one_of("verdict", str(verdict), [str(one) for one in Required])))
-        for one in self.topologies:
-            worse.add(one.name, one.verdict)
+        worse = Worse(Required(one_of("verdict", str(verdict), [str(required) for required in Required])))
+        for differing in self.topologies:
+            worse.add(differing.name, differing.verdict)
         worse.add_unnamed(self.new, self._sides[1].left_out - self._sides[0].left_out)
         worse.raise_if_any(self.counts.verdicts.total(), "changed topologies")
 
@@ -59,13 +59,15 @@ class Diff:
 
     def _shown(self) -> Shown:
         shown = Shown()
-        for one in self.topologies:
-            shown.add(one)
+        for differing in self.topologies:
+            shown.add(differing)
         return shown
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{count:,} {change}" for change, count in self.counts.topologies.items() if count)
-        return f"<penstock.Diff: {found or 'no topologies'}>"
+        counted = ", ".join(
+            f"{count:,} {change}" for change, count in self.counts.topologies.items() if count
+        )
+        return f"<penstock.Diff: {counted or 'no topologies'}>"
 
     def _repr_markdown_(self) -> str:
         return "\n".join(markdown_of_diff(self._sides, self.counts, self._shown()))
@@ -74,12 +76,17 @@ class Diff:
         columns = ("topology", "change", "savepoint", *TOTALS.values())
         rows = [
             (
-                one.name,
-                str(one.change),
-                "" if one.verdict is None else str(one.verdict),
-                *(f"{one.totals[k][0]:,} → {one.totals[k][1]:,}" if k in one.totals else "" for k in TOTALS),
+                differing.name,
+                str(differing.change),
+                "" if differing.verdict is None else str(differing.verdict),
+                *(
+                    f"{differing.totals[k][0]:,} → {differing.totals[k][1]:,}"
+                    if k in differing.totals
+                    else ""
+                    for k in TOTALS
+                ),
             )
-            for one in self._shown().in_order()
+            for differing in self._shown().in_order()
         ]
         return html_table(f"{self.old} → {self.new}: {repr(self)[16:-1]}", columns, rows)
 
@@ -102,7 +109,7 @@ def diff(
     with, tables of Spark, plans that end before the execution graph), InputError, StoreError.
     """
     wanted = None if topology is None else text("topology", topology, "my job")
-    patterns = [text("stateful", one, "Sink: *") for one in stateful]
+    patterns = [text("stateful", pattern, "Sink: *") for pattern in stateful]
     if new is None:
         old, new = previous_version(_store(old))
     counts = Counts()
@@ -113,25 +120,25 @@ def diff(
         if isinstance(old, str | os.PathLike) and isinstance(new, str | os.PathLike) and wanted is None:
             sides, in_both = opener.open_both(os.fspath(old), os.fspath(new), Report())
         else:
-            sides = [_opened(opener, one, name) for one, name in ((old, "old"), (new, "new"))]
+            sides = [_opened(opener, source, name) for source, name in ((old, "old"), (new, "new"))]
         if wanted is not None:
             sides = only_topology(sides, wanted)
-        found = list(diff_sides(sides[0], sides[1], counts, patterns, in_both))
-    return Diff(sides, found, counts)
+        differing = list(diff_sides(sides[0], sides[1], counts, patterns, in_both))
+    return Diff(sides, differing, counts)
 
 
-def _store(given: Any) -> str:
-    if isinstance(given, Store | str | os.PathLike):
-        return path_of_store(given)
+def _store(store: Any) -> str:
+    if isinstance(store, Store | str | os.PathLike):
+        return path_of_store(store)
     raise ConfigurationError("new: found nothing to compare with", "only a store is compared with itself")
 
 
-def _opened(opener: Opener, given: Any, side: str) -> Side:
-    if isinstance(given, Plan):
-        return opener.open_planned(given)
-    if isinstance(given, Store):
-        return opener.open(given.path, side)
-    topologies = given_topologies(given)
+def _opened(opener: Opener, source: Any, side: str) -> Side:
+    if isinstance(source, Plan):
+        return opener.open_planned(source)
+    if isinstance(source, Store):
+        return opener.open(source.path, side)
+    topologies = given_topologies(source)
     match topologies:
         case Paths(paths=[path]):
             return opener.open(path, side)
@@ -155,18 +162,18 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
-def _row(one: TopologyDiff) -> dict[str, Any]:
+def _row(differing: TopologyDiff) -> dict[str, Any]:
     """Totals are null where they do not differ."""
     return {
-        "name": one.name,
-        "change": str(one.change),
-        "verdict": None if one.verdict is None else str(one.verdict),
-        **{f"operators_{name}": len(one.operators.get(name, ())) for name in _COUNTED},
-        "chains_split": len(one.split),
-        "chains_joined": len(one.joined),
-        "data_sets": len(one.data_sets),
+        "name": differing.name,
+        "change": str(differing.change),
+        "verdict": None if differing.verdict is None else str(differing.verdict),
+        **{f"operators_{name}": len(differing.operators.get(name, ())) for name in _COUNTED},
+        "chains_split": len(differing.split),
+        "chains_joined": len(differing.joined),
+        "data_sets": len(differing.data_sets),
         **{
-            f"{side}_{name}": one.totals[name][place] if name in one.totals else None
+            f"{side}_{name}": differing.totals[name][place] if name in differing.totals else None
             for name in TOTALS
             for place, side in enumerate(("old", "new"))
         },

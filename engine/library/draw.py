@@ -92,5 +92,5 @@ def draw(
             "plans: found tables of Spark", "write the plan to a store, and draw what read_plan gives"
         )
     drawn = plan_of_tables(tables, wanted, planned.source)
-    layers = drawable_layers(drawn, asked, named, one=False)
-    return Drawing([graph_of_layer(drawn, one, named) for one in layers])
+    layers = drawable_layers(drawn, asked, named, first_only=False)
+    return Drawing([graph_of_layer(drawn, drawn_layer, named) for drawn_layer in layers])

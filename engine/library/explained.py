@@ -69,11 +69,11 @@ def explain(
     return Explained(**explain_plan(plan, named, ends), whole=named is None and ends is None)
 
 
-def require_arrow(tables: Mapping[str, Any], what: str) -> None:
+def require_arrow(tables: Mapping[str, Any], call: str) -> None:
     """ConfigurationError where tables are DataFrames of Spark."""
     if not hasattr(tables["topologies"], "num_rows"):
         raise ConfigurationError(
-            f"{what}: found tables of Spark", "write the plan to a store, and take what read_plan gives"
+            f"{call}: found tables of Spark", "write the plan to a store, and take what read_plan gives"
         )
 
 

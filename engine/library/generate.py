@@ -99,29 +99,35 @@ def generate(
     Raises ConfigurationError, InputError and StoreError.
     """
     count, first = whole_number("topologies", topologies), _integer("seed", seed)
-    given = {
+    of_shapes = {
         "operators": operators is not None,
         "share_of_uids": share_of_uids is not None,
         "width": width is not None,
         "with_refusals": bool(with_refusals),
     }
     if like is not None:
-        _require_none({"shape": shape is not None, "parallelism": parallelism is not None, **given}, "like")
+        _require_none(
+            {"shape": shape is not None, "parallelism": parallelism is not None, **of_shapes}, "like"
+        )
         return _handed_over(_like(like, count, first), spark)
     name = os.fspath(shape) if isinstance(shape, os.PathLike) else text("shape", shape, "layered")
     if name == WORKLOADS:
-        _require_none({"topologies": count != 1, "seed": first != 0, **given}, name)
-        return _handed_over(_of_dicts(workloads(parallelism)), spark)
+        _require_none({"topologies": count != 1, "seed": first != 0, **of_shapes}, name)
+        return _handed_over(_generated_from_dicts(workloads(parallelism)), spark)
     if name in TRACES:
-        _require_none(given, name)
-        return _handed_over(_of_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark)
+        _require_none(of_shapes, name)
+        return _handed_over(
+            _generated_from_dicts(list(topologies_by_trace(name, count, first, parallelism))), spark
+        )
     if name.endswith(ENDINGS):
-        _require_none({"parallelism": parallelism is not None, **given}, "a spec file")
+        _require_none({"parallelism": parallelism is not None, **of_shapes}, "a spec file")
         from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
         from penstock.plans.generate.by_spec.draw_by_spec import no_counts
 
         spec = fleet_spec(name, count, first)
-        return _handed_over(_of_dicts(list(topologies_by_spec(spec, count, first, no_counts()))), spark)
+        return _handed_over(
+            _generated_from_dicts(list(topologies_by_spec(spec, count, first, no_counts()))), spark
+        )
     fleet = fleet_of_shape(
         name, count, operators, first, parallelism, share_of_uids, width, bool(with_refusals), "shape"
     )
@@ -132,9 +138,9 @@ def generate(
     return Generated(*fleet_tables(fleet))
 
 
-def _require_none(given: dict[str, bool], what: str) -> None:
-    if found := [name for name, is_given in given.items() if is_given]:
-        raise ConfigurationError(f"{', '.join(found)}: not with {what}")
+def _require_none(options: dict[str, bool], not_with: str) -> None:
+    if refused := [name for name, is_given in options.items() if is_given]:
+        raise ConfigurationError(f"{', '.join(refused)}: not with {not_with}")
 
 
 def _integer(argument: str, value: Any) -> int:
@@ -143,7 +149,7 @@ def _integer(argument: str, value: Any) -> int:
     return value
 
 
-def _of_dicts(topologies: list[dict[str, Any]]) -> Generated:
+def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
     from penstock.engine.planning.plan_in_process import read_in_process
 
     frames = read_in_process(topologies, lambda stage: None).frames

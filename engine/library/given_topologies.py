@@ -1,4 +1,4 @@
-"""What a caller hands over as topologies, in one of the forms that planners read."""
+"""Recognises what a caller hands over as topologies, in one of the forms that planners read."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ def given_topologies(topologies: Any) -> Given:
         case str() | os.PathLike() | bytes() | bytearray() | Mapping():
             return _listed([topologies])
         case _ if is_frame(topologies):
-            return _of_frames([topologies])
+            return _recognise_frames([topologies])
         case Iterable():
             return _listed(list(topologies))
     raise _not_allowed(topologies)
@@ -90,10 +90,10 @@ def _listed(items: list[Any]) -> Given:
         if len(frames) < len(items) or len(items) > 2:
             kinds = ", ".join(dict.fromkeys(_kind(item) for item in items))
             raise InputError(f"topologies: found {len(items)} items ({kinds})", f"allowed: {ALLOWED}")
-        return _of_frames(items)
+        return _recognise_frames(items)
     paths = [os.fspath(item) for item in items if _is_path(item)]
     if not paths or not items:
-        return Objects([one for item in items for one in _objects(item)])
+        return Objects([json_object for item in items for json_object in _objects(item)])
     if len(paths) < len(items):
         other = next(item for item in items if not _is_path(item))
         raise InputError(
@@ -132,16 +132,16 @@ def _objects(item: Any) -> Iterable[Mapping[str, Any] | bytes]:
             text = bytes(item)
         case _:
             raise _not_allowed(item)
-    found = list(elements([text], len(text)))
-    broken = next((one.problem for one in found if one.problem is not None), None)
+    texts = list(elements([text], len(text)))
+    broken = next((element.problem for element in texts if element.problem is not None), None)
     if broken is not None:
         raise InputError(
             f"topologies: found JSON text with {broken.split(';')[0]}", "check its brackets and commas"
         )
-    return [one.value for one in found] or [text]
+    return [element.value for element in texts] or [text]
 
 
-def _of_frames(frames: list[Any]) -> Given:
+def _recognise_frames(frames: list[Any]) -> Given:
     if any(is_spark_frame(frame) for frame in frames):
         if not all(is_spark_frame(frame) for frame in frames):
             raise InputError(
@@ -162,8 +162,8 @@ def _of_frames(frames: list[Any]) -> Given:
     return TablesOfTopologies(*topology_tables_of_frames(*frames))
 
 
-def _not_allowed(found: Any) -> InputError:
-    return InputError(f"topologies: found {_kind(found)} {shorten(found, 60)}", f"allowed: {ALLOWED}")
+def _not_allowed(item: Any) -> InputError:
+    return InputError(f"topologies: found {_kind(item)} {shorten(item, 60)}", f"allowed: {ALLOWED}")
 
 
 def _kind(value: Any) -> str:
@@ -198,9 +198,9 @@ def require_topologies(columns: Sequence[str]) -> None:
     if "name" in columns and any(form in columns for form in TopologyForm):
         _require_no_others(columns)
         return
-    found = first_and_count(columns) or "none"
+    names = first_and_count(columns) or "none"
     raise InputError(
-        f"topologies: found a frame with the columns {found}",
+        f"topologies: found a frame with the columns {names}",
         "allowed: one frame with the columns name and transformations (a list of structs) or stream_graph, "
         "or two frames, (topologies, transformations)",
     )
@@ -231,7 +231,7 @@ def _plain(key: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         if key in _MAPS:
             return _set(dict(value)) if value else None
-        return [_plain("", one) for one in value]
+        return [_plain("", item) for item in value]
     return None if value != value else value  # NaN
 
 

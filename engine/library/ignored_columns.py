@@ -18,9 +18,9 @@ def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
 
     Raises ConfigurationError where a column is one of Penstock's, and InputError where a frame lacks one.
     """
-    if isinstance(ignore, str) or not all(isinstance(one, str) for one in ignore):
+    if isinstance(ignore, str) or not all(isinstance(column, str) for column in ignore):
         raise ConfigurationError("ignore: allowed a list of names of columns, such as ['team']")
-    wrong = [one for one in ignore if one in TOPOLOGY_KEYS]
+    wrong = [column for column in ignore if column in TOPOLOGY_KEYS]
     if wrong:
         raise ConfigurationError(f"ignore: found {', '.join(wrong)}, which topologies are planned from")
     if not ignore:
@@ -30,7 +30,7 @@ def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
         raise ConfigurationError("ignore: only frames have columns", "leave it out")
     first, *others = frames
     columns = list(map(str, first.columns)) if is_spark_frame(first) else _columns(first)
-    missing = [one for one in (NAME, *ignore) if one not in columns]
+    missing = [column for column in (NAME, *ignore) if column not in columns]
     if missing:
         raise InputError(
             f"ignore: the frame has no column {', '.join(map(repr, missing))}; "

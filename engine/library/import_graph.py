@@ -46,12 +46,12 @@ def import_graph(
         several_inputs=member("several_inputs", several_inputs, SeveralInputs),
         take=known_keys("take", strings("take", take)),
     )
-    given = graph_of_library(graph, None if name is None else text("name", name, "my graph"))
-    found = topology_of_graph(given, type(graph).__module__.partition(".")[0], options)
-    errors = found if isinstance(found, list) else graph_errors(found)
-    if errors or isinstance(found, list):
+    read_graph = graph_of_library(graph, None if name is None else text("name", name, "my graph"))
+    converted = topology_of_graph(read_graph, type(graph).__module__.partition(".")[0], options)
+    errors = converted if isinstance(converted, list) else graph_errors(converted)
+    if errors or isinstance(converted, list):
         raise InputError(f"graph: {first_and_count([error.message for error in errors], '; ')}")
-    return found
+    return converted
 
 
 def known_keys(argument: str, take: Mapping[str, str]) -> Mapping[str, str]:

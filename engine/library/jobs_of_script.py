@@ -62,23 +62,23 @@ def job_of_script(
     return captured[0]
 
 
-def chosen_job(found: JobsOfScript, wanted: str | None, script: str) -> Job:
+def chosen_job(captured: JobsOfScript, wanted: str | None, script: str) -> Job:
     """The job of the number (from 1) or name `wanted`; None: the first one. InputError for any other."""
     if wanted is None:
-        return found.jobs[0]
-    by_name = [job for job in found.jobs if job.name == wanted]
+        return captured.jobs[0]
+    by_name = [job for job in captured.jobs if job.name == wanted]
     if by_name:
         return by_name[0]
-    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(found.jobs):
-        return found.jobs[int(wanted) - 1]
-    names = ", ".join(f"{number} {job.name!r}" for number, job in enumerate(found.jobs, 1))
+    if wanted.isascii() and wanted.isdigit() and 1 <= int(wanted) <= len(captured.jobs):
+        return captured.jobs[int(wanted) - 1]
+    names = ", ".join(f"{number} {job.name!r}" for number, job in enumerate(captured.jobs, 1))
     raise InputError(f"{script}: no job {wanted!r}", f"it executes {names}")
 
 
 def _run_to_its_end(
     script: str, arguments: Sequence[str], settings: EnvironmentSettings, *, real_pyflink: bool = False
 ) -> None:
-    """As run_script; sys.exit ends the script, and raises ScriptError if it says that the script failed."""
+    """run_script, in which sys.exit ends the script, and raises ScriptError if it reports a failure."""
     try:
         run_script(script, arguments, settings, real_pyflink=real_pyflink)
     except SystemExit as end:

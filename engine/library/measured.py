@@ -170,8 +170,8 @@ def measure(
         frames = {name: from_arrow(tables[name]) for name in NEEDED}
         chosen = chosen_costs(named, frames["topologies"])
     of_operators = chosen(frames["stream_nodes"], frames["stream_edges"])
-    found = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
-    arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in found]
+    metrics = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
+    arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
     return Measured(arrow[0], arrow[1], arrow[2], lambda: None, ChangedJobs(tables, options, chosen, terms))
 
 
@@ -190,10 +190,10 @@ def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms:
 
     spark = tables["topologies"].sparkSession
     needed = {name: tables[name] for name in NEEDED}
-    found = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network, terms)
+    metrics = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network, terms)
 
     def release() -> None:
-        for kept in found.kept:
+        for kept in metrics.kept:
             free(kept)
 
-    return Measured(found.plans, found.vertices, found.edges, release)
+    return Measured(metrics.plans, metrics.vertices, metrics.edges, release)

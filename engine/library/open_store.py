@@ -118,15 +118,15 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
     from penstock.engine.store.spark_tables import SparkTables
 
     delta = SparkTables(require_delta(spark), place)
-    found = find_version(delta, version)
-    frames = read_on_spark(delta, found.version)
+    plan_version = find_version(delta, version)
+    frames = read_on_spark(delta, plan_version.version)
     return _plan(
         place,
-        found.version,
-        found,
+        plan_version.version,
+        plan_version,
         Tables(frames, frames.__getitem__),
-        found.topologies,
-        found.rejected,
+        plan_version.topologies,
+        plan_version.rejected,
         spark,
     )
 
@@ -143,16 +143,22 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
             rows = to_arrow(stored.table(name).collect(), name)
         return dataframe_of_table(spark, name, rows)
 
-    found = stored.version
+    plan_version = stored.version
     return _plan(
-        place, found.version, found, Tables(found.tables, table), found.topologies, found.rejected, spark
+        place,
+        plan_version.version,
+        plan_version,
+        Tables(plan_version.tables, table),
+        plan_version.topologies,
+        plan_version.rejected,
+        spark,
     )
 
 
 def _plan(
     place: str,
     number: int | None,
-    found: Any,
+    plan_version: Any,
     tables: Tables,
     planned: int,
     rejected: int,
@@ -165,8 +171,8 @@ def _plan(
         return write_plan(
             DeltaRsTables(target),
             {name: rows if spark is None else rows.toArrow() for name, rows in tables.items()},
-            planner_version=found.planner_version or "",
-            options=dict(found.options),
+            planner_version=plan_version.planner_version or "",
+            options=dict(plan_version.options),
         )
 
     return Plan(
@@ -175,7 +181,7 @@ def _plan(
         planned,
         rejected,
         f"version {number} of {shown_path(place)}",
-        options=found.options,
-        planner_version=found.planner_version,
+        options=plan_version.options,
+        planner_version=plan_version.planner_version,
         write=write,
     )

@@ -45,7 +45,7 @@ def plan_by_own_planner(
     planner: Any,
     costs: Any,
     time_limit: float,
-    given: Given,
+    source: Given,
     options: PlanOptions,
     longest: int,
     spark: "SparkSession | None",
@@ -57,12 +57,15 @@ def plan_by_own_planner(
     """
     from penstock.engine.planning.custom_planners import named_custom_planners
 
-    if isinstance(given, SparkFrames):
+    if isinstance(source, SparkFrames):
         from penstock.engine.library.small_inputs import read_frames
 
-        spark = spark or given.frames[0].sparkSession
-        given = read_frames(given)
-    if isinstance(given, Paths) and choose_planner(Planner.COLUMNAR, given.paths, os.curdir, False).on_spark:
+        spark = spark or source.frames[0].sparkSession
+        source = read_frames(source)
+    if (
+        isinstance(source, Paths)
+        and choose_planner(Planner.COLUMNAR, source.paths, os.curdir, False).on_spark
+    ):
         raise ConfigurationError(
             "planner: a planner of your own plans in this process; found paths that are not local",
             "penstock plan --planner NAME --master URL plans in Spark's workers",
@@ -70,4 +73,4 @@ def plan_by_own_planner(
     chosen = Choice(Planner.COLUMNAR, "as asked")
     with costs_named(costs) as named, arguments_of_call():
         own = named_custom_planners(planner, named, seconds("time_limit", time_limit))
-        return plan_here(given, options, longest, chosen, spark, aside, own)
+        return plan_here(source, options, longest, chosen, spark, aside, own)

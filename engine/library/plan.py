@@ -154,30 +154,30 @@ def plan(
     if spark is not None:
         _require_session(spark)
     topologies, aside = set_aside(topologies, ignore)
-    given = given_topologies(topologies)
+    source = given_topologies(topologies)
     if is_own:
-        return plan_by_own_planner(planner, costs, time_limit, given, options, longest, spark, aside)
+        return plan_by_own_planner(planner, costs, time_limit, source, options, longest, spark, aside)
     asked = Planner(str(planner))
-    if isinstance(given, SparkFrames):
-        spark = spark or given.frames[0].sparkSession
+    if isinstance(source, SparkFrames):
+        spark = spark or source.frames[0].sparkSession
         _require_session(spark)
-    chosen = _choose(asked, given, wants_spark=spark is not None)
+    chosen = _choose(asked, source, wants_spark=spark is not None)
     if chosen.on_spark and spark is not None:
-        here = _in_this_process(asked, given, spark, chosen)
+        here = _in_this_process(asked, source, spark, chosen)
         if here is not None:
             return plan_here(here[0], options, longest, here[1], spark, aside)
     if not chosen.on_spark:
         try:
-            return plan_here(given, options, longest, chosen, None, aside)
+            return plan_here(source, options, longest, chosen, None, aside)
         except NotEnoughMemoryError as error:
-            if isinstance(given, Paths) and any(map(is_pipe, given.paths)):  # what was read of it is gone
+            if isinstance(source, Paths) and any(map(is_pipe, source.paths)):  # what was read of it is gone
                 raise
             chosen = on_spark_instead(asked, error)
-    return _on_spark(given, options, longest, chosen, spark, aside)
+    return _on_spark(source, options, longest, chosen, spark, aside)
 
 
 def _in_this_process(
-    asked: Planner, given: Given, spark: "SparkSession", chosen: Choice
+    asked: Planner, source: Given, spark: "SparkSession", chosen: Choice
 ) -> tuple[Given, Choice] | None:
     """What is planned in this process for `spark`, and why; None where Spark is to plan.
 
@@ -194,20 +194,20 @@ def _in_this_process(
                 "leave planner out: this process plans, and the tables come back as DataFrames",
             )
         return None
-    small = small_input(given)
+    small = small_input(source)
     if small is not None:
         return small, Choice(Planner.COLUMNAR, "few enough for this process")
     if not connect:
         return None
-    if isinstance(given, SparkFrames):
-        given = read_frames(given)
-    return given, Choice(Planner.COLUMNAR, "Spark Connect has no JVM to plan with")
+    if isinstance(source, SparkFrames):
+        source = read_frames(source)
+    return source, Choice(Planner.COLUMNAR, "Spark Connect has no JVM to plan with")
 
 
-def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
-    if isinstance(given, Paths):
-        return choose_planner(asked, given.paths, os.curdir, wants_spark)
-    if not isinstance(given, SparkFrames) and not wants_spark and asked is not Planner.JOINS:
+def _choose(asked: Planner, source: Given, *, wants_spark: bool) -> Choice:
+    if isinstance(source, Paths):
+        return choose_planner(asked, source.paths, os.curdir, wants_spark)
+    if not isinstance(source, SparkFrames) and not wants_spark and asked is not Planner.JOINS:
         return Choice(Planner.COLUMNAR if asked is Planner.AUTO else asked, "in this process")
     if asked is Planner.FLINK:
         raise ConfigurationError(
@@ -220,7 +220,7 @@ def _choose(asked: Planner, given: Given, *, wants_spark: bool) -> Choice:
 
 
 def _on_spark(
-    given: Given,
+    source: Given,
     options: PlanOptions,
     longest: int,
     chosen: Choice,
@@ -233,7 +233,7 @@ def _on_spark(
 
     session = any_session() if spark is None else use_this_python(spark)
     planned = plan_on_spark(
-        topologies_on_spark(session, given),
+        topologies_on_spark(session, source),
         until=options.until,
         choices=options.choices,
         spark=session,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def plan_here(
-    given: Given,
+    source: Given,
     options: PlanOptions,
     longest: int,
     chosen: Choice,
@@ -27,10 +27,14 @@ def plan_here(
     own: "CustomPlanners | None" = None,
 ) -> Plan:
     """A plan made in this process. `own`: a planner of the caller's decides in place of Flink's rules."""
-    what = (
-        given.paths if isinstance(given, Paths) else given.topologies if isinstance(given, Objects) else given
+    named = (
+        source.paths
+        if isinstance(source, Paths)
+        else source.topologies
+        if isinstance(source, Objects)
+        else source
     )
-    planned = _planned(what, options, longest, chosen, own)
+    planned = _planned(named, options, longest, chosen, own)
     recorded = {**options.recorded, **({} if own is None else {"planner": own.name})}
 
     def write(store: str) -> VersionNumber:
@@ -62,7 +66,7 @@ def plan_here(
 
 
 def _planned(
-    what: Any, options: PlanOptions, longest: int, chosen: Choice, own: "CustomPlanners | None"
+    topologies: Any, options: PlanOptions, longest: int, chosen: Choice, own: "CustomPlanners | None"
 ) -> "PlannedTables":
     settings: Mapping[str, Any] = {
         "until": options.until,
@@ -74,7 +78,7 @@ def _planned(
         from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
         from penstock.engine.planning.plan_in_process import read_in_process
 
-        read = read_in_process(what, lambda stage: None, longest, options.job_defaults)
+        read = read_in_process(topologies, lambda stage: None, longest, options.job_defaults)
         return plan_by_custom_planners(
             read.frames,
             read.inputs,
@@ -86,7 +90,7 @@ def _planned(
     if chosen.planner is Planner.FLINK:
         from penstock.engine.planning.plan_beside_flink import plan_beside_flink
 
-        return plan_beside_flink(what, **settings)
+        return plan_beside_flink(topologies, **settings)
     from penstock.engine.planning.plan_in_process import plan_in_process
 
-    return plan_in_process(what, **settings)
+    return plan_in_process(topologies, **settings)

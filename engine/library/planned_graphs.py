@@ -82,33 +82,37 @@ def nodes(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
 
 def edges(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
     """The edges of a layer, each with the name of its topology."""
-    found = _layer(layer, tables, EDGES)
-    rows = _inputs(tables["transformations"]) if found is Layer.TOPOLOGY else tables[EDGES[found][0]]
+    chosen = _layer(layer, tables, EDGES)
+    rows = _inputs(tables["transformations"]) if chosen is Layer.TOPOLOGY else tables[EDGES[chosen][0]]
     return _named(tables, rows, aside)
 
 
 def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
-    """What the vertices of a layer put out, each with the name of its topology."""
+    """The outputs of a layer's vertices, each with the name of its topology."""
     return _named(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
 
 
 def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph[Any]:
     """The graph of a layer."""
-    found = _layer(layer, tables, NODES)
-    _, keys = NODES[found]
-    _, sources, targets = EDGES[found]
-    given = edges(tables, found, aside)
-    if found is Layer.EXECUTION_GRAPH:
-        given = _between_subtasks(given, tables["job_edges"])
+    chosen = _layer(layer, tables, NODES)
+    _, keys = NODES[chosen]
+    _, sources, targets = EDGES[chosen]
+    edge_rows = edges(tables, chosen, aside)
+    if chosen is Layer.EXECUTION_GRAPH:
+        edge_rows = _between_subtasks(edge_rows, tables["job_edges"])
     return Graph(
-        _with_ids(nodes(tables, found, aside), {"id": keys}),
-        _with_ids(given, {"src": sources, "dst": targets}),
+        _with_ids(nodes(tables, chosen, aside), {"id": keys}),
+        _with_ids(edge_rows, {"src": sources, "dst": targets}),
     )
 
 
 def _layer(layer: Any, tables: Mapping[str, Any], known: Mapping[Layer, Any]) -> Layer:
     """The layer asked for; None: the last one that is planned."""
-    there = [one for one, made in known.items() if (made if isinstance(made, str) else made[0]) in tables]
+    there = [
+        known_layer
+        for known_layer, table_names in known.items()
+        if (table_names if isinstance(table_names, str) else table_names[0]) in tables
+    ]
     if not there:
         raise ConfigurationError("the plan ends before any layer that has them", "plan until a later layer")
     return there[-1] if layer is None else Layer(one_of("layer", str(layer), list(map(str, there))))
@@ -120,7 +124,7 @@ def _named(tables: Mapping[str, Any], rows: Any, aside: Any) -> Any:
         named = names.select(TOPOLOGY, names["name"].alias(NAME))
         beside: list[Any] = []
         if aside is not None:
-            beside = [quoted(one) for one in _beside(aside.columns, rows.columns)]
+            beside = [quoted(column) for column in _beside(aside.columns, rows.columns)]
             of_name = aside.dropDuplicates(["name"]).withColumnRenamed("name", NAME).select(NAME, *beside)
             named = named.join(of_name, NAME, "left")
         return rows.join(named, TOPOLOGY, "left").select(
@@ -131,17 +135,17 @@ def _named(tables: Mapping[str, Any], rows: Any, aside: Any) -> Any:
         of_name = _polars(aside).unique("name", keep="first")
         of_name = of_name.select(pl.col("name").alias(NAME), *_beside(of_name.columns, rows.column_names))
         here = here.join(of_name, on=NAME, how="left")
-    left = _polars(rows)
-    joined = left.join(here, on=TOPOLOGY, how="left", maintain_order="left")
-    return joined.select(*here.columns, *(c for c in left.columns if c != TOPOLOGY)).to_arrow(
+    polars_rows = _polars(rows)
+    joined = polars_rows.join(here, on=TOPOLOGY, how="left", maintain_order="left")
+    return joined.select(*here.columns, *(c for c in polars_rows.columns if c != TOPOLOGY)).to_arrow(
         compat_level=pl.CompatLevel.oldest()
     )
 
 
-def _beside(given: Sequence[str], own: Sequence[str]) -> list[str]:
+def _beside(columns: Sequence[str], own: Sequence[str]) -> list[str]:
     """The columns of the caller's that can stand beside a table's own, whatever the case of their names."""
-    taken = {one.lower() for one in (*own, NAME, "name")}
-    return [one for one in given if one.lower() not in taken]
+    taken = {column.lower() for column in (*own, NAME, "name")}
+    return [column for column in columns if column.lower() not in taken]
 
 
 def quoted(name: str) -> str:
@@ -194,16 +198,16 @@ def _with_ids(rows: Any, ids: Mapping[str, Sequence[str]]) -> Any:
         from pyspark.sql import functions as F
 
         rows = rows.withColumnRenamed("id", "node") if "id" in rows.columns else rows
-        made = [
-            F.concat_ws("/", TOPOLOGY, *("node" if one == "id" else one for one in keys)).alias(name)
+        id_columns = [
+            F.concat_ws("/", TOPOLOGY, *("node" if key == "id" else key for key in keys)).alias(name)
             for name, keys in ids.items()
         ]
-        return rows.select(*made, "*")
+        return rows.select(*id_columns, "*")
     table = _polars(rows)
     table = table.rename({"id": "node"}) if "id" in table.columns else table
     columns = [
         pl.concat_str(
-            [pl.col(one).cast(pl.String) for one in (TOPOLOGY, *("node" if k == "id" else k for k in keys))],
+            [pl.col(key).cast(pl.String) for key in (TOPOLOGY, *("node" if k == "id" else k for k in keys))],
             separator="/",
         ).alias(name)
         for name, keys in ids.items()
@@ -212,14 +216,14 @@ def _with_ids(rows: Any, ids: Mapping[str, Sequence[str]]) -> Any:
 
 
 def _polars(table: Any) -> pl.DataFrame:
-    found = pl.from_arrow(table)
-    assert isinstance(found, pl.DataFrame)
-    return found
+    frame = pl.from_arrow(table)
+    assert isinstance(frame, pl.DataFrame)
+    return frame
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:
-    found: pa.Table = table.toArrow() if is_spark_frame(table) else table
-    rows: list[dict[str, Any]] = found.to_pylist()
+    arrow: pa.Table = table.toArrow() if is_spark_frame(table) else table
+    rows: list[dict[str, Any]] = arrow.to_pylist()
     return rows
 
 

@@ -34,12 +34,12 @@ class Tables(Mapping[TableName, T], Generic[T]):
     """Name to table; a table is made when it is first asked for. Type checkers know the names."""
 
     def __init__(
-        self, names: Iterable[str], table: Callable[[str], T], made: Mapping[str, T] | None = None
+        self, names: Iterable[str], table: Callable[[str], T], known: Mapping[str, T] | None = None
     ) -> None:
         there = set(names)
         self._names = tuple(cast(TableName, name) for name in TABLES if name in there)
         self._table = table
-        self._made: dict[str, T] = dict(made or {})
+        self._made: dict[str, T] = dict(known or {})
 
     def __getitem__(self, name: TableName) -> T:
         if name not in self._names:
@@ -181,7 +181,7 @@ class Plan(Generic[T]):
         if self.rejected:
             columns = ("name", "error", "message")
             for row in _first_rows(self.tables["rejected"], columns, rows):
-                say("  " + ": ".join(limited(printable(str(one))) for one in row))
+                say("  " + ": ".join(limited(printable(str(cell))) for cell in row))
 
     def write(self, store: Any) -> VersionNumber:
         """Write the plan as a new version of a store, a path or what open_store gave, and return its number.

@@ -54,13 +54,13 @@ def run_script(
         except Exception as error:
             if is_of_standard_output(error):
                 raise
-            raise ScriptError(_of_script(path, error)) from error
+            raise ScriptError(_describe_script_error(path, error)) from error
 
 
-def _of_script(path: Path, error: Exception) -> str:
+def _describe_script_error(path: Path, error: Exception) -> str:
     """The error and the script's own lines that led to it, the last one first."""
-    own = [one for one in traceback.extract_tb(error.__traceback__) if Path(one.filename) == path]
-    lines = [f"\n  line {one.lineno}, in {one.name}: {one.line}" for one in reversed(own)]
+    own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    lines = [f"\n  line {frame.lineno}, in {frame.name}: {frame.line}" for frame in reversed(own)]
     return f"{path} failed: {type(error).__name__}: {error}{''.join(lines)}"
 
 

@@ -54,11 +54,13 @@ class Opener:
 
         Raises StoreError, InputError and ScriptError.
         """
-        given = require_kind(source, None, *HOLDS_PLANS)
-        if given.kind is SourceKind.STORE:
-            with store_errors(given.path, "reading"):
-                return side_of_store(given.path, open_plan(given.path, given.version), self._folder)
-        return self._side(source, side, self._parts(given))
+        recognised = require_kind(source, None, *HOLDS_PLANS)
+        if recognised.kind is SourceKind.STORE:
+            with store_errors(recognised.path, "reading"):
+                return side_of_store(
+                    recognised.path, open_plan(recognised.path, recognised.version), self._folder
+                )
+        return self._side(source, side, self._parts(recognised))
 
     def open_planned(self, plan: Plan) -> Side:
         """A plan in memory. Raises ConfigurationError where its tables are Spark's, or end too early."""
@@ -83,16 +85,16 @@ class Opener:
             ) from None
 
     def open_topologies(self, topologies: Objects | TablesOfTopologies, side: str) -> Side:
-        """Topologies in memory, which are planned as far as they differ. Raises InputError."""
-        given = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
-        return self._side(f"{side} topologies", side, [_read(given, self._options)])
+        """Topologies in memory; only those that differ are planned. Raises InputError."""
+        lines = topologies.topologies if isinstance(topologies, Objects) else tuple(topologies)
+        return self._side(f"{side} topologies", side, [_read(lines, self._options)])
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
         """Both sides, and how many equal topologies they have beside those: lines of files that both hold.
 
         Same errors as `open`.
         """
-        if not (_is_of_files(old) and _is_of_files(new)):
+        if not (_names_files(old) and _names_files(new)):
             report(f"read {old}")
             before = self.open(old, "old")
             report(f"read {new}")
@@ -128,8 +130,8 @@ def previous_version(store: str) -> tuple[str, str]:
 
     Raises ConfigurationError for what is no store, StoreError where there is one version only.
     """
-    given = identify_source(store)
-    if given.kind is not SourceKind.STORE or given.version is not None:
+    recognised = identify_source(store)
+    if recognised.kind is not SourceKind.STORE or recognised.version is not None:
         raise ConfigurationError(
             f"{store!r} is compared with nothing", "name A and B; only a store is compared with itself"
         )
@@ -140,7 +142,7 @@ def previous_version(store: str) -> tuple[str, str]:
     return f"{store}@{numbers[-2]}", f"{store}@{numbers[-1]}"
 
 
-def _is_of_files(source: str) -> bool:
+def _names_files(source: str) -> bool:
     return require_kind(source, None, *HOLDS_PLANS).kind is SourceKind.TOPOLOGIES
 
 

@@ -82,9 +82,9 @@ def size(
     placed = jobs_placed(
         jobs, _frame(tables["required_slots"], TOPOLOGY, "slot_sharing_group", "slots"), task_managers
     )
-    found = size_in_json(placed, task_managers, None)
+    sizes = size_in_json(placed, task_managers, None)
     arrow = placed.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return Sized(source, task_managers, arrow, found["session_cluster"], found["cluster_per_job"])
+    return Sized(source, task_managers, arrow, sizes["session_cluster"], sizes["cluster_per_job"])
 
 
 def _frame(table: Any, *columns: str) -> pl.DataFrame:

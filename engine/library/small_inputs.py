@@ -23,28 +23,28 @@ MOST_BYTES = 32 << 20
 """More are planned where Spark has them: this process would be the bottleneck."""
 
 
-def small_input(given: Given) -> Objects | TablesOfTopologies | None:
-    """`given` as this process plans it, read once if it is DataFrames; None if it is not small.
+def small_input(source: Given) -> Objects | TablesOfTopologies | None:
+    """`source` as this process plans it, read once if it is DataFrames; None if it is not small.
 
     InputError or SchemaError for frames with other columns than they may have.
     """
-    match given:
+    match source:
         case Paths():
             return None
         case SparkFrames():
-            return _read(given)
+            return _read(source)
         case Objects():
-            return given if _is_small(given) else None
+            return source if _is_small(source) else None
         case TablesOfTopologies():
-            few = len(given.topologies) <= MOST_TOPOLOGIES
-            return given if few and len(given.transformations) <= MOST_TRANSFORMATIONS else None
+            few = len(source.topologies) <= MOST_TOPOLOGIES
+            return source if few and len(source.transformations) <= MOST_TRANSFORMATIONS else None
 
 
-def _is_small(given: Objects) -> bool:
+def _is_small(objects: Objects) -> bool:
     size = 0
-    for one in given.topologies:
-        size += len(one) // 500 if isinstance(one, bytes) else _rows(one)
-    return len(given.topologies) <= MOST_TOPOLOGIES and size <= MOST_TRANSFORMATIONS
+    for topology in objects.topologies:
+        size += len(topology) // 500 if isinstance(topology, bytes) else _rows(topology)
+    return len(objects.topologies) <= MOST_TOPOLOGIES and size <= MOST_TRANSFORMATIONS
 
 
 def _rows(topology: Any) -> int:
@@ -52,22 +52,22 @@ def _rows(topology: Any) -> int:
     return len(rows) if isinstance(rows, list | tuple | dict) else 1
 
 
-def _read(given: SparkFrames) -> Objects | TablesOfTopologies | None:
+def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
     tables = []
-    for frame, most in zip(checked_frames(given), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
+    for frame, most in zip(checked_frames(frames), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
         table = frame.limit(most + 1).toArrow()
         if len(table) > most or table.nbytes > MOST_BYTES:
             return None
         tables.append(table)
-    return _of_tables(tables)
+    return _as_topologies(tables)
 
 
-def read_frames(given: SparkFrames) -> Objects | TablesOfTopologies:
+def read_frames(frames: SparkFrames) -> Objects | TablesOfTopologies:
     """All rows of DataFrames, as this process plans them. Errors as `small_input`."""
-    return _of_tables([frame.toArrow() for frame in checked_frames(given)])
+    return _as_topologies([frame.toArrow() for frame in checked_frames(frames)])
 
 
-def _of_tables(tables: list[pa.Table]) -> Objects | TablesOfTopologies:
+def _as_topologies(tables: list[pa.Table]) -> Objects | TablesOfTopologies:
     if len(tables) == 1:
         return Objects(topologies_of_rows(tables[0]))
     return TablesOfTopologies(*topology_tables_of_frames(*tables))
@@ -78,13 +78,13 @@ def dataframe_of_table(spark: Any, name: str, table: pa.Table) -> Any:
     schema = spark_schema(name)
     # PySpark casts, and takes no null for a struct whose fields are declared as not null
     rows = spark.createDataFrame(table, _with_nulls(schema)).coalesce(1)
-    return rows.select(*(rows[one.name].alias(one.name, metadata=one.metadata) for one in schema))
+    return rows.select(*(rows[field.name].alias(field.name, metadata=field.metadata) for field in schema))
 
 
 def _with_nulls(kind: Any) -> Any:
     """The type with values that may be null, at any depth."""
     if isinstance(kind, StructType):
-        return StructType([StructField(one.name, _with_nulls(one.dataType)) for one in kind])
+        return StructType([StructField(field.name, _with_nulls(field.dataType)) for field in kind])
     if isinstance(kind, ArrayType):
         return ArrayType(_with_nulls(kind.elementType))
     if isinstance(kind, MapType):

@@ -78,9 +78,9 @@ class SweepResults(NamedTuple):
     def _repr_html_(self) -> str:
         from penstock.engine.sweep.format_table import results_in_rows
 
-        found = results_in_rows(self._rows(), None, None)
-        rows = [tuple(_cell(value) for value in row) for row in found.iter_rows()]
-        return html_table(repr(self)[10:-1], found.columns, rows)
+        table = results_in_rows(self._rows(), None, None)
+        rows = [tuple(_cell(value) for value in row) for row in table.iter_rows()]
+        return html_table(repr(self)[10:-1], table.columns, rows)
 
 
 def sweep(
@@ -98,7 +98,7 @@ def sweep(
     """Measure every combination of topologies, options, costs and planners that a spec lists.
 
     `spec`: the path of a spec file, or what it would hold (docs/sweeps.md). What the folder `out` has is not
-    measured again, unless it failed (`retry_failed`) or all is to be measured anew (`force`). `depends`:
+    measured again, unless it failed (`retry_failed`) or all is to be measured again (`force`). `depends`:
     files that planners read or run beside what they import. `timeout_seconds` for a cell, `time_limit` for a
     batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
     wrong in a spec, ConfigurationError and StoreError.
@@ -114,7 +114,7 @@ def sweep(
             None if is_map else path("config", config),
             strings("config", config) if is_map else {},  # type: ignore[arg-type]
             seconds("time_limit", time_limit),
-            [path("depends", one) for one in depends],
+            [path("depends", file) for file in depends],
         )
         swept = sweep_grid(
             prepared,

@@ -1,4 +1,4 @@
-"""What was handed over as topologies, for the planners on Spark."""
+"""A caller's topologies in the form that planners on Spark read."""
 
 from typing import Any
 
@@ -12,30 +12,30 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.require_given_columns import require_given_columns
 
 
-def topologies_on_spark(spark: SparkSession, given: Given) -> Any:
-    """`given` as plan_topologies.read_topologies takes it. InputError for a frame with other columns."""
-    if isinstance(given, Paths):
-        return given.paths
-    if isinstance(given, Objects):
-        return given.topologies
-    if not isinstance(given, SparkFrames):
-        return tuple(spark.createDataFrame(table) for table in given)
-    frames = checked_frames(given)
+def topologies_on_spark(spark: SparkSession, source: Given) -> Any:
+    """`source` as plan_topologies.read_topologies takes it. InputError for a frame with other columns."""
+    if isinstance(source, Paths):
+        return source.paths
+    if isinstance(source, Objects):
+        return source.topologies
+    if not isinstance(source, SparkFrames):
+        return tuple(spark.createDataFrame(table) for table in source)
+    frames = checked_frames(source)
     return frames[0] if len(frames) == 1 else (frames[0], _with_topology_id(frames[1]))
 
 
-def checked_frames(given: SparkFrames) -> list[DataFrame]:
+def checked_frames(source: SparkFrames) -> list[DataFrame]:
     """The frames. InputError or SchemaError where one lacks a column, or has one that is not Penstock's."""
-    if len(given.frames) == 1:
-        require_topologies(given.frames[0].columns)
-        return given.frames
-    topologies, transformations = given.frames
+    if len(source.frames) == 1:
+        require_topologies(source.frames[0].columns)
+        return source.frames
+    topologies, transformations = source.frames
     require_topology(transformations.columns)
     require_given_columns(column_types(topologies), "topologies")
     named = OF_TOPOLOGY in transformations.columns and TOPOLOGY not in transformations.columns
-    found = column_types(transformations.drop(OF_TOPOLOGY) if named else transformations)
-    require_given_columns({TOPOLOGY: "bigint", **found} if named else found, "transformations")
-    return given.frames
+    types = column_types(transformations.drop(OF_TOPOLOGY) if named else transformations)
+    require_given_columns({TOPOLOGY: "bigint", **types} if named else types, "transformations")
+    return source.frames
 
 
 def _with_topology_id(rows: DataFrame) -> DataFrame:

@@ -82,5 +82,5 @@ def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
     if value is None:
         return None
     if isinstance(value, dict):
-        return [(key, one) for key, one in value.items() if one is not None]
-    return [tuple(one.values()) if isinstance(one, dict) else tuple(one) for one in value]
+        return [(key, item) for key, item in value.items() if item is not None]
+    return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in value]

@@ -47,8 +47,8 @@ def transform(
         raise ConfigurationError(
             f"build: found {type(build).__name__}, allowed a function from stream to stream"
         )
-    given: Any = {} if key is None else {"key": key}
-    stream = build(env.from_dataframe(df, event_time=event_time, watermark=watermark, **given))
+    keyed: Any = {} if key is None else {"key": key}
+    stream = build(env.from_dataframe(df, event_time=event_time, watermark=watermark, **keyed))
     if not isinstance(stream, DataStream):
         raise ConfigurationError(
             f"build: its result is {type(stream).__name__}, allowed a stream", "return what ends the pipeline"

@@ -61,7 +61,12 @@ def what_if_of_script(
     now = chosen_job(jobs_of_script(script, arguments, settings), wanted, script)
     changed = replace(settings, changes=changes)
     then = chosen_job(jobs_of_script(script, arguments, changed), wanted, script)
-    calls = [step.call for one in then.lowered.transformations for step in one.steps if step.call is not None]
+    calls = [
+        step.call
+        for operator in then.lowered.transformations
+        for step in operator.steps
+        if step.call is not None
+    ]
     known = {name for call in calls for name in (call.name, call.uid)}
     for name in changes.parallelism:
         if name not in known:
@@ -77,16 +82,16 @@ def _operators(job: Job) -> list[str]:
 
 
 def _figures(job: Job) -> dict[str, int]:
-    """What the job consists of; Python operators of thread mode have no workers and serialise nothing."""
+    """The figures of a job. Python operators in thread mode have no workers and serialise nothing."""
     graph, tables = job.lowered.to_run, plan_to_run(job)
-    python = [one for one in graph.physical.values() if one.python is not None]
-    in_process = {one.id for one in python if not one.thread_mode}
+    python = [operator for operator in graph.physical.values() if operator.python is not None]
+    in_process = {operator.id for operator in python if not operator.thread_mode}
     parallelism = {node["id"]: int(node["parallelism"]) for node in graph.stream_graph["nodes"]}
 
     def total(table: str, column: str) -> int:
         return int(pc.sum(tables[table][column]).as_py() or 0)
 
-    found: dict[str, Any] = {
+    figures: dict[str, Any] = {
         "operators": len(graph.physical),
         "python operators": len(python),
         "python workers": sum(parallelism[node] for node in in_process),
@@ -95,4 +100,4 @@ def _figures(job: Job) -> dict[str, int]:
         "tasks": total("execution_job_vertices", "parallelism"),
         "slots": total("required_slots", "slots"),
     }
-    return found
+    return figures

@@ -24,26 +24,26 @@ class ExpandedSink(NamedTuple):
 
 
 def expand_sink(
-    job: str, one: LoweredTransformation, first: int, *, batch: bool, compacts: bool
+    job: str, sink: LoweredTransformation, first: int, *, batch: bool, compacts: bool
 ) -> ExpandedSink:
-    """The operators of `one`, with ids from `first`.
+    """The operators of `sink`, with ids from `first`.
 
     `compacts`: whether operators that compact files are there, if the sink has any. Raises JobCompileError
     where Flink wants an uid.
     """
-    if one.compaction is not None and one.uid is None:
-        raise refused(job, ILLEGAL_STATE, one.name.join(STEP_HAS_UID))
+    if sink.compaction is not None and sink.uid is None:
+        raise refused(job, ILLEGAL_STATE, sink.name.join(STEP_HAS_UID))
     writer = replace(
-        one,
+        sink,
         id=first,
         kind="one_input",
-        name=f"{one.name}: Writer",
+        name=f"{sink.name}: Writer",
         description=None,  # Flink keeps none of a sink's
         commits=None,
         operator_factory="SinkWriterOperatorFactory",
         yielding=True,
     )
-    if not one.commits:
+    if not sink.commits:
         return ExpandedSink([(writer, None)], 1)
     mode = str(StreamExchangeMode.BATCH if batch else StreamExchangeMode.UNDEFINED)
     operators: list[tuple[LoweredTransformation, Upstream | None]] = [(writer, None)]
@@ -52,13 +52,13 @@ def expand_sink(
         id: int, name: str, uid: str, factory: str, partition: LoweredTransformation | None, **own: Any
     ) -> None:
         before = operators[-1][0]
-        given = before if partition is None else partition
+        upstream = before if partition is None else partition
         operator = replace(
             writer,
             id=id,
-            name=f"{one.name}: {name}",
-            uid=None if one.uid is None else uid.format(uid=one.uid),
-            inputs=[given],
+            name=f"{sink.name}: {name}",
+            uid=None if sink.uid is None else uid.format(uid=sink.uid),
+            inputs=[upstream],
             keyed_inputs=(),
             slot_scope=set(),
             steps=(),
@@ -84,14 +84,14 @@ def expand_sink(
         add(id, "Committer", "Sink Committer: {uid}", "CommitterOperatorFactory", partition)
 
     coordinator, compactor = "{uid}: FileSinkCompactorCoordinator", "{uid}: FileSinkCompactorOperator"
-    ids = {None: 4, Compaction.ENABLED: 8, Compaction.DISABLED: 10}[one.compaction]
-    if one.compaction is None or not compacts:
+    ids = {None: 4, Compaction.ENABLED: 8, Compaction.DISABLED: 10}[sink.compaction]
+    if sink.compaction is None or not compacts:
         commit(first + 2, partition(first + 1, "forward", exchange_mode=mode))
-    elif one.compaction is Compaction.ENABLED:
+    elif sink.compaction is Compaction.ENABLED:
         apart = partition(first + 2, "rebalance", exchange_mode=mode, aligned=True)
         single = {"parallelism": 1, "parallelism_configured": True}
         add(first + 3, "CompactorCoordinator", coordinator, "CompactCoordinatorFactory", apart, **single)
-        of_writer = {"parallelism": one.parallelism, "parallelism_configured": False}
+        of_writer = {"parallelism": sink.parallelism, "parallelism_configured": False}
         add(first + 4, "CompactorOperator", compactor, "CompactorOperatorFactory", None, **of_writer)
         commit(first + 5, None)
     else:  # nothing is compacted, but what an earlier run of the job has left to compact is committed

@@ -44,29 +44,29 @@ def fuse_operators(
     not_fused: list[NotFused] = []
     waiting = deque(transformations if target is None else [target])
     while waiting:
-        one = waiting.popleft()
-        if one.id in done:
+        operator = waiting.popleft()
+        if operator.id in done:
             continue
-        done.add(one.id)
-        given = _python_input(one)
-        reasons = [] if given is None else _reasons_against(given, one, outputs)
-        result = one
-        if given is not None and not reasons:
-            result = _fused(given, one, known_ids)
-            for reader in outputs.get(one.id, {}).values():
-                _replace_input(reader, one, result)
-            if one.id in outputs:
-                outputs[result.id] = outputs[one.id]
-        elif given is not None:
-            not_fused.append(NotFused(source=given.id, target=one.id, reasons=tuple(reasons)))
+        done.add(operator.id)
+        upstream = _python_input(operator)
+        reasons = [] if upstream is None else _reasons_against(upstream, operator, outputs)
+        result = operator
+        if upstream is not None and not reasons:
+            result = _fused(upstream, operator, known_ids)
+            for reader in outputs.get(operator.id, {}).values():
+                _replace_input(reader, operator, result)
+            if operator.id in outputs:
+                outputs[result.id] = outputs[operator.id]
+        elif upstream is not None:
+            not_fused.append(NotFused(source=upstream.id, target=operator.id, reasons=tuple(reasons)))
         fused.setdefault(result.id, result)
-        if result is not one:
-            assert given is not None
-            for old in (given, one):
+        if result is not operator:
+            assert upstream is not None
+            for old in (upstream, operator):
                 fused.pop(old.id, None)
                 done.add(old.id)
                 parts[old.id] = result.id
-            if one is target:
+            if operator is target:
                 target = result
         waiting.append(result)
         waiting.extend(result.inputs)
@@ -76,41 +76,41 @@ def fuse_operators(
 def _between_whole_operators(not_fused: Iterable[NotFused], parts: dict[int, int]) -> list[NotFused]:
     """`not_fused` by the operators that were there in the end; `parts`: what an operator became a part of."""
 
-    def whole(one: int) -> int:
-        while one in parts:
-            one = parts[one]
-        return one
+    def whole(operator_id: int) -> int:
+        while operator_id in parts:
+            operator_id = parts[operator_id]
+        return operator_id
 
-    ends = {(whole(one.source), whole(one.target)): one.reasons for one in not_fused}
+    ends = {(whole(pair.source), whole(pair.target)): pair.reasons for pair in not_fused}
     return [
         NotFused(source=source, target=target, reasons=reasons) for (source, target), reasons in ends.items()
     ]
 
 
 def _outputs(transformations: Iterable[LoweredTransformation]) -> Outputs:
-    """What reads each transformation, by id."""
+    """The readers of each transformation, by id."""
     outputs: Outputs = {}
     waiting, seen = deque(transformations), set()
     while waiting:
-        one = waiting.popleft()
-        if one.id not in seen:
-            seen.add(one.id)
-            for given in one.inputs:
-                outputs.setdefault(given.id, {})[one.id] = one
-            waiting.extend(one.inputs)
+        reader = waiting.popleft()
+        if reader.id not in seen:
+            seen.add(reader.id)
+            for read in reader.inputs:
+                outputs.setdefault(read.id, {})[reader.id] = reader
+            waiting.extend(reader.inputs)
     return outputs
 
 
-def _python_input(one: LoweredTransformation) -> LoweredTransformation | None:
+def _python_input(operator: LoweredTransformation) -> LoweredTransformation | None:
     """The Python operator that a Python operator of one input reads, directly or by forward partitions."""
-    if one.python is None or one.kind != "one_input":
+    if operator.python is None or operator.kind != "one_input":
         return None
-    given = one.inputs[0]
-    while given.python is None:
-        if given.kind != "partition" or given.partitioner != "forward":
+    upstream = operator.inputs[0]
+    while upstream.python is None:
+        if upstream.kind != "partition" or upstream.partitioner != "forward":
             return None
-        given = given.inputs[0]
-    return given
+        upstream = upstream.inputs[0]
+    return upstream
 
 
 def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, outputs: Outputs) -> list[str]:
@@ -119,9 +119,9 @@ def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, out
         reasons.append(f"parallelism {up.parallelism} and {down.parallelism}")
     if up.max_parallelism != down.max_parallelism:
         reasons.append(f"max parallelism {up.max_parallelism} and {down.max_parallelism} (-1: not set)")
-    groups = [(one.slot_sharing_group is None, one.slot_resources) for one in (up, down)]
+    groups = [(operator.slot_sharing_group is None, operator.slot_resources) for operator in (up, down)]
     if groups[0] != groups[1]:  # SlotSharingGroup.equals does not look at names
-        names = [one.slot_sharing_group or "not set" for one in (up, down)]
+        names = [operator.slot_sharing_group or "not set" for operator in (up, down)]
         reasons.append(f"slot sharing group {names[0]} and {names[1]}")
     if up.chaining == "NEVER":
         reasons.append(f"chaining is disabled for {up.name}")
@@ -130,7 +130,7 @@ def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, out
     if up.python not in _CARRIERS:
         reasons.append(f"{up.name} has broadcast state: no operator is fused with it")
     if up.thread_mode != down.thread_mode:
-        modes = ["thread" if one.thread_mode else "process" for one in (up, down)]
+        modes = ["thread" if operator.thread_mode else "process" for operator in (up, down)]
         reasons.append(f"execution mode {modes[0]} and {modes[1]}")
     if down.python is not PythonOperator.PROCESS:
         reasons.append(f"{down.name} is a {down.python} operator, which is never fused with the one before")
@@ -148,7 +148,7 @@ def _fused(
     weights = dict(up.managed_memory)
     for use_case, weight in down.managed_memory.items():
         weights[use_case] = weight + weights.get(use_case, 0)
-    descriptions = [one.description for one in (up, down) if one.description is not None]
+    descriptions = [operator.description for operator in (up, down) if operator.description is not None]
     return LoweredTransformation(
         id=known_ids[up.id, down.id],
         kind=up.kind,
@@ -176,24 +176,26 @@ def _fused(
     )
 
 
-def _merged(one: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
+def _merged(resources: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
     """The sum of two resources; none where one of them is unknown."""
-    if one is None or other is None:
+    if resources is None or other is None:
         return None
-    return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
+    return {key: resources.get(key, 0) + other.get(key, 0) for key in {**resources, **other}}
 
 
 def _replace_input(
     reader: LoweredTransformation, old: LoweredTransformation, new: LoweredTransformation
 ) -> None:
     if reader.kind == "cache" or reader.python is PythonOperator.BROADCAST:
-        what = "cache()" if reader.kind == "cache" else f"{reader.name!r}, which reads a broadcast stream"
+        reader_name = (
+            "cache()" if reader.kind == "cache" else f"{reader.name!r}, which reads a broadcast stream"
+        )
         raise JobCompileError(
-            f"PyFlink fuses {new.name!r}, and fails to connect it with {what}: set "
+            f"PyFlink fuses {new.name!r}, and fails to connect it with {reader_name}: set "
             f"{OPERATOR_FUSING} to false, or call start_new_chain() on {old.name!r}"
         )
     if reader.kind == "union":  # Flink puts the new one last
         reader.inputs.remove(old)
         reader.inputs.append(new)
         return
-    reader.inputs[next(place for place, given in enumerate(reader.inputs) if given is old)] = new
+    reader.inputs[next(place for place, read in enumerate(reader.inputs) if read is old)] = new

@@ -64,19 +64,19 @@ class StreamGraphGenerator:
         for root in transformations:
             waiting = [(root, False)]
             while waiting:
-                one, inputs_are_done = waiting.pop()
-                if one.id in self._ends:
+                transformation, inputs_are_done = waiting.pop()
+                if transformation.id in self._ends:
                     continue
                 if inputs_are_done:
-                    self._ends[one.id] = self._translate(one)
+                    self._ends[transformation.id] = self._translate(transformation)
                 else:
-                    waiting.append((one, True))
-                    given = [] if one.filled else one.inputs
-                    waiting += [(other, False) for other in reversed(given)]
+                    waiting.append((transformation, True))
+                    inputs_to_do = [] if transformation.filled else transformation.inputs
+                    waiting += [(other, False) for other in reversed(inputs_to_do)]
         settings = self._settings
         graph = {
-            "sources": [node for node, one in self._physical.items() if not one.inputs],
-            "sinks": [node for node, one in self._physical.items() if one.kind == "sink"],
+            "sources": [node for node, operator in self._physical.items() if not operator.inputs],
+            "sinks": [node for node, operator in self._physical.items() if operator.kind == "sink"],
             **{key: settings[key] for key in SETTINGS_OF_GRAPHS},
             "checkpointing": settings["checkpointing_interval_milliseconds"] > 0,
             "partitioners_compared": True,
@@ -86,32 +86,32 @@ class StreamGraphGenerator:
         }
         return GeneratedGraph(graph, self._physical, self._edges.inputs, self._next_id)
 
-    def _translate(self, one: LoweredTransformation) -> list[Upstream]:
-        if one.filled:
-            return self._add_cache_read(one)
-        given = [upstream for other in one.inputs for upstream in self._ends[other.id]]
-        if one.kind == "union":
-            return given
-        if one.kind == "cache":
+    def _translate(self, transformation: LoweredTransformation) -> list[Upstream]:
+        if transformation.filled:
+            return self._add_cache_read(transformation)
+        upstreams = [upstream for other in transformation.inputs for upstream in self._ends[other.id]]
+        if transformation.kind == "union":
+            return upstreams
+        if transformation.kind == "cache":
             if self._batch:
-                self._add_cache_write(one)
-            return given
-        if one.kind == "partition":
-            self._next_id += len(given)  # Flink makes a virtual node for each
-            mode = one.exchange_mode if self._batch else str(StreamExchangeMode.UNDEFINED)
-            return [replace(upstream, partition=one, exchange_mode=mode) for upstream in given]
-        if one.kind == "side_output":
-            self._next_id += len(given)
-            return [replace(upstream, side_output=one) for upstream in given]
-        if one.commits is not None:
-            return self._expand_sink(one)
-        self._add_operator(one)
-        return [] if one.kind == "sink" else [Upstream(one.id)]
+                self._add_cache_write(transformation)
+            return upstreams
+        if transformation.kind == "partition":
+            self._next_id += len(upstreams)  # Flink makes a virtual node for each
+            mode = transformation.exchange_mode if self._batch else str(StreamExchangeMode.UNDEFINED)
+            return [replace(upstream, partition=transformation, exchange_mode=mode) for upstream in upstreams]
+        if transformation.kind == "side_output":
+            self._next_id += len(upstreams)
+            return [replace(upstream, side_output=transformation) for upstream in upstreams]
+        if transformation.commits is not None:
+            return self._expand_sink(transformation)
+        self._add_operator(transformation)
+        return [] if transformation.kind == "sink" else [Upstream(transformation.id)]
 
-    def _expand_sink(self, one: LoweredTransformation) -> list[Upstream]:
+    def _expand_sink(self, sink: LoweredTransformation) -> list[Upstream]:
         """A sink of the Sink V2 API: a writer, and perhaps operators after it that commit."""
         expanded = expand_sink(
-            self._name, one, self._next_id, batch=self._batch, compacts=not self._runs_here
+            self._name, sink, self._next_id, batch=self._batch, compacts=not self._runs_here
         )
         for operator, upstream in expanded.operators:
             if upstream is not None:
@@ -120,14 +120,14 @@ class StreamGraphGenerator:
         self._next_id += expanded.ids
         return []
 
-    def _add_cache_write(self, one: LoweredTransformation) -> None:
+    def _add_cache_write(self, cache: LoweredTransformation) -> None:
         """CacheTransformationTranslator: an operator that keeps what its input puts out."""
-        (given,) = one.inputs
-        cached = given.inputs[0] if given.kind == "side_output" else given
-        self._next_id += given.kind == "side_output"
+        (read,) = cache.inputs
+        cached = read.inputs[0] if read.kind == "side_output" else read
+        self._next_id += read.kind == "side_output"
         self._add_operator(
             replace(
-                one,
+                cache,
                 kind="one_input",
                 name=CACHE_WRITE,
                 parallelism=cached.parallelism,
@@ -137,12 +137,12 @@ class StreamGraphGenerator:
             )
         )
 
-    def _add_cache_read(self, one: LoweredTransformation) -> list[Upstream]:
+    def _add_cache_read(self, cache: LoweredTransformation) -> list[Upstream]:
         """CacheTransformationTranslator.consumeCache: an operator that reads what an earlier job has kept."""
-        cached = one.cached or one
+        cached = cache.cached or cache
         self._add_operator(
             replace(
-                one,
+                cache,
                 kind="cache_read",
                 name=CACHE_READ,
                 inputs=[],
@@ -151,95 +151,97 @@ class StreamGraphGenerator:
                 max_parallelism=cached.max_parallelism,
             )
         )
-        return [Upstream(one.id)]
+        return [Upstream(cache.id)]
 
-    def _add_operator(self, one: LoweredTransformation) -> None:
+    def _add_operator(self, operator: LoweredTransformation) -> None:
         settings = self._settings
-        inputs = [self._ends[given.id] for given in one.inputs]
-        sorts = self._batch and any(one.keyed_inputs)
-        chaining = one.chaining
+        inputs = [self._ends[read.id] for read in operator.inputs]
+        sorts = self._batch and any(operator.keyed_inputs)
+        chaining = operator.chaining
         if sorts and chaining in ("ALWAYS", "HEAD_WITH_SOURCES"):
             chaining = "HEAD"
-        if not settings["auto_generate_uids"] and one.uid is None and one.uid_hash is None:
-            raise refused(self._name, ILLEGAL_STATE, MISSING_UID + one.name)
+        if not settings["auto_generate_uids"] and operator.uid is None and operator.uid_hash is None:
+            raise refused(self._name, ILLEGAL_STATE, MISSING_UID + operator.name)
         sorts = sorts and settings["sort_inputs"]
         memory = {"OPERATOR": settings["sorted_inputs_memory_mebibytes"]} if sorts else {}
         node = {
-            "id": one.id,
-            "name": _PREFIXES.get(one.kind, "") + one.name,
-            "parallelism": self._parallelism if one.parallelism == -1 else one.parallelism,
+            "id": operator.id,
+            "name": _PREFIXES.get(operator.kind, "") + operator.name,
+            "parallelism": self._parallelism if operator.parallelism == -1 else operator.parallelism,
             "max_parallelism": settings["max_parallelism"]
-            if one.max_parallelism <= 0
-            else one.max_parallelism,
-            "parallelism_configured": one.parallelism_configured and one.parallelism != -1,
+            if operator.max_parallelism <= 0
+            else operator.max_parallelism,
+            "parallelism_configured": operator.parallelism_configured and operator.parallelism != -1,
             "slot_sharing_group": self._inherited_group(inputs)
-            if one.slot_sharing_group is None
-            else one.slot_sharing_group,
-            "co_location_group": one.co_location_group,
-            "uid": one.uid,
-            "uid_hash": one.uid_hash,
-            "buffer_timeout": one.buffer_timeout if one.buffer_timeout >= 0 else settings["buffer_timeout"],
+            if operator.slot_sharing_group is None
+            else operator.slot_sharing_group,
+            "co_location_group": operator.co_location_group,
+            "uid": operator.uid,
+            "uid_hash": operator.uid_hash,
+            "buffer_timeout": operator.buffer_timeout
+            if operator.buffer_timeout >= 0
+            else settings["buffer_timeout"],
             "chaining": chaining,
-            "source": one.kind == "source",
-            "legacy_source": one.kind == "legacy_source" or (one.filled and self._runs_here),
-            "yielding": one.yielding,
-            "coordinated": one.coordinated,
-            "invokable": _INVOKABLES.get(one.kind, "OneInputStreamTask"),
-            "operator_factory": one.operator_factory,
-            "input_format": one.input_format,
+            "source": operator.kind == "source",
+            "legacy_source": operator.kind == "legacy_source" or (operator.filled and self._runs_here),
+            "yielding": operator.yielding,
+            "coordinated": operator.coordinated,
+            "invokable": _INVOKABLES.get(operator.kind, "OneInputStreamTask"),
+            "operator_factory": operator.operator_factory,
+            "input_format": operator.input_format,
             "output_format": False,
             "no_output_until_end_of_input": False,
             "output_only_after_end_of_stream": False,
-            "supports_concurrent_execution_attempts": one.supports_concurrent_execution_attempts,
-            "managed_memory": {**memory, **one.managed_memory},
-            "slot_scope": sorted(one.slot_scope),
-            "keyed": any(one.keyed_inputs),
+            "supports_concurrent_execution_attempts": operator.supports_concurrent_execution_attempts,
+            "managed_memory": {**memory, **operator.managed_memory},
+            "slot_scope": sorted(operator.slot_scope),
+            "keyed": any(operator.keyed_inputs),
             "input_requirements": {
                 str(place): "SORTED" if keyed else "PASS_THROUGH"
-                for place, keyed in enumerate(one.keyed_inputs if sorts else ())
+                for place, keyed in enumerate(operator.keyed_inputs if sorts else ())
             },
             "in_edges": [],
             "out_edges": [],
         }
         for key in ("min_resources", "preferred_resources"):
-            if getattr(one, key) is not None:
-                node[key] = getattr(one, key)
-        if one.description is not None:
-            node["description"] = one.description
-        classes = java_classes(one, batch=self._batch)
+            if getattr(operator, key) is not None:
+                node[key] = getattr(operator, key)
+        if operator.description is not None:
+            node["description"] = operator.description
+        classes = java_classes(operator, batch=self._batch)
         for key, value in (("operator_class", classes.operator), ("function_class", classes.function)):
             if value is not None:
                 node[key] = value
-        if one.kind == "cache_read":
-            node["consumes_data_set"] = one.cache
-        self._nodes[one.id], self._physical[one.id] = node, one
-        if one.slot_resources and one.slot_sharing_group is not None:
-            known = self._slot_resources.get(one.slot_sharing_group) or one.slot_resources
-            if known != one.slot_resources:
-                message = TWO_RESOURCES.format(group=one.slot_sharing_group)
+        if operator.kind == "cache_read":
+            node["consumes_data_set"] = operator.cache
+        self._nodes[operator.id], self._physical[operator.id] = node, operator
+        if operator.slot_resources and operator.slot_sharing_group is not None:
+            known = self._slot_resources.get(operator.slot_sharing_group) or operator.slot_resources
+            if known != operator.slot_resources:
+                message = TWO_RESOURCES.format(group=operator.slot_sharing_group)
                 raise refused(self._name, ILLEGAL_ARGUMENT, message)
-            self._slot_resources[one.slot_sharing_group] = known
+            self._slot_resources[operator.slot_sharing_group] = known
         for number, upstreams in enumerate(inputs, 1):
             for upstream in upstreams:
                 source = self._nodes[upstream.node]
-                self._edges.add(upstream, source, node, number if len(inputs) > 1 else 0, one.cache)
+                self._edges.add(upstream, source, node, number if len(inputs) > 1 else 0, operator.cache)
 
     def _group_resources(self) -> dict[str, Any]:
         """The resources of the slots of the nodes' groups; nothing where there are none."""
         groups = dict.fromkeys(node["slot_sharing_group"] for node in self._nodes.values())
-        found = {}
+        resources = {}
         for group in groups:
             if self._slot_resources.get(group):
                 cpu_cores, heap, off_heap, managed, external = self._slot_resources[group]
-                found[group] = {
+                resources[group] = {
                     "cpu_cores": cpu_cores,
                     "task_heap_memory_bytes": heap.get_bytes(),
                     "task_off_heap_memory_bytes": off_heap.get_bytes(),
                     "managed_memory_bytes": managed.get_bytes(),
                 }
                 if external:
-                    found[group]["external_resources"] = dict(external)
-        return {"slot_sharing_group_resources": found} if found else {}
+                    resources[group]["external_resources"] = dict(external)
+        return {"slot_sharing_group_resources": resources} if resources else {}
 
     def _inherited_group(self, inputs: Sequence[Sequence[Upstream]]) -> str:
         groups = {

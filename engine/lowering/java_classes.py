@@ -69,23 +69,23 @@ _PYTHON_OPERATORS = {
 }
 
 
-def java_classes(one: LoweredTransformation, *, batch: bool) -> JavaClasses:
+def java_classes(operator: LoweredTransformation, *, batch: bool) -> JavaClasses:
     """The classes of a physical transformation."""
-    if one.python is not None:
-        place = "embedded.Embedded" if one.thread_mode else "process.External"
-        keyed = any(one.keyed_inputs)
-        if one.python == PythonOperator.BROADCAST:
+    if operator.python is not None:
+        place = "embedded.Embedded" if operator.thread_mode else "process.External"
+        keyed = any(operator.keyed_inputs)
+        if operator.python == PythonOperator.BROADCAST:
             in_batch = "PythonBatchKeyedCoBroadcastProcessOperator", "PythonBatchCoBroadcastProcessOperator"
             in_streaming = "PythonKeyedCoProcessOperator", "PythonCoProcessOperator"
             name = (in_batch if batch else in_streaming)[0 if keyed else 1]
         else:
-            name = _PYTHON_OPERATORS[one.python]
+            name = _PYTHON_OPERATORS[operator.python]
         return JavaClasses(f"{_OPERATORS}python.{place}{name}")
-    if one.cache is not None:
-        return _CACHE_OPERATORS[one.name]
-    if one.operator_factory in _BY_FACTORY:
-        return _BY_FACTORY[one.operator_factory]
-    call = one.steps[-1].call if one.steps else None
+    if operator.cache is not None:
+        return _CACHE_OPERATORS[operator.name]
+    if operator.operator_factory in _BY_FACTORY:
+        return _BY_FACTORY[operator.operator_factory]
+    call = operator.steps[-1].call if operator.steps else None
     if call is not None and isinstance(call.operator, StreamingFileSink):
         return JavaClasses(f"{_OPERATORS}StreamSink", _STREAMING_FILE_SINK)
     return JavaClasses() if call is None else _BY_CALL.get(call.call, JavaClasses())

@@ -59,7 +59,9 @@ class LoweredCalls(TransformationMaker):
         out: see `collect_sink`.
         """
         wanted = {root.created for root in roots}
-        known = {step.call.created for one in planned for step in one.steps if step.call is not None}
+        known = {
+            step.call.created for operator in planned for step in operator.steps if step.call is not None
+        }
         registered = list(planned)
         for call in reachable(roots):
             if call.call is Call.COLLECT:
@@ -73,8 +75,8 @@ class LoweredCalls(TransformationMaker):
             self._begin(call, range(call.first_id, call.first_id + call.made_at_once))
             self._ends[call.created] = getattr(self, f"_{call.call.name.lower()}")(call)
             self._lowered.append((call, self._ends[call.created]))
-            made = [one for one in self._made if one.kind in _REGISTERED]
-            (registered if call.created in wanted else self.earlier).extend(made)
+            registered_now = [operator for operator in self._made if operator.kind in _REGISTERED]
+            (registered if call.created in wanted else self.earlier).extend(registered_now)
         return registered
 
     def keep(self) -> None:
@@ -88,64 +90,73 @@ class LoweredCalls(TransformationMaker):
             if call.call is Call.SINK_TO and call.inputs[0].call is not Call.KEY_BY:
                 call.inputs[0].lowered = end.inputs[0]
 
-    def collect_sink(self, call: Transformation, given: LoweredTransformation) -> LoweredTransformation:
-        """The sink of execute_and_collect, which is made once operators are fused. `given`: what it reads."""
+    def collect_sink(self, call: Transformation, upstream: LoweredTransformation) -> LoweredTransformation:
+        """The sink of execute_and_collect, which is made once operators are fused. `upstream`: its input."""
         self._begin(call, (take_ids(),))
         factory = "CollectSinkOperatorFactory"
-        made = self._of_call(call, inputs=[given], operator_factory=factory, coordinated=True)
-        made.uid = f"dataStreamCollect_{made.id}"
-        made.supports_concurrent_execution_attempts = False
-        take_rows(made, call)
-        return made
+        sink = self._make_operator(call, inputs=[upstream], operator_factory=factory, coordinated=True)
+        sink.uid = f"dataStreamCollect_{sink.id}"
+        sink.supports_concurrent_execution_attempts = False
+        take_rows(sink, call)
+        return sink
 
     # one method for each Call, named after it
 
     def _source(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, operator_factory="SourceOperatorFactory", coordinated=True)
+        return self._make_operator(call, operator_factory="SourceOperatorFactory", coordinated=True)
 
     def _legacy_source(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, operator_factory=_UDF, chaining=call.chaining or "HEAD")
+        return self._make_operator(call, operator_factory=_UDF, chaining=call.chaining or "HEAD")
 
     def _input_format(self, call: Transformation) -> LoweredTransformation:
         factory = "SimpleInputFormatOperatorFactory"
         chaining = call.chaining or "HEAD"
-        return self._of_call(call, operator_factory=factory, chaining=chaining, input_format=True)
+        return self._make_operator(call, operator_factory=factory, chaining=chaining, input_format=True)
 
     def _process(self, call: Transformation) -> LoweredTransformation:
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()  # an async function's
-        made = self._of_call(call, kind="one_input", python=PythonOperator.PROCESS, keyed_inputs=keyed)
-        take_rows(made, call)
-        return made
+        operator = self._make_operator(
+            call, kind="one_input", python=PythonOperator.PROCESS, keyed_inputs=keyed
+        )
+        take_rows(operator, call)
+        return operator
 
     def _keyed_process(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
+        return self._make_operator(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
 
     def _window(self, call: Transformation) -> LoweredTransformation:
         python = PythonOperator.WINDOW if call.thread_mode else PythonOperator.KEYED_PROCESS
-        return self._of_call(call, python=python, keyed_inputs=(True,))
+        return self._make_operator(call, python=python, keyed_inputs=(True,))
 
     def _co_process(self, call: Transformation) -> LoweredTransformation:
         if call.key_selectors:
-            return self._of_call(call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True))
+            return self._make_operator(
+                call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True)
+            )
         # Flink keeps keyed state for the input that is keyed, although PyFlink's operator is not
-        keyed = tuple(given.call is Call.KEY_BY for given in call.inputs)
-        return self._of_call(call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ())
+        keyed = tuple(read.call is Call.KEY_BY for read in call.inputs)
+        return self._make_operator(
+            call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ()
+        )
 
     def _broadcast_process(self, call: Transformation) -> LoweredTransformation:
         keyed = (True, False) if call.key_selectors else ()
-        made = self._of_call(call, python=PythonOperator.BROADCAST, keyed_inputs=keyed)
-        made.parallelism_configured, made.chaining = True, "ALWAYS"  # Flink asks the operator, not the call
-        return made
+        operator = self._make_operator(call, python=PythonOperator.BROADCAST, keyed_inputs=keyed)
+        operator.parallelism_configured, operator.chaining = (
+            True,
+            "ALWAYS",
+        )  # Flink asks the operator, not the call
+        return operator
 
     def _project(self, call: Transformation) -> LoweredTransformation:
-        return self._of_call(call, inputs=[self._plain(call.inputs[0])])
+        return self._make_operator(call, inputs=[self._plain(call.inputs[0])])
 
     def _timestamps(self, call: Transformation) -> LoweredTransformation:
         factory, name = "TimestampsAndWatermarksOperatorFactory", "Timestamps/Watermarks"
         if call.timestamp_extractor is None:
-            made = self._of_call(call, operator_factory=factory)
-            take_rows(made, call)
-            return made
+            operator = self._make_operator(call, operator_factory=factory)
+            take_rows(operator, call)
+            return operator
         pair = Types.TUPLE([call.output_type or Types.PICKLED_BYTE_ARRAY(), Types.LONG()])
         extract = self._helper(
             "Extract-Timestamp",
@@ -156,92 +167,94 @@ class LoweredCalls(TransformationMaker):
         )
         take_rows(extract, call)
         stamped = self._helper(name, extract, pair, call.operator, operator_factory=factory)
-        return self._of_call(call, inputs=[stamped], operator_factory=_UDF, operator=None)
+        return self._make_operator(call, inputs=[stamped], operator_factory=_UDF, operator=None)
 
     def _key_by(self, call: Transformation) -> LoweredTransformation:
         row = Types.ROW(
             [call.key_type or Types.PICKLED_BYTE_ARRAY(), call.output_type or Types.PICKLED_BYTE_ARRAY()]
         )
-        given = self.end_of(call.inputs[0])
+        upstream = self.end_of(call.inputs[0])
         return self._partition(
-            call, self._helper(KEY_BY_MAP, given, row, None, python=PythonOperator.PROCESS)
+            call, self._helper(KEY_BY_MAP, upstream, row, None, python=PythonOperator.PROCESS)
         )
 
     def _partition_custom(self, call: Transformation) -> LoweredTransformation:
         row = Types.ROW([Types.INT(), call.output_type or Types.PICKLED_BYTE_ARRAY()])
-        given, python = self.end_of(call.inputs[0]), PythonOperator.PROCESS
+        upstream, python = self.end_of(call.inputs[0]), PythonOperator.PROCESS
         partitioned = self._partition(
-            call, self._helper(PARTITION_CUSTOM_MAP, given, row, None, python=python)
+            call, self._helper(PARTITION_CUSTOM_MAP, upstream, row, None, python=python)
         )
-        return self._of_call(call, inputs=[partitioned], kind="one_input", python=python, operator=None)
+        return self._make_operator(call, inputs=[partitioned], kind="one_input", python=python, operator=None)
 
     def _partition(
-        self, call: Transformation, given: LoweredTransformation | None = None
+        self, call: Transformation, upstream: LoweredTransformation | None = None
     ) -> LoweredTransformation:
-        given = given or self.end_of(call.inputs[0])
+        upstream = upstream or self.end_of(call.inputs[0])
         partitioner = "custom" if call.call is Call.PARTITION_CUSTOM else call.partitioner
-        return self._virtual("Partition", "partition", [given], partitioner=partitioner, partition_call=call)
+        return self._virtual(
+            "Partition", "partition", [upstream], partitioner=partitioner, partition_call=call
+        )
 
     def _union(self, call: Transformation) -> LoweredTransformation:
-        return self._virtual("Union", "union", [self._plain(given) for given in call.inputs])
+        return self._virtual("Union", "union", [self._plain(read) for read in call.inputs])
 
     def _side_output(self, call: Transformation) -> LoweredTransformation:
         side = self._virtual("SideOutput", "side_output", [self.end_of(call.inputs[0])], tag=call.tag)
         side.output_type = call.output_type
-        return self._of_call(
+        return self._make_operator(
             call, inputs=[side], kind="one_input", python=PythonOperator.PROCESS, operator=None
         )
 
     def _cache(self, call: Transformation) -> LoweredTransformation:
         data_set = cached_data_set(call.first_id)
         if call.cached_from is None:
-            given = self.end_of(call.inputs[0])
-            return self._virtual("Cache", "cache", [given], cache=data_set, cached=given)
-        made = self._of_call(call, kind="cache", cache=data_set, filled=True)
+            upstream = self.end_of(call.inputs[0])
+            return self._virtual("Cache", "cache", [upstream], cache=data_set, cached=upstream)
+        cache = self._make_operator(call, kind="cache", cache=data_set, filled=True)
         cached = call.cached_from  # which an earlier job has computed
-        made.parallelism = effective_parallelism(cached) or -1
-        made.max_parallelism = cached.max_parallelism or -1
-        return made
+        cache.parallelism = effective_parallelism(cached) or -1
+        cache.max_parallelism = cached.max_parallelism or -1
+        return cache
 
     def _print(self, call: Transformation) -> LoweredTransformation:
-        given, output_type = self._plain(call.inputs[0]), call.inputs[0].output_type
+        upstream, output_type = self._plain(call.inputs[0]), call.inputs[0].output_type
         if output_type is None or isinstance(output_type, RowTypeInfo):
             text = MapOperator(object_text if output_type is None else row_text)
-            given = self._helper(
+            upstream = self._helper(
                 "Map",
-                given,
+                upstream,
                 Types.STRING(),
                 text,
                 python=PythonOperator.PROCESS,
                 runs=Types.STRING(),
             )
-        return self._of_call(call, inputs=[given], operator_factory=_UDF)
+        return self._make_operator(call, inputs=[upstream], operator_factory=_UDF)
 
     def _add_sink(self, call: Transformation) -> LoweredTransformation:
-        made = self._of_call(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
-        made.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
-        return made
+        sink = self._make_operator(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
+        sink.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
+        return sink
 
     def _sink_to(self, call: Transformation) -> LoweredTransformation:
         keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()
-        made = self._of_call(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
-        made.commits = needs_commit(call.operator)
+        sink = self._make_operator(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
+        sink.commits = needs_commit(call.operator)
         if getattr(call.operator, "compaction", None) is not None:
-            made.compaction = Compaction.ENABLED
+            sink.compaction = Compaction.ENABLED
         elif getattr(call.operator, "compaction_is_disabled", False):
-            made.compaction = Compaction.DISABLED
-        made.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
-        take_rows(made, call)
-        return made
+            sink.compaction = Compaction.DISABLED
+        sink.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
+        take_rows(sink, call)
+        return sink
 
     def _own(self, call: Transformation) -> LoweredTransformation:
         if call.kind == "partition":
             return self._partition(call)
         if call.kind in ("union", "side_output"):
-            inputs = [self.end_of(given) for given in call.inputs]
+            inputs = [self.end_of(read) for read in call.inputs]
             return self._virtual(call.name, call.kind, inputs, tag=call.tag)
         kind = OPERATOR_KINDS[call.kind]
-        return self._of_call(
+        return self._make_operator(
             call,
             operator_factory=kind.operator_factory,
             coordinated=call.kind == "source",
@@ -251,14 +264,14 @@ class LoweredCalls(TransformationMaker):
 
     def _plain(self, call: Transformation) -> LoweredTransformation:
         """What a call ends in; of a keyed stream its records without their keys (KeyedStream._values)."""
-        given = self.end_of(call)
+        records = self.end_of(call)
         if call.call is not Call.KEY_BY:
-            return given
+            return records
         assert call.key_selector is not None
         values = KeyedMapOperator(same_record, call.key_selector)
         return self._helper(
             KEYED_VALUES,
-            given,
+            records,
             call.output_type,
             values,
             python=PythonOperator.KEYED_PROCESS,

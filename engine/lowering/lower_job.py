@@ -49,7 +49,7 @@ def lower_job(
     """
     calls = LoweredCalls(lowers_all=lowers_all)
     transformations = calls.lower(roots, planned)
-    align_operators(calls.earlier, {one.id for one in calls.earlier})
+    align_operators(calls.earlier, {operator.id for operator in calls.earlier})
     align_operators(transformations, {id for pair in known_ids for id in pair})
     sink = next((root for root in roots if root.call is Call.COLLECT), None)
     read = None if sink is None else calls.end_of(sink.inputs[0])
@@ -109,7 +109,7 @@ def _graphs(
 
     submitted = generate(settings, False)
     take_ids(submitted.next_id - next_id)
-    reads_cache = any(one.filled for one in submitted.physical.values())
+    reads_cache = any(operator.filled for operator in submitted.physical.values())
     if not settings["dynamic"] and not reads_cache:
         return submitted, submitted
     return submitted, generate({**settings, "dynamic": False}, True)
@@ -135,11 +135,11 @@ def lost_settings(transformations: Iterable[LoweredTransformation]) -> tuple[Los
             setting=setting,
             value=str(value),
             name=step.name,
-            fused_into=one.name,
+            fused_into=operator.name,
             line=step.call.set_at.get(setting),
         )
-        for one in transformations
-        for step in one.steps[1:]
+        for operator in transformations
+        for step in operator.steps[1:]
         if step.call is not None
         for setting in ("uid", "uid_hash", "name")
         if (value := getattr(step.call, setting)) is not None
@@ -160,47 +160,51 @@ def align_operators(
     An operator is known by its name. If its author has changed the name, it is not aligned, as in PyFlink.
     Those of the ids `aligned_before` have their partitions already, which take no new ids.
     """
-    for one in transformations:
-        if one.inputs:
-            given = one.inputs[0]
-            if given.name == KEYED_VALUES:
+    for operator in transformations:
+        if operator.inputs:
+            upstream = operator.inputs[0]
+            if upstream.name == KEYED_VALUES:
                 _require_input(
-                    one, f"the reader of {KEYED_VALUES!r}: put a map between partition_custom() and"
+                    operator, f"the reader of {KEYED_VALUES!r}: put a map between partition_custom() and"
                 )
-                _take_place_of(given, one)
-                _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
-            if one.name in (KEY_BY_MAP, PARTITION_CUSTOM_MAP):
-                _require_input(one, "named like an operator of PyFlink's own: give another name to")
-                _take_place_of(one, given)
-                _read_forward(one, given, -one.id if one.id in aligned_before else take_ids())
-        if one.python is not None:
-            one.slot_scope.add("PYTHON")
+                _take_place_of(upstream, operator)
+                _read_forward(
+                    operator, upstream, -operator.id if operator.id in aligned_before else take_ids()
+                )
+            if operator.name in (KEY_BY_MAP, PARTITION_CUSTOM_MAP):
+                _require_input(operator, "named like an operator of PyFlink's own: give another name to")
+                _take_place_of(operator, upstream)
+                _read_forward(
+                    operator, upstream, -operator.id if operator.id in aligned_before else take_ids()
+                )
+        if operator.python is not None:
+            operator.slot_scope.add("PYTHON")
 
 
-def _require_input(one: LoweredTransformation, why: str) -> None:
+def _require_input(reader: LoweredTransformation, why: str) -> None:
     """PyFlink sets a field `input`, which transformations of several inputs do not have."""
-    if one.kind in ("two_input", "multi_input", "union", "cache"):
-        raise JobCompileError(f"PyFlink fails on {one.name!r}, which is {why} {one.name!r}")
+    if reader.kind in ("two_input", "multi_input", "union", "cache"):
+        raise JobCompileError(f"PyFlink fails on {reader.name!r}, which is {why} {reader.name!r}")
 
 
-def _take_place_of(one: LoweredTransformation, other: LoweredTransformation) -> None:
+def _take_place_of(operator: LoweredTransformation, other: LoweredTransformation) -> None:
     if other.slot_sharing_group is not None:
-        one.slot_sharing_group, one.slot_resources = other.slot_sharing_group, other.slot_resources
-    one.co_location_group = other.co_location_group
-    one.parallelism, one.parallelism_configured = other.parallelism, False
+        operator.slot_sharing_group, operator.slot_resources = other.slot_sharing_group, other.slot_resources
+    operator.co_location_group = other.co_location_group
+    operator.parallelism, operator.parallelism_configured = other.parallelism, False
 
 
-def _read_forward(one: LoweredTransformation, given: LoweredTransformation, partition: int) -> None:
-    """Let `one` read its first input, `given`, through a forward partition of the id `partition`.
+def _read_forward(reader: LoweredTransformation, upstream: LoweredTransformation, partition: int) -> None:
+    """Let `reader` read its first input, `upstream`, through a forward partition of the id `partition`.
 
     Sinks of the Sink V2 API do not look at it.
     """
-    one.inputs[0] = LoweredTransformation(
+    reader.inputs[0] = LoweredTransformation(
         id=partition,
         kind="partition",
         name="Partition",
-        inputs=[given],
-        parallelism=given.parallelism,
-        output_type=given.output_type,
-        partitioner="forward" if one.commits is None else None,
+        inputs=[upstream],
+        parallelism=upstream.parallelism,
+        output_type=upstream.output_type,
+        partitioner="forward" if reader.commits is None else None,
     )

@@ -31,7 +31,7 @@ _SETTINGS = (
 
 
 class TransformationMaker:
-    """What calls have become, and what the call under way becomes."""
+    """Collects the transformations of calls, and makes those of the call under way."""
 
     def __init__(self) -> None:
         self._ends: dict[int, LoweredTransformation] = {}
@@ -40,14 +40,14 @@ class TransformationMaker:
         self._ids: Iterator[int]
 
     def end_of(self, call: Transformation) -> LoweredTransformation:
-        """What a call that was lowered ends in."""
+        """The last transformation of a call that was lowered."""
         return self._ends[call.created]
 
     def _begin(self, call: Transformation, ids: Iterable[int]) -> None:
         """Make transformations of `call` with these ids."""
         self._call, self._made, self._ids = call, [], iter(ids)
 
-    def _of_call(
+    def _make_operator(
         self, call: Transformation, *, operator: Any = ..., inputs: Any = None, **properties: Any
     ) -> LoweredTransformation:
         """The operator of a call with all that its author has set."""
@@ -64,9 +64,9 @@ class TransformationMaker:
         )
         settings = _settings_of(call)
         chaining = OPERATOR_KINDS[call.kind].chaining if call.kind in OPERATOR_KINDS else "ALWAYS"
-        made = LoweredTransformation(
+        operator_of_call = LoweredTransformation(
             id=step.transformation,
-            inputs=[self.end_of(given) for given in call.inputs] if inputs is None else inputs,
+            inputs=[self.end_of(read) for read in call.inputs] if inputs is None else inputs,
             managed_memory=dict(call.managed_memory),
             slot_scope=set(call.slot_scope),
             thread_mode=call.thread_mode,
@@ -75,12 +75,12 @@ class TransformationMaker:
             author_settings=settings,
             **{**settings, "kind": call.kind, "chaining": call.chaining or chaining, **properties},
         )
-        return self._add(made)
+        return self._add(operator_of_call)
 
     def _helper(
         self,
         name: str,
-        given: LoweredTransformation,
+        upstream: LoweredTransformation,
         output_type: TypeInformation | None,
         operator: Any,
         *,
@@ -99,18 +99,18 @@ class TransformationMaker:
             call=None,
             key_selectors=key_selectors,
         )
-        made = LoweredTransformation(
+        helper = LoweredTransformation(
             id=step.transformation,
             kind="one_input",
             name=name,
-            inputs=[given],
+            inputs=[upstream],
             parallelism=call.environment_parallelism or -1,
             output_type=output_type,
             thread_mode=call.thread_mode,
             steps=(step,),
             **properties,
         )
-        return self._add(made)
+        return self._add(helper)
 
     def _virtual(
         self, name: str, kind: str, inputs: list[LoweredTransformation], **properties: Any
@@ -127,15 +127,15 @@ class TransformationMaker:
             )
         )
 
-    def _add(self, made: LoweredTransformation) -> LoweredTransformation:
-        if any(made.keyed_inputs):
-            made.slot_scope.add("STATE_BACKEND")
-        self._made.append(made)
-        return made
+    def _add(self, operator: LoweredTransformation) -> LoweredTransformation:
+        if any(operator.keyed_inputs):
+            operator.slot_scope.add("STATE_BACKEND")
+        self._made.append(operator)
+        return operator
 
 
 def _settings_of(call: Transformation) -> dict[str, Any]:
-    """What the author of a call has set, by the names of LoweredTransformation's fields."""
+    """The settings that the author of a call has made, by fields of LoweredTransformation."""
     return {
         "parallelism": call.parallelism or call.default_parallelism or -1,
         "parallelism_configured": call.parallelism is not None,
@@ -145,23 +145,25 @@ def _settings_of(call: Transformation) -> dict[str, Any]:
     }
 
 
-def take_later_settings(made: LoweredTransformation, call: Transformation) -> None:
+def take_later_settings(operator: LoweredTransformation, call: Transformation) -> None:
     """Let the operator of a call have what its author has set since it was made, for a job or a plan."""
-    before = made.author_settings
+    before = operator.author_settings
     if before is None:
         return
-    made.author_settings = _settings_of(call)
-    for name, value in made.author_settings.items():
-        if value != before[name] and not (name == "chaining" and made.python == PythonOperator.BROADCAST):
-            setattr(made, name, value)
-    made.steps = tuple(replace(step, name=call.name) if step.call is call else step for step in made.steps)
+    operator.author_settings = _settings_of(call)
+    for name, value in operator.author_settings.items():
+        if value != before[name] and not (name == "chaining" and operator.python == PythonOperator.BROADCAST):
+            setattr(operator, name, value)
+    operator.steps = tuple(
+        replace(step, name=call.name) if step.call is call else step for step in operator.steps
+    )
 
 
-def take_rows(made: LoweredTransformation, call: Transformation) -> None:
+def take_rows(operator: LoweredTransformation, call: Transformation) -> None:
     """Let an operator that reads a keyed stream have its rows of key and record, if `call` names the keys."""
     if call.key_selector is not None:
         rows = MapOperator(KeyedRow(call.key_selector))
-        made.steps = (
-            replace(made.steps[0], name="Key By", operator=rows, pickled=None, call=None),
-            *made.steps,
+        operator.steps = (
+            replace(operator.steps[0], name="Key By", operator=rows, pickled=None, call=None),
+            *operator.steps,
         )

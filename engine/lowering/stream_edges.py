@@ -121,5 +121,5 @@ class StreamEdges:
 
 
 def refused(job: str, error: str, message: str) -> JobCompileError:
-    """What is raised where Flink raises `error` with `message`."""
+    """The exception for Flink's `error` with `message`."""
     return JobCompileError(f"job {job!r} cannot be planned ({error}): {message}")

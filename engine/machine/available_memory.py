@@ -26,7 +26,7 @@ def available_memory() -> Available:
     Resource limits count address space (RLIMIT_AS) and private mappings (RLIMIT_DATA), of which libraries
     reserve more than they use: those reserves are taken off.
     """
-    return min([_of_machine(), *_of_cgroups(), *_of_resource_limits()])
+    return min([_machine_memory(), *_cgroup_limits(), *_process_limits()])
 
 
 def resident_bytes(process: int) -> int:
@@ -34,7 +34,7 @@ def resident_bytes(process: int) -> int:
     return _kibibytes(_PROC / str(process) / "status").get("VmRSS", 0)
 
 
-def _of_machine() -> Available:
+def _machine_memory() -> Available:
     """MemAvailable: free memory, and caches that the kernel gives up. Without /proc, all physical memory."""
     free = _kibibytes(_PROC / "meminfo").get("MemAvailable")
     if free is None:
@@ -42,13 +42,13 @@ def _of_machine() -> Available:
     return Available(free, "the free memory of this machine")
 
 
-def _of_cgroups() -> Iterator[Available]:
+def _cgroup_limits() -> Iterator[Available]:
     for group in memory_cgroups():
-        left = max(0, group.limit_bytes - group.used_bytes + group.cache_bytes)
-        yield Available(left, f"the memory limit of the container or cgroup ({_size(group.limit_bytes)})")
+        free = max(0, group.limit_bytes - group.used_bytes + group.cache_bytes)
+        yield Available(free, f"the memory limit of the container or cgroup ({_size(group.limit_bytes)})")
 
 
-def _of_resource_limits() -> Iterator[Available]:
+def _process_limits() -> Iterator[Available]:
     status = _kibibytes(_PROC / "self/status")
     resident = status.get("VmRSS", 0)
     # Measured on processes that plan: the difference between mapped and resident memory. Threads reserve
@@ -59,18 +59,20 @@ def _of_resource_limits() -> Iterator[Available]:
     ):
         limit = resource.getrlimit(kind)[0]
         if limit != resource.RLIM_INFINITY:
-            what = f"`{option}` ({_size(limit)}, of which about {_size(reserved)} are reserved by libraries)"
-            yield Available(max(0, limit - reserved - resident), what)
+            limited_by = (
+                f"`{option}` ({_size(limit)}, of which about {_size(reserved)} are reserved by libraries)"
+            )
+            yield Available(max(0, limit - reserved - resident), limited_by)
 
 
 def _kibibytes(file: Path) -> dict[str, int]:
     """Entries such as `MemAvailable:  1024 kB`, in bytes."""
-    found = {}
+    sizes = {}
     for line in lines_of(file):
         key, _, value = line.partition(":")
         if value.endswith(" kB"):
-            found[key] = int(value.removesuffix(" kB")) * 1024
-    return found
+            sizes[key] = int(value.removesuffix(" kB")) * 1024
+    return sizes
 
 
 def _size(size_bytes: int) -> str:
@@ -80,12 +82,12 @@ def _size(size_bytes: int) -> str:
 # The error of work that does not fit in memory, said before it starts.
 
 
-def require_memory(needed_bytes: int, work: str, left: Available, hint: str) -> None:
+def require_memory(needed_bytes: int, work: str, available: Available, hint: str) -> None:
     """Raise NotEnoughMemoryError if `work`, as people call it, takes more than there is."""
-    if needed_bytes > left.size_bytes:
+    if needed_bytes > available.size_bytes:
         raise NotEnoughMemoryError(
             f"{work} takes about {shown_bytes(needed_bytes)} of memory; there are "
-            f"{shown_bytes(left.size_bytes)}, which is what {left.limited_by} leaves",
+            f"{shown_bytes(available.size_bytes)}, which is what {available.limited_by} leaves",
             hint,
         )
 

@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """This process gets SIGKILL when `parent` (default: what PARENT says, if anything) ends."""
+    """Have this process killed when `parent` ends (default: the process named by PARENT, if any)."""
     expected = parent or int(os.environ.pop(PARENT, 0))
     if not expected or not sys.platform.startswith("linux"):
         return

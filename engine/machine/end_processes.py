@@ -36,12 +36,12 @@ def processes_of_session(session: int) -> set[int]:
 
 def end_processes(pids: Iterable[int], grace_seconds: float = GRACE_SECONDS) -> None:
     """SIGTERM to each, and after `grace_seconds` SIGKILL to those still there; returns at their end."""
-    left = _signal(set(pids), signal.SIGTERM)
+    running = _signal(set(pids), signal.SIGTERM)
     end = time.monotonic() + grace_seconds
-    while left and time.monotonic() < end:
+    while running and time.monotonic() < end:
         time.sleep(_LOOK_AGAIN_SECONDS)
-        left = {pid for pid in left if is_running(pid)}
-    _signal(left, signal.SIGKILL)
+        running = {pid for pid in running if is_running(pid)}
+    _signal(running, signal.SIGKILL)
 
 
 def adopt_orphans() -> None:
@@ -75,8 +75,8 @@ def _processes() -> dict[int, list[str]]:
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     except OSError:  # no Linux
         return {}
-    found = {pid: _fields(pid) for pid in pids}
-    return {pid: fields for pid, fields in found.items() if fields is not None}
+    fields_by_pid = {pid: _fields(pid) for pid in pids}
+    return {pid: fields for pid, fields in fields_by_pid.items() if fields is not None}
 
 
 def _fields(pid: int) -> list[str] | None:

@@ -96,7 +96,7 @@ def with_exit_code_of_disk(error: Failure) -> Failure:
 
 
 def hint_of(number: int) -> str | None:
-    """What to do about a refusal by the system's error."""
+    """The hint for an error number of the system; None if it has none."""
     return _HINTS.get(number)
 
 

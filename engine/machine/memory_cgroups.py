@@ -18,7 +18,7 @@ _FILES = {
 
 
 class MemoryCgroup(NamedTuple):
-    """What a cgroup allows, what it uses, and how much of that is caches that can be dropped."""
+    """A cgroup's memory: its limit, its use, and how much of that is caches that can be dropped."""
 
     limit_bytes: int
     used_bytes: int
@@ -26,7 +26,7 @@ class MemoryCgroup(NamedTuple):
 
 
 def memory_cgroups() -> Iterator[MemoryCgroup]:
-    """Those with a limit, from the innermost one outwards; none where there are no cgroups.
+    """The cgroups of this process that limit its memory, innermost first; none where there are no cgroups.
 
     A container sees its own cgroup as the root, so paths of the host that are not there are passed over.
     """

@@ -73,9 +73,9 @@ def _descriptor(target: Path) -> int | None:
     """The descriptor of this process that a path such as /dev/stdout stands for."""
     path = os.path.abspath(target)
     for _ in range(40):
-        found = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))
+        descriptors = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))
         name = os.path.basename(path)
-        if found and int(found[1]) == os.getpid() and name.isdecimal() and os.path.lexists(path):
+        if descriptors and int(descriptors[1]) == os.getpid() and name.isdecimal() and os.path.lexists(path):
             return int(name)
         if not os.path.islink(path):
             return None
@@ -178,11 +178,11 @@ def make_output_folder(folder: str | os.PathLike[str]) -> None:
         raise takes_no_files(above, f"--out {folder}") from error
 
 
-# What was written survives a loss of power: files and the folders that name them reach the disk.
+# Files and the folders that name them reach the disk, so that they survive a loss of power.
 
 
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems say that cannot sync a folder."""
+"""The errors of file systems that cannot sync a folder."""
 
 
 def make_durable(files: Iterable[str], below: str) -> None:

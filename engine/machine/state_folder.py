@@ -11,9 +11,9 @@ STATE_DIR = "PENSTOCK_STATE_DIR"
 
 def state_path() -> Path:
     """PENSTOCK_STATE_DIR, else penstock in XDG_STATE_HOME, else ~/.local/state/penstock; it may not exist."""
-    given = os.environ.get(STATE_DIR)
+    named = os.environ.get(STATE_DIR)
     of_states = os.environ.get("XDG_STATE_HOME") or home_folder() / ".local" / "state"
-    return (Path(given) if given else Path(of_states, "penstock")).absolute()
+    return (Path(named) if named else Path(of_states, "penstock")).absolute()
 
 
 def state_folder(*parts: str) -> Path:
@@ -50,8 +50,8 @@ def cache_folder() -> Path:
     It is PENSTOCK_CACHE_DIR, else penstock in XDG_CACHE_HOME, else ~/.cache/penstock. OSError where it
     cannot be made.
     """
-    given = os.environ.get(CACHE_DIR)
+    named = os.environ.get(CACHE_DIR)
     home = os.environ.get("XDG_CACHE_HOME")
-    folder = Path(given) if given else (Path(home) if home else home_folder() / ".cache") / "penstock"
+    folder = Path(named) if named else (Path(home) if home else home_folder() / ".cache") / "penstock"
     make_private_folder(folder)
     return folder.absolute()

@@ -67,10 +67,10 @@ def keeping_interrupts() -> Iterator[None]:
     """
     before = signal.getsignal(signal.SIGINT)
     yield
-    found = signal.getsignal(signal.SIGINT)
+    handler = signal.getsignal(signal.SIGINT)
     in_main_thread = threading.current_thread() is threading.main_thread()
-    if _Stop.handling and in_main_thread and found is not before:
-        _Stop.on_interrupt = found if callable(found) else None
+    if _Stop.handling and in_main_thread and handler is not before:
+        _Stop.on_interrupt = handler if callable(handler) else None
         signal.signal(signal.SIGINT, before)
 
 
@@ -85,12 +85,12 @@ def stopped_by() -> int | None:
 
 
 def stop_message(number: int) -> str:
-    """What to say of a signal."""
+    """The sentence that reports a signal."""
     return _WORDS[signal.Signals(number)]
 
 
 def stop_exit_code(number: int) -> int:
-    """As shells have it: 130 for SIGINT, 143 for SIGTERM."""
+    """The exit code of a process that a signal has ended, as in shells: 130 for SIGINT, 143 for SIGTERM."""
     return _EXIT_CODE_OF_SIGNAL + number
 
 

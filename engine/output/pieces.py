@@ -32,6 +32,6 @@ def plain(piece: Piece) -> str:
 
 
 def encodable(text: str, stream: TextIO) -> str:
-    """What `stream` can write: a character that its encoding lacks becomes an escape."""
+    """The text with an escape for each character that the encoding of `stream` lacks."""
     encoding = stream.encoding or "utf-8"
     return text.encode(encoding, "backslashreplace").decode(encoding)

@@ -34,11 +34,11 @@ _NOTED = 1_000
 Thing = TypeVar("Thing")
 
 
-def noted(things: Iterable[Thing], of: int, report: Report) -> Iterator[Thing]:
-    """`things`, of which there are that many; every thousand is reported."""
+def noted(things: Iterable[Thing], total: int, report: Report) -> Iterator[Thing]:
+    """`things`, `total` of them; reports every thousand."""
     for number, thing in enumerate(things):
         if number % _NOTED == 0:
-            report.note(f"{number:,} of {of:,}")
+            report.note(f"{number:,} of {total:,}")
         yield thing
 
 

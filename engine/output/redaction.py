@@ -40,9 +40,9 @@ def remember_secrets(settings: Mapping[str, str]) -> None:
     regex that was ever set matches.
     """
     for option, regexes in ((KEY_REGEX, _secret_keys), (STRING_REGEX, _secret_strings)):
-        given = settings.get(option)
-        if given:
-            regex = _compiled(given)
+        text = settings.get(option)
+        if text:
+            regex = _compiled(text)
             if regex not in regexes:
                 regexes.append(regex)
     for key, value in ((key, str(value)) for key, value in settings.items()):
@@ -62,7 +62,7 @@ def secret_part(argument: str) -> str:
 
 
 def redact_value(key: str, value: str) -> str:
-    """What to show of a setting's `value`."""
+    """A setting's `value` as it may be shown."""
     return REDACTED if _is_secret(key, value) else redact(value)
 
 
@@ -77,14 +77,14 @@ def redact(text: str) -> str:
 
 
 def _is_secret(key: str, value: str) -> bool:
-    """As Spark decides: by the key, or by a value that itself looks like the name of a secret."""
+    """Whether Spark counts a value as secret: by the key, or because it looks like the name of a secret."""
     return any(regex.search(key) or regex.search(value) for regex in _secret_keys)
 
 
 def _pairs(argument: str) -> list[tuple[str, str]]:
     key, equals, value = argument.partition("=")
-    found = [(key, value)] if equals else []
-    return found + _pairs(value) if key.startswith("--") else found
+    pair = [(key, value)] if equals else []
+    return pair + _pairs(value) if key.startswith("--") else pair
 
 
 def _without_value(pair: re.Match[str]) -> str:

@@ -25,8 +25,8 @@ _Answer = tuple[Any, pl.DataFrame]
 class FailedPolicyError(Exception):
     """A planner gave no answer; `rule` says in which way."""
 
-    def __init__(self, rule: Invariant, found: str) -> None:
-        super().__init__(found)
+    def __init__(self, rule: Invariant, violation: str) -> None:
+        super().__init__(violation)
         self.rule = rule
 
 
@@ -39,7 +39,7 @@ def call_custom_planner(
     that is still running after `seconds` is left behind with an exception pending; it ends with the process
     at the latest. Raises FailedPolicyError if it raises or takes longer, SchemaError as `read` does.
     """
-    given = {
+    arguments = {
         name: tables[name].to_arrow(compat_level=pl.CompatLevel.oldest()) if arrow else tables[name].clone()
         for name, arrow in custom_planner.reads.items()
     }
@@ -48,7 +48,7 @@ def call_custom_planner(
 
     def run() -> None:
         try:
-            returned.append(read(custom_planner.function(**given)))
+            returned.append(read(custom_planner.function(**arguments)))
         # Only texts are kept: the exception would keep all that the planner holds.
         except SchemaError as error:
             raised.append(SchemaError(error.message))
@@ -148,16 +148,19 @@ def _require_topologies(answer: Any, topologies: pl.Series) -> None:
 
 
 def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str, pl.DataFrame]:
-    of = pl.DataFrame({TOPOLOGY: topologies})
-    return {name: rows.join(of, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
+    asked = pl.DataFrame({TOPOLOGY: topologies})
+    return {name: rows.join(asked, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
 
 
 def joined(answers: list[Any]) -> Any:
     """Answers about different topologies as one; None of no answer."""
-    found = [answer for answer in answers if answer is not None]
-    if not found:
+    given_answers = [answer for answer in answers if answer is not None]
+    if not given_answers:
         return None
-    if isinstance(found[0], dict):
-        names = dict.fromkeys(name for answer in found for name in answer)
-        return {name: pl.concat([one[name] for one in found if name in one]) for name in names}
-    return pl.concat(found)
+    if isinstance(given_answers[0], dict):
+        names = dict.fromkeys(name for answer in given_answers for name in answer)
+        return {
+            name: pl.concat([answer_tables[name] for answer_tables in given_answers if name in answer_tables])
+            for name in names
+        }
+    return pl.concat(given_answers)

@@ -25,7 +25,7 @@ Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 
 class Setting(NamedTuple):
-    """What plans are made with, and measured with."""
+    """The options, costs and constants that plans are made and measured with."""
 
     choices: Choices
     costs: Costs
@@ -50,9 +50,9 @@ class ChangedJob:
             decided[name] = {**decided.get(name, {}), **values}
         if self._arrays is not None and decided.keys() <= _ARRAYS:
             with self._lock:
-                found = self._arrays.evaluate(decided, wanted)
-            if found is not None:
-                return self._metrics(dict(zip(METRICS, found, strict=True)), decided)
+                metrics = self._arrays.evaluate(decided, wanted)
+            if metrics is not None:
+                return self._metrics(dict(zip(METRICS, metrics, strict=True)), decided)
         row = self._planned(decided, wanted)
         return self._metrics({name: row[name] for name in METRICS}, decided)
 
@@ -94,21 +94,22 @@ class ChangedJob:
             raise BrokenInvariantError(
                 f"{self.name}: "
                 + "\n".join(
-                    f"{one['error']}: {one['location']}: found {one['found']}, allowed {one['allowed']}"
-                    for one in error
+                    f"{violation['error']}: {violation['location']}: found "
+                    f"{violation['found']}, allowed {violation['allowed']}"
+                    for violation in error
                 )
                 if error
                 else f"{self.name}: {tables['rejected']['message'][0]}"
             )
         choices, costs, constants = self._setting
-        found = plan_metrics(
+        metrics = plan_metrics(
             tables,
             costs(tables["stream_nodes"], tables["stream_edges"]),
             choices.task_manager,
             choices.network,
             constants,
         )
-        return found.plans.row(0, named=True)
+        return metrics.plans.row(0, named=True)
 
 
 _ARRAYS = {Decision.CHAINING.value, Decision.SLOT_SHARING_GROUPS.value}
@@ -118,7 +119,7 @@ def _answers(
     decision: Decision, values: Mapping[Any, Any], new: Mapping[Any, Any], tables: Frames
 ) -> Callable[..., Any]:
     """A planner that answers `values`. Of vertices, what is not `new` counts for those that there are."""
-    given = ANSWERS[decision]
+    answer_form = ANSWERS[decision]
     topology = tables["topologies"][TOPOLOGY][0]
     keys = [key if isinstance(key, tuple) else (key,) for key in values]
     rows = pl.DataFrame(
@@ -126,11 +127,11 @@ def _answers(
             TOPOLOGY: np.full(len(keys), topology, np.int64),
             **{
                 name: pl.Series([key[place] for key in keys], dtype=pl.Int32)
-                for place, name in enumerate(given.keys)
+                for place, name in enumerate(answer_form.keys)
             },
-            given.value: pl.Series(
-                [str(value) if given.kind == pl.String() else value for value in values.values()],
-                dtype=given.kind,
+            answer_form.value: pl.Series(
+                [str(value) if answer_form.kind == pl.String() else value for value in values.values()],
+                dtype=answer_form.kind,
             ),
         }
     )

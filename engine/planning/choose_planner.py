@@ -32,7 +32,7 @@ MARGIN = 1.25
 """How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
 
 SMALL_ENOUGH_BYTES = 2**29
-"""What any worker can have."""
+"""Memory that any worker can have."""
 
 
 class Planner(StrEnum):
@@ -50,7 +50,7 @@ class Choice(NamedTuple):
     planner: Planner
     why: str
     on_spark: bool = False
-    topologies: int = 0  #: about how many there are, as far as anybody looked
+    topologies: int = 0  #: about how many there are, by a sample of the input
 
 
 def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
@@ -130,7 +130,7 @@ def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:
 _SAMPLED_FILES = 16
 _SAMPLE_BYTES = 2**20
 _PACKED_BYTES = 2**16
-"""Of a compressed file; topologies are packed 10 to 30 times."""
+"""How much of a compressed file is sampled; compression makes topologies 10 to 30 times smaller."""
 
 
 def estimate_size(inputs: Sequence[str]) -> FleetSize:
@@ -145,14 +145,14 @@ def estimate_size(inputs: Sequence[str]) -> FleetSize:
         files = [file for file in find_topology_files(inputs) if os.path.isfile(file)]
         total = sum(os.path.getsize(file) for file in files)
         sampled = files[:: -(-len(files) // _SAMPLED_FILES) or 1]
-        samples = [found for found in map(_sample, sampled) if found is not None]
+        samples = [sample for sample in map(_sample, sampled) if sample is not None]
     except Exception:
         return FleetSize(0, 0)
     taken = sum(size for size, _ in samples)
     if not taken:
         return FleetSize(0, 0)
     transformations = sum(text.count(b'"kind"') + text.count(b'"in_edges"') for _, text in samples)
-    # Where a sample holds no end of a line, the file is one line as far as anybody knows.
+    # A sample without an end of a line is taken for a file of one line.
     topologies = sum(_topologies(text) for _, text in samples if b"\n" in text)
     return FleetSize(transformations * total // taken, max(len(files), topologies * total // taken))
 
@@ -189,7 +189,7 @@ def _sample(file: str) -> tuple[int, bytes] | None:
 
 
 def _unpacked(packed: bytes, codec: str) -> bytes:
-    """What can be unpacked of the start of a file, up to _SAMPLE_BYTES and a little."""
+    """The start of a file, unpacked: up to _SAMPLE_BYTES and a little more."""
     text = bytearray()
     try:
         for more in unpacked_texts(pa.BufferReader(packed), codec, 2**14):

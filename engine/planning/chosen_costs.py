@@ -17,10 +17,10 @@ from penstock.plans.metrics.operator_costs import (
 from penstock.plans.tables.column_types import TOPOLOGY
 
 DRAWN = "drawn"
-"""What --costs says for costs that are drawn."""
+"""The value of --costs for costs that are drawn."""
 
 ALIKE = "alike"
-"""What --costs says for operators that all cost the same, whatever their topologies say."""
+"""The value of --costs for operators that all cost the same, whatever their topologies say."""
 
 
 def require_costs(costs: str | None) -> None:
@@ -38,23 +38,23 @@ def require_costs(costs: str | None) -> None:
 class ChosenCosts:
     """Costs of some operators, the first table first, and whether those of the others are drawn."""
 
-    given: tuple[pl.DataFrame, ...] = ()
+    tables: tuple[pl.DataFrame, ...] = ()
     drawn: bool = False
 
     def __call__(self, stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame) -> pl.DataFrame:
         """operator_costs of these stream nodes and edges, of whole topologies."""
-        return operator_costs(stream_nodes, stream_edges, *self._tables(stream_nodes))
+        return operator_costs(stream_nodes, stream_edges, *self._all_tables(stream_nodes))
 
     def with_levels(self, stream_nodes: pl.DataFrame) -> pl.DataFrame:
         """costs_and_levels of these stream nodes."""
-        return costs_and_levels(stream_nodes, *self._tables(stream_nodes))
+        return costs_and_levels(stream_nodes, *self._all_tables(stream_nodes))
 
-    def _tables(self, stream_nodes: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
-        return (*self.given, drawn_costs(stream_nodes)) if self.drawn else self.given
+    def _all_tables(self, stream_nodes: pl.DataFrame) -> tuple[pl.DataFrame, ...]:
+        return (*self.tables, drawn_costs(stream_nodes)) if self.drawn else self.tables
 
 
 def chosen_costs(costs: str | None, topologies: pl.DataFrame, part: bool = False) -> ChosenCosts:
-    """What gives operator_costs. In: a file, a store, DRAWN, ALIKE or None; topologies.
+    """The costs that --costs chooses. In: a file, a store, DRAWN, ALIKE or None; topologies.
 
     A file, or what the runs of a store have measured, comes before what topologies say themselves, and this
     before what is drawn or assumed. `part`: there are other topologies, too. Raises ConfigurationError if
@@ -77,7 +77,7 @@ def chosen_costs(costs: str | None, topologies: pl.DataFrame, part: bool = False
 def _measured(
     costs: str, store: str, version: int | None, topologies: pl.DataFrame, part: bool
 ) -> pl.DataFrame:
-    """What runs in a version (None: the newest) have measured."""
+    """The costs that runs in a version (None: the newest) have measured."""
     from penstock.engine.store.open_plan import open_plan
     from penstock.plans.metrics.measured_costs import RUN_TABLES, measured_costs
 
@@ -87,8 +87,8 @@ def _measured(
             f"--costs {costs}: version {plan.version.version} holds no run",
             "penstock run --to STORE records one; STORE@VERSION names another version",
         )
-    found = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
-    of_them = found.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
+    measured = measured_costs({name: plan.table(name).collect() for name in RUN_TABLES}).costs
+    of_them = measured.join(topologies.select(TOPOLOGY), on=TOPOLOGY, how="semi")
     if of_them.is_empty() and not part:
         raise ConfigurationError(
             f"--costs {costs}: version {plan.version.version} has no finished run of these topologies",

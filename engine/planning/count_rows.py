@@ -17,7 +17,7 @@ MOST_ROWS_HERE = 20_000_000
 """More are counted by Spark: each might be a topology of its own."""
 
 MOST_TOPOLOGIES_HERE = 1_000_000
-"""Of that many, the default parallelism may be brought to this process."""
+"""The default parallelism of up to this many topologies is collected in this process."""
 
 
 class RowCounts(NamedTuple):
@@ -30,19 +30,19 @@ class RowCounts(NamedTuple):
     giants: dict[int, int]
 
 
-def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> RowCounts:
+def count_rows(topologies: TopologyTables | GivenTables, of_giants: int) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
     A giant has more than `of_giants` rows. Transformations without a topology_id are none, but
     count as one topology in `largest`: one worker would get them.
     """
-    defaults = given.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
-    here = _sizes_here(given)
+    defaults = topologies.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    here = _sizes_here(topologies)
     if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
         return _counted_here(here, defaults, of_giants)
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
-    found = (
-        _sizes(given)
+    sums = (
+        _sizes(topologies)
         .join(defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left")
         .agg(
             F.sum("size").alias("rows"),
@@ -50,24 +50,24 @@ def count_rows(given: TopologyTables | GivenTables, of_giants: int) -> RowCounts
             F.max(F.when(F.col(TOPOLOGY).isNotNull(), tasks)).alias("most_tasks"),
         )
     )
-    row = found.collect()[0]
+    row = sums.collect()[0]
     giants = {}
     if (row["largest"] or 0) > of_giants:
         large = (
-            _sizes(given)
+            _sizes(topologies)
             .filter(F.col(TOPOLOGY).isNotNull() & (F.col("size") > of_giants))
             .select(TOPOLOGY, "size")
             .collect()
         )
-        giants = {one[TOPOLOGY]: one["size"] for one in large}
+        giants = {giant[TOPOLOGY]: giant["size"] for giant in large}
     return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
 
-def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
+def _sizes(topologies: TopologyTables | GivenTables) -> DataFrame:
     """One row per topology: size (transformations or given stream nodes), tasks, unset (a parallelism is)."""
-    rows = given.transformations.select(TOPOLOGY, "parallelism")
-    if isinstance(given, TopologyTables):
-        rows = rows.unionByName(given.stream_nodes.select(TOPOLOGY, "parallelism"))
+    rows = topologies.transformations.select(TOPOLOGY, "parallelism")
+    if isinstance(topologies, TopologyTables):
+        rows = rows.unionByName(topologies.stream_nodes.select(TOPOLOGY, "parallelism"))
     return rows.groupBy(TOPOLOGY).agg(
         F.count(F.lit(1)).alias("size"),
         F.sum(F.col("parallelism").cast("long")).alias("tasks"),
@@ -75,9 +75,9 @@ def _sizes(given: TopologyTables | GivenTables) -> DataFrame:
     )
 
 
-def _sizes_here(given: TopologyTables | GivenTables) -> "pl.DataFrame | None":
+def _sizes_here(topologies: TopologyTables | GivenTables) -> "pl.DataFrame | None":
     """As _sizes, read without Spark; None where the files are not here, or polars cannot read them."""
-    folder = given.folder if isinstance(given, GivenTables) else None
+    folder = topologies.folder if isinstance(topologies, GivenTables) else None
     tasks = None if folder is None else local_transformations(folder)
     if not tasks:
         return None
@@ -116,12 +116,12 @@ def _counted_here(sizes: "pl.DataFrame", defaults: DataFrame, of_giants: int) ->
     with_topology = pl.col(TOPOLOGY).is_not_null()
     tasks = pl.col("tasks") + pl.col("unset") * pl.col("default").fill_null(1)
     of_topologies = of_topologies.group_by(TOPOLOGY).agg(pl.col("default").max())
-    found = sizes.join(of_topologies, on=TOPOLOGY, how="left").select(
+    sums = sizes.join(of_topologies, on=TOPOLOGY, how="left").select(
         pl.col("size").sum().alias("rows"),
         pl.col("size").max().alias("largest"),
         tasks.filter(with_topology).max().alias("most_tasks"),
     )
     large = sizes.filter(with_topology & (pl.col("size") > of_giants))
     giants = dict(zip(large[TOPOLOGY], large["size"], strict=True))
-    rows, largest, most_tasks = (count or 0 for count in found.row(0))
+    rows, largest, most_tasks = (count or 0 for count in sums.row(0))
     return RowCounts(rows, largest, most_tasks, giants)

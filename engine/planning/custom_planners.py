@@ -30,8 +30,8 @@ def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> Cu
     if seconds <= 0:
         raise ConfigurationError(f"--time-limit {seconds:g}: allowed seconds above 0")
     # workers of Spark have other working folders
-    found = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
-    return CustomPlanners(name_of_planner(planner), find_custom_planners(planner), found, seconds)
+    source = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
+    return CustomPlanners(name_of_planner(planner), find_custom_planners(planner), source, seconds)
 
 
 def question(

@@ -43,15 +43,17 @@ def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
     entries = []
     for place, first in enumerate(names):
         for second in names[place + 1 :]:
-            entries += _of_pair(first, by_planner[first], second, by_planner[second])
+            entries += _compare_pair(first, by_planner[first], second, by_planner[second])
     return entries
 
 
-def _of_pair(first: str, left: Digests, second: str, right: Digests) -> list[dict[str, Any]]:
+def _compare_pair(
+    first: str, first_digests: Digests, second: str, second_digests: Digests
+) -> list[dict[str, Any]]:
     compared: dict[str, int] = {}
     differing: dict[str, list[str]] = {}
-    for name in sorted(set(left) | set(right)):
-        ours, theirs = left.get(name, {}), right.get(name, {})
+    for name in sorted(set(first_digests) | set(second_digests)):
+        ours, theirs = first_digests.get(name, {}), second_digests.get(name, {})
         shared = set(ours) & set(theirs)
         if not (ours and theirs) or (REFUSAL in ours) != (REFUSAL in theirs):
             shared = {REFUSAL}
@@ -80,7 +82,7 @@ _CHANGED = {dict, list, float}
 
 
 def _plain(value: Any) -> Any:
-    """Without nulls; fractions to nine digits. Most values are numbers of tasks, which take no call."""
+    """A value without nulls, fractions to nine digits. Most are numbers of tasks, which need no call."""
     if isinstance(value, dict):
         return {
             key: _plain(member) if type(member) in _CHANGED else member

@@ -56,10 +56,10 @@ def find_custom_planners(planner: Any) -> list[CustomPlanner]:
     `planner`: its name, a function marked by penstock.decides, or a tuple or list of such functions with
     different decisions. Modules are looked for in the working folder too. Raises ConfigurationError.
     """
-    found, name = (
+    decided, name = (
         (_load(planner), planner) if isinstance(planner, str) else (planner, name_of_planner(planner))
     )
-    functions = list(found) if isinstance(found, tuple | list) else [found]
+    functions = list(decided) if isinstance(decided, tuple | list) else [decided]
     custom_planners = [_custom_planner(name, function) for function in functions]
     decisions = [custom_planner.decision for custom_planner in custom_planners]
     if not custom_planners or len(set(decisions)) < len(decisions):
@@ -74,11 +74,11 @@ def name_of_planner(planner: Any) -> str:
         return planner
     functions = planner if isinstance(planner, tuple | list) else [planner]
     return "+".join(
-        one.name
-        if isinstance(one, PlannerProgram)
-        else f"{getattr(one, '__module__', None) or type(one).__module__}:"
-        f"{getattr(one, '__qualname__', None) or type(one).__qualname__}"
-        for one in functions
+        function.name
+        if isinstance(function, PlannerProgram)
+        else f"{getattr(function, '__module__', None) or type(function).__module__}:"
+        f"{getattr(function, '__qualname__', None) or type(function).__qualname__}"
+        for function in functions
     )
 
 
@@ -93,9 +93,9 @@ def _load(name: str) -> Any:
         sys.path.append(os.getcwd())
     try:
         with redirect_stdout(sys.stderr), chdir(os.getcwd()):
-            found: Any = importlib.import_module(module)
+            loaded: Any = importlib.import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            loaded = getattr(loaded, part)
     except (Exception, SystemExit) as error:  # whatever the module raises
         place = place_of_error(error, apart=__file__)
         said = f"{type(error).__name__}: {error}"
@@ -103,7 +103,7 @@ def _load(name: str) -> Any:
             f"--planner {name}: {said} ({place})" if place else f"--planner {name}: {said}",
             "package.module:function, importable here or in the working folder",
         ) from error
-    return found
+    return loaded
 
 
 def _custom_planner(name: str, function: Any) -> CustomPlanner:
@@ -138,12 +138,12 @@ def send_planners(spark: "SparkSession", custom_planners: Iterable[CustomPlanner
     """Let the workers import the modules that custom planners are in: files, or the packages around."""
     modules = {planner.function.__module__.partition(".")[0] for planner in custom_planners}
     for module in sorted(modules - {"penstock"} - set(sys.stdlib_module_names)):
-        found = importlib.import_module(module).__file__
+        module_file = importlib.import_module(module).__file__
         if (
-            found is None
+            module_file is None
         ):  # a package without __init__: what is in it cannot be told from the folders around it
             continue
-        file = Path(found)
+        file = Path(module_file)
         if file.name != "__init__.py":
             spark.sparkContext.addPyFile(str(file))
             continue

@@ -33,14 +33,14 @@ BYTES_OF_A_GIANT = 2**29
 """Besides: what libraries keep for a while after it was freed."""
 BYTES_OF_A_TOPOLOGY = 10_000
 SHARE_AFTER_READING, SHARE_AFTER_READING_A_GIANT = 0.6, 0.75
-"""Of all of it: what planning adds to the tables that were read."""
+"""What planning adds to the tables that were read, as a share of the whole."""
 
 BYTES_IN_PARTS, BYTES_OF_A_PART = 700 * 2**20, 250 * 2**20
-"""Of the parts of a fleet that are read, planned and written at a time: all, and for each that is planned."""
+"""What a fleet takes while its parts are read, planned and written: in all, and for each planned part."""
 MOST_PARTS_AT_ONCE = 4
 """Parts are read one after the other, which feeds two or three that are planned."""
 BYTES_OF_A_NAME = 300
-"""Of each topology that came in, to know names that occur twice."""
+"""What is kept of each topology that came in, to notice names that occur twice."""
 
 BYTES_OF_A_TASK = 40
 BYTES_OF_A_PARTITION = 20
@@ -50,7 +50,7 @@ BYTES_OF_AN_EXPORTED_ROW = 1_900
 """Mapped for each row of nodes, edges and slots: 500,000 of them take 0.9 GiB, 0.55 GiB resident."""
 
 BYTES_OF_A_NODE_PLANNED_AGAIN = 3_600
-"""Of `explain --what-if`: 1 million nodes of one layered topology take 3.5 GiB, whatever the reason."""
+"""For `explain --what-if`: 1 million nodes of one layered topology take 3.5 GiB, whatever the reason."""
 
 LEAST_TO_READ_ON = 64 * 2**20
 """Reading ends with an error before less than this is left."""
@@ -63,7 +63,7 @@ HINT = (
 
 
 class FleetSize(NamedTuple):
-    """What an input holds, as far as it is known."""
+    """What is known of an input's size before it is read."""
 
     transformations: int
     topologies: int
@@ -127,10 +127,11 @@ def require_memory_after_reading(size: FleetSize) -> None:
 
 def require_memory_to_read_on() -> None:
     """Raise NotEnoughMemoryError before memory runs out while topologies are read."""
-    left = available_memory()
-    if left.size_bytes < LEAST_TO_READ_ON:
+    available = available_memory()
+    if available.size_bytes < LEAST_TO_READ_ON:
         raise NotEnoughMemoryError(
-            f"the input does not fit in memory: {shown_bytes(left.size_bytes)} are left of {left.limited_by}",
+            f"the input does not fit in memory: {shown_bytes(available.size_bytes)} "
+            f"are left of {available.limited_by}",
             HINT,
         )
 
@@ -178,8 +179,8 @@ def bytes_of_tasks(rows: TaskRows) -> int:
 
 def spark_fits() -> bool:
     """Whether a local Spark can start here."""
-    left = available_memory()
-    return left.size_bytes >= least_for_spark(left)
+    available = available_memory()
+    return available.size_bytes >= least_for_spark(available)
 
 
 def _require(needed_bytes: int, work: str, there: Available | None = None, hint: str = HINT) -> None:

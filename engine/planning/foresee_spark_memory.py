@@ -8,19 +8,19 @@ from penstock.engine.spark.foresee_spark_memory import HINT, LEAST_HEAP_MEBIBYTE
 from penstock.plans.errors import NotEnoughMemoryError
 
 BYTES_OF_A_PLANNED_ROW = 7_000
-"""Of a transformation or stream node that is planned: its tables, and blocks of Arrow in and out."""
+"""What planning a transformation or stream node takes: its tables, and Arrow blocks in and out."""
 
 BYTES_OF_A_WALKED_ROW = 400
-"""Of a transformation or stream node whose topology a worker walks, where joins do everything else."""
+"""What a transformation or stream node takes in a worker that only walks its topology for the joins."""
 
 BYTES_OF_A_JOINED_ROW = 2_500
-"""Of a transformation or stream node in the heap, beside LEAST_HEAP_MEBIBYTES."""
+"""What joins take in the heap for a transformation or stream node, beside LEAST_HEAP_MEBIBYTES."""
 
 _UNEVEN = 1.3
 """How many times the mean the largest partition of a fleet is."""
 
 _HEAP_COUNTED = 0.9
-"""Of -Xmx: what garbage collectors other than G1 say that they have may be less."""
+"""The share of -Xmx that counts: garbage collectors other than G1 may report less than they were given."""
 
 
 def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
@@ -31,13 +31,13 @@ def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
     return min(rows, int(min(partitions, cores) * rows / partitions * _UNEVEN) + largest)
 
 
-def require_memory_of_workers(rows: int, row_bytes: int, left: Available) -> None:
+def require_memory_of_workers(rows: int, row_bytes: int, available: Available) -> None:
     """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan at once.
 
-    `rows`: as of rows_at_once; `row_bytes`: what one takes in a worker; `left`: what memory_of_workers finds.
+    `rows`: see rows_at_once; `row_bytes`: memory for a row in a worker; `available`: see memory_of_workers.
     """
     work = f"planning {rows:,} transformations at a time in workers of a local Spark"
-    require_memory(rows * row_bytes, work, left, f"use fewer cores (--master local[1]), or {HINT}")
+    require_memory(rows * row_bytes, work, available, f"use fewer cores (--master local[1]), or {HINT}")
 
 
 def require_heap_to_join(rows: int, heap: int | None) -> None:

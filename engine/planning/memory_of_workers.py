@@ -1,4 +1,4 @@
-"""What the Python workers of Spark can have of the machines that they run on."""
+"""The memory that Spark's Python workers can have on their machines."""
 
 import socket
 from collections.abc import Iterator
@@ -12,19 +12,19 @@ from penstock.engine.spark.foresee_spark_memory import BYTES_BESIDE_A_HEAP, heap
 
 
 def memory_of_workers(spark: SparkSession) -> Available:
-    """What all of them together can have while all cores work, and what sets the limit.
+    """Memory that all workers together can have while all cores work, and what limits it.
 
     Of a local Spark, the JVM may still take its heap. On a cluster, where memory is what is free now, all
     machines count as the smallest.
     """
     context = spark.sparkContext
     if is_local(context):
-        left = available_memory()
-        return Available(max(0, left.size_bytes - _growth_of_the_jvm(context)), left.limited_by)
+        available = available_memory()
+        return Available(max(0, available.size_bytes - _growth_of_the_jvm(context)), available.limited_by)
     cores = context.defaultParallelism
-    found = spark.range(cores, numPartitions=cores).mapInArrow(_look, "host string, bytes long").collect()
-    hosts = {row["host"] for row in found}
-    return Available(min(row["bytes"] for row in found) * len(hosts), "the smallest machine of the cluster")
+    workers = spark.range(cores, numPartitions=cores).mapInArrow(_look, "host string, bytes long").collect()
+    hosts = {row["host"] for row in workers}
+    return Available(min(row["bytes"] for row in workers) * len(hosts), "the smallest machine of the cluster")
 
 
 def is_local(context: Any) -> bool:

@@ -45,24 +45,24 @@ def metrics_on_spark(
     parts: list[tuple[Column, int, int | None]] = [(is_giant, large or 0, ROWS_OF_A_BLOCK)] if giants else []
     if not giants or not tables["topologies"].filter(~is_giant).isEmpty():
         parts.append((~is_giant, (rows or 0) - (large or 0), None))
-    found: Metrics | None = None
+    metrics: Metrics | None = None
     for chosen, count, block in parts:
         of_part = {name: frame.filter(chosen) if giants else frame for name, frame in tables.items()}
-        given = costs_on_spark(costs, of_part["topologies"], of_part["stream_nodes"])
+        part_costs = costs_on_spark(costs, of_part["topologies"], of_part["stream_nodes"])
         partitions = partitions_for(spark, count)
         with planning_settings(spark, partitions, block):
-            further = plan_metrics(of_part, given, task_manager, network, max(2, partitions), constants)
-        found = further if found is None else _joined(found, further)
-    assert found is not None
-    return found
+            further = plan_metrics(of_part, part_costs, task_manager, network, max(2, partitions), constants)
+        metrics = further if metrics is None else _joined(metrics, further)
+    assert metrics is not None
+    return metrics
 
 
-def _joined(one: Metrics, other: Metrics) -> Metrics:
+def _joined(metrics: Metrics, other: Metrics) -> Metrics:
     return Metrics(
-        one.plans.unionByName(other.plans),
-        one.vertices.unionByName(other.vertices),
-        one.edges.unionByName(other.edges),
-        (*one.kept, *other.kept),
+        metrics.plans.unionByName(other.plans),
+        metrics.vertices.unionByName(other.vertices),
+        metrics.edges.unionByName(other.edges),
+        (*metrics.kept, *other.kept),
     )
 
 
@@ -84,8 +84,8 @@ def costs_on_spark(costs: str | None, topologies: DataFrame, stream_nodes: DataF
 
     def priced(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = chosen.with_levels(from_arrow(pa.Table.from_batches([batch])))
-            columns = found.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
+            priced_rows = chosen.with_levels(from_arrow(pa.Table.from_batches([batch])))
+            columns = priced_rows.select(pl.col(name).cast(kind) for name, kind in _COLUMNS.items())
             yield from columns.to_arrow().to_batches()
 
     return stream_nodes.select(TOPOLOGY, "id", "source", "legacy_source").mapInArrow(priced, _SCHEMA)

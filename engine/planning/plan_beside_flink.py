@@ -29,7 +29,7 @@ from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.error_kinds import INPUT_STAGE
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.vocabulary import Layer, SlotSharingStrategy, TopologyForm
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm
 
 PLANNERS_DISAGREE = "PlannersDisagree"
 """The error of a topology for which Flink's plan says something else than Penstock's."""
@@ -59,49 +59,49 @@ def plan_beside_flink(
     than Flink's default), FlinkPlannerError, InputError, LostTopologiesError.
     """
     wanted = choices or Choices()
-    if wanted.slot_sharing_strategy != SlotSharingStrategy.LOCAL_INPUT_PREFERRED:
+    if wanted.slot_sharing_strategy != DEFAULT_SLOT_SHARING_STRATEGY:
         raise ConfigurationError(
             f"--planner flink: found slot sharing {wanted.slot_sharing_strategy}, "
-            f"allowed {SlotSharingStrategy.LOCAL_INPUT_PREFERRED}"
+            f"allowed {DEFAULT_SLOT_SHARING_STRATEGY}"
         )
     compiled_planner(flink_jars(), require_java())
     report("read topologies")
-    given = read_topologies(
+    read = read_topologies(
         topologies,
         max_line_bytes=max_line_bytes,
         before_block=require_memory_to_read_on,
         job_defaults=job_defaults,
     )
-    frames = given._asdict()
+    frames = read._asdict()
     ours = plan_frames(frames, frames.pop("inputs"), until, wanted, report)
     report("plan with flink")
-    theirs = plan_with_flink(_lines(given), until).plans
+    theirs = plan_with_flink(_lines(read), until).plans
     report("compare")
-    refusals = _refusals(ours.tables, given, {plan["name"]: plan for plan in theirs})
-    return _with_refusals(ours, given.topologies, refusals) if refusals else ours
+    refusals = _refusals(ours.tables, read, {plan["name"]: plan for plan in theirs})
+    return _with_refusals(ours, read.topologies, refusals) if refusals else ours
 
 
-def _lines(given: TopologyTables) -> Iterator[str]:
+def _lines(read: TopologyTables) -> Iterator[str]:
     """A line each topology whose input is right; of a stream graph the name, for Flink to say no."""
     as_written = pl.col("form") == str(TopologyForm.TRANSFORMATIONS)
-    written = to_arrow(given.topologies.filter(as_written), "topologies")
-    for batch in lines_of_tables(written, to_arrow(given.transformations, "transformations")):
+    written = to_arrow(read.topologies.filter(as_written), "topologies")
+    for batch in lines_of_tables(written, to_arrow(read.transformations, "transformations")):
         for line in batch["value"]:
             yield line.as_py().decode()
-    for name in given.topologies.filter(~as_written)["name"]:
+    for name in read.topologies.filter(~as_written)["name"]:
         yield orjson.dumps({"name": name, "stream_graph": {}}).decode()
 
 
 def _refusals(
-    tables: Mapping[str, pa.Table], given: TopologyTables, theirs: Mapping[str, dict[str, Any]]
+    tables: Mapping[str, pa.Table], read: TopologyTables, theirs: Mapping[str, dict[str, Any]]
 ) -> dict[str, tuple[str, str, str]]:
     """Name to stage, error and message, of topologies that Flink plans in another way or not at all.
 
     What was rejected while it was read stays so: another topology may have its name.
     """
-    found = {}
+    refusals = {}
     frames = {name: from_arrow(table) for name, table in tables.items()}
-    frames["rejected"] = _among(frames["rejected"], given.topologies, "semi")
+    frames["rejected"] = _among(frames["rejected"], read.topologies, "semi")
     for line in to_plan_lines(frames)["line"]:
         plan = orjson.loads(line)
         if plan["name"] not in theirs:
@@ -111,12 +111,12 @@ def _refusals(
         if ours_by_layer == by_layer:
             continue
         if REFUSAL in by_layer:
-            found[plan["name"]] = (flink["error_stage"], flink["error"], flink["message"])
+            refusals[plan["name"]] = (flink["error_stage"], flink["error"], flink["message"])
             continue
         layer = next((name for name in by_layer if ours_by_layer.get(name) != by_layer[name]), REFUSAL)
         difference = first_difference(by_layer.get(layer), ours_by_layer.get(layer, plan.get("message")))
-        found[plan["name"]] = (layer, PLANNERS_DISAGREE, difference)
-    return found
+        refusals[plan["name"]] = (layer, PLANNERS_DISAGREE, difference)
+    return refusals
 
 
 def first_difference(flinks: Any, penstocks: Any, at: str = "") -> str:
@@ -126,9 +126,9 @@ def first_difference(flinks: Any, penstocks: Any, at: str = "") -> str:
             if flinks.get(key) != penstocks.get(key):
                 return first_difference(flinks.get(key), penstocks.get(key), f"{at}/{key}")
     if isinstance(flinks, list) and isinstance(penstocks, list) and len(flinks) == len(penstocks):
-        for place, (one, other) in enumerate(zip(flinks, penstocks, strict=True)):
-            if one != other:
-                return first_difference(one, other, f"{at}/{place}")
+        for place, (flinks_item, other) in enumerate(zip(flinks, penstocks, strict=True)):
+            if flinks_item != other:
+                return first_difference(flinks_item, other, f"{at}/{place}")
     return f"at {at or '/'} Flink has {_shown(flinks)}, Penstock {_shown(penstocks)}"
 
 

@@ -110,17 +110,17 @@ def _tables(planned: PlannedTables) -> Frames:
 def _decide(
     custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: Question
 ) -> tuple[Any, pl.DataFrame]:
-    """What a planner answers to all batches, and what is wrong with it."""
+    """A planner's answers to all batches, and their faults."""
     if COSTS in custom_planner.reads:
         shown = {**shown, COSTS: question.costs(shown["stream_nodes"], shown["stream_edges"])}
     answers, wrong = [], [NO_VIOLATION]
     read = _read_tables if custom_planner.decision is Decision.PLAN else _reader(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):
         batch = topologies[start : start + TOPOLOGIES_OF_A_BATCH]
-        of = pl.DataFrame({TOPOLOGY: batch})
+        asked = pl.DataFrame({TOPOLOGY: batch})
         whole = len(batch) == len(topologies)
         tables = {
-            name: shown[name] if whole else shown[name].join(of, on=TOPOLOGY, how="semi")
+            name: shown[name] if whole else shown[name].join(asked, on=TOPOLOGY, how="semi")
             for name in custom_planner.reads
         }
         answer, failed = ask_custom_planner(custom_planner, tables, batch, question.seconds, read)
@@ -147,9 +147,9 @@ def _read_tables(returned: Any) -> Frames:
     """Whole tables of a plan, by name, with their declared columns. Raises SchemaError."""
     allowed = [name for layer in list(Layer)[1:] for name in LAYER_TABLES[layer]]
     if not isinstance(returned, dict) or not set(returned) <= set(allowed):
-        found = sorted(map(str, set(returned) - set(allowed))) if isinstance(returned, dict) else ""
+        unknown = sorted(map(str, set(returned) - set(allowed))) if isinstance(returned, dict) else ""
         raise SchemaError(
-            f"found {type(returned).__name__} {', '.join(found)}, allowed a dict of {', '.join(allowed)}"
+            f"found {type(returned).__name__} {', '.join(unknown)}, allowed a dict of {', '.join(allowed)}"
         )
     tables = {}
     for name, rows in returned.items():

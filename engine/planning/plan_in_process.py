@@ -152,10 +152,10 @@ def plan_parts(
     def frames() -> Iterator[dict[str, pl.DataFrame]]:
         nonlocal inputs
         for part in parts:
-            found = part._asdict()
-            inputs += found.pop("inputs")
-            require_memory_after_reading(_size(found))
-            yield found
+            frames_of_part = part._asdict()
+            inputs += frames_of_part.pop("inputs")
+            require_memory_after_reading(_size(frames_of_part))
+            yield frames_of_part
 
     def before_tasks(rows: TaskRows) -> None:
         require_memory_for_tasks()(rows)  # of this part alone: those before it are written

@@ -55,7 +55,7 @@ _SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_
 
 
 def plan_in_workers(
-    given: TopologyTables | GivenTables,
+    topologies: TopologyTables | GivenTables,
     until: Layer,
     partitions: int,
     report: Callable[[str], None] = lambda stage: None,
@@ -74,29 +74,31 @@ def plan_in_workers(
     if custom_planners is None:
         plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
     else:
-        send_planners(given.topologies.sparkSession, custom_planners.chosen)
+        send_planners(topologies.topologies.sparkSession, custom_planners.chosen)
         plan_part = planned_in_worker(custom_planners, until, chosen)
-    planned = call_in_workers(given, partitions, plan_part)
+    planned = call_in_workers(topologies, partitions, plan_part)
     wall = time.monotonic() - started
     tables = {
         table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
     }
     tables["rejected"] = _unpacked(planned, "rejected")
     seconds = _seconds(planned, wall, partitions)
-    inputs = count_inputs(given, planned)
+    inputs = count_inputs(topologies, planned)
     packed = PackedTables(planned, frozenset(tables), packed_parts)
-    if isinstance(given, GivenTables):
+    if isinstance(topologies, GivenTables):
         return Planned(tables, inputs, seconds, [planned], (), packed=(packed,))
-    tables["rejected"] = given.rejected.unionByName(tables["rejected"])
+    tables["rejected"] = topologies.rejected.unionByName(tables["rejected"])
     packed = packed._replace(tables=packed.tables - {"rejected"})
-    return Planned(tables, inputs, seconds, [planned], given.persisted, packed=(packed,))
+    return Planned(tables, inputs, seconds, [planned], topologies.persisted, packed=(packed,))
 
 
-def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart) -> DataFrame:
+def call_in_workers(
+    topologies: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart
+) -> DataFrame:
     """PACKED rows of what `plan_part` gives for topologies divided into `partitions`; they are kept."""
-    read = validate_tables if isinstance(given, GivenTables) else validated_tables
-    divided = {name: rows for name, rows in given._asdict().items() if name in _DIVIDED}
-    folder = given.folder if isinstance(given, GivenTables) else None
+    read = validate_tables if isinstance(topologies, GivenTables) else validated_tables
+    divided = {name: rows for name, rows in topologies._asdict().items() if name in _DIVIDED}
+    folder = topologies.folder if isinstance(topologies, GivenTables) else None
     files = None if folder is None else local_transformations(folder)
     packed = [
         _packed_files(rows.sparkSession, files, partitions)
@@ -108,28 +110,28 @@ def call_in_workers(given: TopologyTables | GivenTables, partitions: int, plan_p
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
     blocks = together.repartitionById(partitions, F.col("part"))
-    with scoped_settings(given.topologies.sparkSession, _SETTINGS):
+    with scoped_settings(topologies.topologies.sparkSession, _SETTINGS):
         return cut_lineage(blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED))
 
 
-def count_inputs(given: TopologyTables | GivenTables, called: DataFrame) -> int:
+def count_inputs(topologies: TopologyTables | GivenTables, called: DataFrame) -> int:
     """How many topologies came in, after `call_in_workers`."""
-    if isinstance(given, GivenTables):
-        return given.topologies.count() + _orphans(called)
-    return given.inputs
+    if isinstance(topologies, GivenTables):
+        return topologies.topologies.count() + _orphans(called)
+    return topologies.inputs
 
 
 def planned_in_worker(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
     """plan_by_custom_planners in a worker, which imports it when it needs it."""
 
-    def plan(given: "dict[str, pl.DataFrame]") -> "InParts":
+    def plan(frames: "dict[str, pl.DataFrame]") -> "InParts":
         from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
         from penstock.plans.columnar.plan_in_parts import InParts
 
-        count = len(given["topologies"]) + len(given["rejected"])
-        question = custom_planners.question(given["topologies"], part=True)
+        count = len(frames["topologies"]) + len(frames["rejected"])
+        question = custom_planners.question(frames["topologies"], part=True)
         planned = plan_by_custom_planners(
-            given, count, custom_planners.chosen, until=until, choices=choices, question=question
+            frames, count, custom_planners.chosen, until=until, choices=choices, question=question
         )
         return InParts(planned.tables, planned.seconds)
 
@@ -168,7 +170,7 @@ def _unpacked(planned: DataFrame, table: str) -> DataFrame:
 def _seconds(planned: DataFrame, wall: float, partitions: int) -> dict[str, float]:
     """Stage to its share of the time that passed, with all cores at work; the rest is partitioning."""
     rows = planned.where(F.col("table") == STAGE_SECONDS).mapInArrow(unpack, "stage string, seconds double")
-    found = rows.groupBy("stage").agg(F.sum("seconds").alias("seconds")).collect()
+    stage_rows = rows.groupBy("stage").agg(F.sum("seconds").alias("seconds")).collect()
     at_once = min(partitions, planned.sparkSession.sparkContext.defaultParallelism)
-    stages = {row["stage"]: row["seconds"] / at_once for row in found}
+    stages = {row["stage"]: row["seconds"] / at_once for row in stage_rows}
     return {PARTITION: max(0.0, wall - sum(stages.values())), **stages}

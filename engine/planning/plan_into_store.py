@@ -214,10 +214,10 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     with checkpoints_in(spark, work.checkpoint_dir):
         try:
             report("read topologies")
-            given = read_topologies(spark, list(work.inputs), work.max_line_bytes, options.job_defaults)
+            read = read_topologies(spark, list(work.inputs), work.max_line_bytes, options.job_defaults)
             planned = plan_read_topologies(
                 spark,
-                given,
+                read,
                 options.until,
                 report,
                 options.choices,

@@ -11,11 +11,10 @@ from penstock.plans.resources.network_options import PROFILES
 from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
-from penstock.plans.vocabulary import Layer, SlotSharingStrategy
+from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
 DEFAULT_SLOTS = 1
 DEFAULT_PROCESS_SIZE = "1728m"
-DEFAULT_SLOT_SHARING = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
 
 
 class PlanOptions(NamedTuple):
@@ -48,7 +47,7 @@ def plan_options(
     that is None is as `cluster` says, else Flink's default. Raises ConfigurationError for a wrong
     value, also where an argument and `cluster` are wrong together.
     """
-    sharing = slot_sharing or cluster.slot_sharing or DEFAULT_SLOT_SHARING
+    sharing = slot_sharing or cluster.slot_sharing or DEFAULT_SLOT_SHARING_STRATEGY
     slots = slots_per_task_manager if slots_per_task_manager is not None else cluster.slots or DEFAULT_SLOTS
     task_manager = configured_task_manager(cluster, slots, task_manager_memory)
     recorded = {

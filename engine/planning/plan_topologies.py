@@ -92,13 +92,13 @@ def plan(
     """
     session = spark or any_session()
     report("read topologies")
-    given = read_topologies(session, topologies, max_line_bytes, job_defaults)
-    return plan_read_topologies(session, given, until, report, choices, planner)
+    read = read_topologies(session, topologies, max_line_bytes, job_defaults)
+    return plan_read_topologies(session, read, until, report, choices, planner)
 
 
 def plan_read_topologies(
     spark: SparkSession,
-    given: TopologyTables | GivenTables,
+    read: TopologyTables | GivenTables,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None = None,
@@ -112,29 +112,27 @@ def plan_read_topologies(
     where tables of giants go while later layers are planned, if nothing else is planned. Where it raises,
     what reading has persisted is given back.
     """
-    with _given_back_on_error(given):
-        return _plan_by_choice(spark, given, until, report, choices, planner, custom_planners, finished)
+    with _given_back_on_error(read):
+        return _plan_by_choice(spark, read, until, report, choices, planner, custom_planners, finished)
 
 
 @contextmanager
-def _given_back_on_error(
-    given: TopologyTables | GivenTables, plans: Sequence[Planned] = ()
-) -> Iterator[None]:
-    """Around what plans `given`, and what is done with `plans` that nobody else has yet."""
+def _given_back_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planned] = ()) -> Iterator[None]:
+    """Release `plans` and what reading `read` has persisted if the block raises."""
     try:
         yield
     except BaseException:
         with suppress(Exception):  # Spark may have ended
             for plan in plans:
                 plan.release()
-            for frame in given.persisted if isinstance(given, TopologyTables) else ():
+            for frame in read.persisted if isinstance(read, TopologyTables) else ():
                 frame.unpersist()
         raise
 
 
 def _plan_by_choice(
     spark: SparkSession,
-    given: TopologyTables | GivenTables,
+    read: TopologyTables | GivenTables,
     until: Layer,
     report: Callable[[str], None],
     choices: Choices | None,
@@ -143,7 +141,7 @@ def _plan_by_choice(
     finished: Finished | None,
 ) -> Planned:
     with reading_settings(spark, partitions_for(spark, ROWS_PER_PARTITION)):
-        rows, largest, most_tasks, giants = count_rows(given, ROWS_PER_PARTITION)
+        rows, largest, most_tasks, giants = count_rows(read, ROWS_PER_PARTITION)
     partitions = partitions_for(spark, rows)
     cores = spark.sparkContext.defaultParallelism
     choice = choose_on_spark(
@@ -164,11 +162,11 @@ def _plan_by_choice(
             require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
             walked = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(walked, BYTES_OF_A_WALKED_ROW, memory_of_workers(spark))
-        planned = _plan_by_joins(spark, given, giants, rows, until, report, choices, finished)
+        planned = _plan_by_joins(spark, read, giants, rows, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):
-            planned = plan_in_workers(given, until, partitions, report, choices, custom_planners)
-    with _given_back_on_error(given, [planned]):
+            planned = plan_in_workers(read, until, partitions, report, choices, custom_planners)
+    with _given_back_on_error(read, [planned]):
         with planning_settings(spark, partitions):
             report("check that nothing is lost")
             ids = F.count_distinct(TOPOLOGY).alias("ids")
@@ -183,7 +181,7 @@ def _plan_by_choice(
 
 def _plan_by_joins(
     spark: SparkSession,
-    given: TopologyTables | GivenTables,
+    read: TopologyTables | GivenTables,
     giants: Mapping[int, int],
     rows: int,
     until: Layer,
@@ -194,27 +192,27 @@ def _plan_by_joins(
     """Topologies that a partition holds are partitioned whole; `giants`, with their rows, have blocks."""
     of_giants = sum(giants.values())
     with reading_settings(spark, partitions_for(spark, rows)):
-        valid = limit_expansion(validated(spark, given))
+        valid = limit_expansion(validated(spark, read))
     plans: list[Planned] = []
     with _given_back_on_error(valid, plans):
         with reading_settings(spark, partitions_for(spark, rows)):
             others, large = split_by_size(valid, list(giants))
-        for found, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
-            if found is not None:
+        for part, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
+            if part is not None:
                 partitions = partitions_for(spark, size)
                 with planning_settings(spark, partitions, block, alone=len(giants) == 1):
                     into = finished if others is None else None
                     if into is not None:
                         into.expect(size)
-                    plans.append(run_passes(found, until, partitions, report, choices, into))
+                    plans.append(run_passes(part, until, partitions, report, choices, into))
     return joined_plans(plans)
 
 
-def validated(spark: SparkSession, given: TopologyTables | GivenTables) -> TopologyTables:
-    """What read_topologies gives, validated by Spark if nobody has."""
-    if isinstance(given, GivenTables):
-        return read_topology_tables(spark, given.topologies, given.transformations)
-    return given
+def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:
+    """The tables of read_topologies, validated by Spark if they are not yet."""
+    if isinstance(read, GivenTables):
+        return read_topology_tables(spark, read.topologies, read.transformations)
+    return read
 
 
 def read_topologies(
@@ -233,8 +231,8 @@ def read_topologies(
         return read_topology_rows(topologies, job_defaults)
     items: list[Any] = list(topologies)
     match items:
-        case [DataFrame() as given, DataFrame() as transformations]:
-            return normalized_tables(given, transformations, job_defaults)
+        case [DataFrame() as rows, DataFrame() as transformations]:
+            return normalized_tables(rows, transformations, job_defaults)
     if items and all(isinstance(item, str | Path) for item in items):
         return _read_paths(spark, [str(item) for item in items], max_line_bytes, job_defaults)
     return read_topology_objects(spark, items, job_defaults)

@@ -144,7 +144,7 @@ class PlannerProgram:
             ) from None
 
     def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """What it writes until the end of the line, byte by byte: Arrow's stream follows."""
+        """The first line of a program's output, read byte by byte: Arrow's stream follows it."""
         assert process.stdout is not None
         line, end = bytearray(), time.monotonic() + SECONDS_TO_GREET
         while len(line) < _MOST_GREETING_BYTES:
@@ -161,7 +161,7 @@ class PlannerProgram:
         return bytes(line)
 
     def _write(self, process: subprocess.Popen[bytes], tables: dict[str, pa.Table]) -> None:
-        """A stream for each table. A program that has ended is told by its answer, which is missing."""
+        """Write a stream for each table. If the program has ended, its missing answer shows it."""
         with suppress(OSError, ValueError):
             assert process.stdin is not None
             for table in tables.values():
@@ -197,8 +197,8 @@ class PlannerProgram:
 
     def files(self) -> Iterable[str]:
         """The files that its command line names: the program, and arguments that are files."""
-        found = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
-        return (path for path in found if os.path.isfile(path))
+        words = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
+        return (path for path in words if os.path.isfile(path))
 
 
 def planner_program(*command: str) -> PlannerProgram:

@@ -76,7 +76,7 @@ def planning_settings(
     wanted = {
         **_settings_of_tasks(partitions),
         "spark.sql.adaptive.enabled": "false",
-        # What is broadcast for a step may wait for the step before it, however long that takes.
+        # A broadcast may have to wait for the step before it, however long that takes.
         "spark.sql.broadcastTimeout": str(24 * 60 * 60),
         "spark.sql.requireAllClusterKeysForCoPartition": "false",
         "spark.sql.unionOutputPartitioning": "true",

@@ -11,7 +11,7 @@ from penstock.plans.topology.joins.topology_tables import TopologyTables
 
 
 def split_by_size(
-    given: TopologyTables, giants: Sequence[int]
+    read: TopologyTables, giants: Sequence[int]
 ) -> tuple[TopologyTables | None, TopologyTables | None]:
     """The topologies that are not giants, and the giants; None where there are none.
 
@@ -19,12 +19,12 @@ def split_by_size(
     topologies were read, stands with the first of the two.
     """
     if not giants:
-        return given, None
-    others = _only(given, ~F.col(TOPOLOGY).isin(list(giants)))
+        return read, None
+    others = _only(read, ~F.col(TOPOLOGY).isin(list(giants)))
     if others.topologies.isEmpty():
-        return None, given
-    none = given.rejected.limit(0)
-    return others, _only(given, F.col(TOPOLOGY).isin(list(giants)))._replace(
+        return None, read
+    none = read.rejected.limit(0)
+    return others, _only(read, F.col(TOPOLOGY).isin(list(giants)))._replace(
         rejected=none, inputs=0, persisted=()
     )
 
@@ -43,18 +43,18 @@ def joined_plans(plans: Sequence[Planned]) -> Planned:
             tables,
             first.inputs + plan.inputs,
             seconds,
-            [*first._kept, *plan._kept],
-            (*first._persisted, *plan._persisted),
+            [*first.kept, *plan.kept],
+            (*first.persisted, *plan.persisted),
         )
     return first
 
 
-def _only(given: TopologyTables, chosen: Column) -> TopologyTables:
+def _only(read: TopologyTables, chosen: Column) -> TopologyTables:
     def rows(table: str) -> DataFrame:
-        found: DataFrame = getattr(given, table)
-        return found.filter(chosen)
+        frame: DataFrame = getattr(read, table)
+        return frame.filter(chosen)
 
-    return given._replace(
+    return read._replace(
         topologies=rows("topologies"),
         transformations=rows("transformations"),
         stream_nodes=rows("stream_nodes"),

@@ -17,9 +17,9 @@ def tell_fleet(plans: pl.DataFrame) -> None:
     say(f"{len(plans):,} topologies")
 
 
-def tell_topology(found: Metrics) -> None:
+def tell_topology(metrics: Metrics) -> None:
     """Print the metrics of the only topology, and its vertices."""
-    (row,) = found.plans.iter_rows(named=True)
+    (row,) = metrics.plans.iter_rows(named=True)
     values = [
         (name, row[name] if isinstance(row[name], str) else number(row[name]), about)
         for name, (_, about) in METRICS.items()
@@ -28,7 +28,7 @@ def tell_topology(found: Metrics) -> None:
     print_table(columns, values)
     named = ("vertex", "parallelism", "records/s", "utilisation", "needed parallelism")
     columns = [Column(name, justify="left" if name == "vertex" else "right") for name in named]
-    vertices = found.vertices.sort("utilisation", descending=True).iter_rows(named=True)
+    vertices = metrics.vertices.sort("utilisation", descending=True).iter_rows(named=True)
     print_table(columns, [
         (
             vertex["name"], f"{vertex['parallelism']:,}", number(vertex["records_per_second"]),

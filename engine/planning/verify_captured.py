@@ -43,11 +43,11 @@ def _differences(flink: Mapping[str, Any], ours: Mapping[str, Any], *, drawn: bo
         if theirs.get(REFUSAL) == own.get(REFUSAL):
             return []
         return [first_difference(theirs.get(REFUSAL, "a plan"), own.get(REFUSAL, "a plan"), f"/{REFUSAL}")]
-    given = str(Layer.STREAM_GRAPH)  # Penstock has it from Flink
+    from_flink = str(Layer.STREAM_GRAPH)  # Penstock has it from Flink
     return [
         first_difference(value, own.get(layer), f"/{layer}")
         for layer, value in theirs.items()
-        if layer != given and own.get(layer) != value
+        if layer != from_flink and own.get(layer) != value
     ]
 
 

@@ -39,14 +39,14 @@ def missing_names(lines: Iterable[str]) -> list[str]:
     """Names of `lines`, of the form of API_FILE, that Penstock lacks, as module.Class.member."""
     missing: list[str] = []
     for line in _parsed(lines):
-        found = _attribute(_module(line.module), line.name)
-        if found is None:
+        attributes = _attribute(_module(line.module), line.name)
+        if attributes is None:
             missing.append(f"{line.module}.{line.name}")
             continue
         missing.extend(
             f"{line.module}.{line.name}.{member}"
             for member in line.members
-            if _attribute(found[0], member) is None
+            if _attribute(attributes[0], member) is None
         )
     return missing
 

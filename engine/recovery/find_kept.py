@@ -16,12 +16,16 @@ def find_kept(prefix: str, checkpoint_dir: str | None) -> tuple[KeptScript, JobR
             script.folder
             for script in scripts_in(checkpoint_dir)
             for _, job in script.jobs()
-            if any(one.startswith(prefix.strip().lower()) for one in job.ids())
+            if any(job_id.startswith(prefix.strip().lower()) for job_id in job.ids())
         }
         if len(kept) > 1:
             raise InputError(f"{checkpoint_dir} keeps several jobs whose ids begin with {prefix!r}")
         if kept:
-            listed = [one for one in list_jobs() if one.job_id.startswith(prefix.strip().lower())]
+            listed = [
+                listed_job
+                for listed_job in list_jobs()
+                if listed_job.job_id.startswith(prefix.strip().lower())
+            ]
             return KeptScript(kept.pop()), listed[0] if len(listed) == 1 else None
     record = find_job(prefix)
     if record.submitted.kept_in is None:

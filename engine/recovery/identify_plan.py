@@ -1,7 +1,8 @@
-"""What makes a plan the same as that of an earlier run, as far as kept data sets are concerned."""
+"""Identifies a plan by what kept data sets depend on, to find those of an earlier run."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ _MOST_NAMED = 10
 
 
 def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """As JSON: by the id of each vertex its operators, by their ids, its parallelism and its inputs."""
+    """The identity of a plan as JSON: for each vertex id its operators by id, its parallelism and inputs."""
     sizes = {row["vertex"]: row for row in tables["execution_job_vertices"].to_pylist()}
     ids = {row["vertex"]: row["vertex_id"] for row in tables["job_vertices"].to_pylist()}
     vertices: dict[str, Any] = {}
@@ -27,7 +28,7 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
     edges = tables["job_edges"].select(
         ["target_vertex", "input_index", "source_vertex", "ship_strategy", "distribution"]
     )
-    for row in sorted(edges.to_pylist(), key=lambda one: (one["target_vertex"], one["input_index"])):
+    for row in sorted(edges.to_pylist(), key=itemgetter("target_vertex", "input_index")):
         vertices[ids[row["target_vertex"]]]["inputs"].append(
             [ids[row["source_vertex"]], row["ship_strategy"], row["distribution"]]
         )
@@ -40,23 +41,27 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What has changed between two plans, in words; empty if data sets of one serve the other."""
-    found = [
-        f"{what} was {before[what]!r}, is {now[what]!r}"
-        for what in ("penstock", "job", "mode")
-        if before[what] != now[what]
+    """The changes between two plans, in words; none if data sets of one serve the other."""
+    changes = [
+        f"{setting} was {before[setting]!r}, is {now[setting]!r}"
+        for setting in ("penstock", "job", "mode")
+        if before[setting] != now[setting]
     ]
     old, new = _operators(before), _operators(now)
-    found += [f"operator {name!r} ({key}) is gone" for key, (name, _) in old.items() if key not in new]
-    found += [f"operator {name!r} ({key}) is new" for key, (name, _) in new.items() if key not in old]
+    changes += [f"operator {name!r} ({key}) is gone" for key, (name, _) in old.items() if key not in new]
+    changes += [f"operator {name!r} ({key}) is new" for key, (name, _) in new.items() if key not in old]
     for key, (name, vertex) in new.items():
         if key in old:
-            found += [f"operator {name!r} ({key}) {change}" for change in _changes(old[key][1], vertex)]
-    return found if len(found) <= _MOST_NAMED else [*found[:_MOST_NAMED], f"{len(found) - _MOST_NAMED} more"]
+            changes += [f"operator {name!r} ({key}) {change}" for change in _changes(old[key][1], vertex)]
+    return (
+        changes
+        if len(changes) <= _MOST_NAMED
+        else [*changes[:_MOST_NAMED], f"{len(changes) - _MOST_NAMED} more"]
+    )
 
 
 def _operators(plan: Mapping[str, Any]) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """By the id of each operator its name and its vertex."""
+    """Name and vertex of each operator, by its id."""
     return {
         key: (name, vertex)
         for vertex in plan["vertices"].values()

@@ -59,16 +59,16 @@ class KeptScript:
                 raise InputError(f"{self.folder} is not used: {error.strerror}") from error
         number = 0
         while True:
-            found = read_once_written(system, posixpath.join(path, f"claimed-{number}"))
-            if found is None:
+            owner = read_once_written(system, posixpath.join(path, f"claimed-{number}"))
+            if owner is None:
                 if write_once(system, posixpath.join(path, f"claimed-{number}"), this_process()):
                     return
                 continue
-            if found == this_process():
+            if owner == this_process():
                 return
-            if liveness(found) != "dead":
+            if liveness(owner) != "dead":
                 raise InputError(
-                    f"{self.folder}: {describe_owner(found)} works on this run, or may do so",
+                    f"{self.folder}: {describe_owner(owner)} works on this run, or may do so",
                     "cancel its job first; on another machine, wait for its end",
                 )
             number += 1
@@ -77,8 +77,8 @@ class KeptScript:
         """Whether a process works on it, or may do so."""
         system, path = filesystem_of(self.folder)
         owner, number = None, 0
-        while (found := read_once_written(system, posixpath.join(path, f"claimed-{number}"))) is not None:
-            owner, number = found, number + 1
+        while (claim := read_once_written(system, posixpath.join(path, f"claimed-{number}"))) is not None:
+            owner, number = claim, number + 1
         return owner is not None and liveness(owner) != "dead"
 
     def note_done(self, number: int, name: str) -> None:
@@ -107,7 +107,7 @@ class KeptJob:
     folder: str
 
     def plan(self) -> Any:
-        """What identified its plan; None if it was not run yet."""
+        """The identity of its plan; None if it was not run yet."""
         return _read(self.folder, "plan")
 
     def begin(self, plan: Any, job_id: str) -> None:
@@ -119,8 +119,8 @@ class KeptJob:
     def ids(self) -> list[str]:
         """The ids that it has had."""
         system, path = filesystem_of(self.folder)
-        found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        return [one.base_name.removeprefix(_ID) for one in found if one.base_name.startswith(_ID)]
+        infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        return [info.base_name.removeprefix(_ID) for info in infos if info.base_name.startswith(_ID)]
 
     def vertex_folder(self, vertex_id: str) -> str:
         """Where the files of a vertex are."""
@@ -137,7 +137,7 @@ class KeptJob:
     def complete_vertex(self, vertex_id: str, files: Sequence[KeptFile]) -> None:
         """All subtasks of a vertex have finished; when this returns, nothing of `files` can be lost."""
         force_folder(*filesystem_of(self.vertex_folder(vertex_id)))
-        told = [list(one) for one in files]
+        told = [list(file) for file in files]
         _write(self.folder, f"{vertex_id}{_COMPLETE}", {"files": told, "mac": self._mac(vertex_id, told)})
 
     def files_of(self, vertex_id: str) -> list[KeptFile] | None:
@@ -150,8 +150,8 @@ class KeptJob:
             return None
         files = [KeptFile(str(name), int(size), str(digest)) for name, size, digest in told["files"]]
         system, path = filesystem_of(self.vertex_folder(vertex_id))
-        there = system.get_file_info([posixpath.join(path, one.name) for one in files])
-        if [info.size for info in there] == [one.size for one in files]:
+        there = system.get_file_info([posixpath.join(path, file.name) for file in files])
+        if [info.size for info in there] == [file.size for file in files]:
             return files
         _remove_if_there(system, self._complete(vertex_id))
         return None
@@ -182,12 +182,12 @@ class KeptJob:
 
 def new_script(checkpoint_dir: str) -> KeptScript:
     """A folder for the run of a script, claimed by this process. ConfigurationError where it cannot be."""
-    made = KeptScript(f"{_absolute(checkpoint_dir)}/{uuid4().hex}")
+    script = KeptScript(f"{_absolute(checkpoint_dir)}/{uuid4().hex}")
     try:
-        made.claim()
+        script.claim()
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--checkpoint-dir {checkpoint_dir}: {error}") from error
-    return made
+    return script
 
 
 def scripts_in(checkpoint_dir: str) -> list[KeptScript]:
@@ -198,7 +198,7 @@ def scripts_in(checkpoint_dir: str) -> list[KeptScript]:
     except (OSError, ValueError) as error:
         raise ConfigurationError(f"--checkpoint-dir {checkpoint_dir}: {error}") from error
     kept = [KeptScript(f"{above}/{name}") for name in names if _SCRIPT.fullmatch(name)]
-    return [one for one in kept if _is_own(one)]
+    return [script for script in kept if _is_own(script)]
 
 
 def _is_own(script: KeptScript) -> bool:
@@ -218,8 +218,8 @@ def _absolute(folder: str) -> str:
 
 def _folders(folder: str) -> list[str]:
     system, path = filesystem_of(folder)
-    found = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
-    return sorted(one.base_name for one in found if one.type == fs.FileType.Directory)
+    infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return sorted(info.base_name for info in infos if info.type == fs.FileType.Directory)
 
 
 def _remove_if_there(system: fs.FileSystem, path: str) -> None:
@@ -251,6 +251,6 @@ def state_key() -> bytes:
 @cache
 def _key_in(folder: str) -> bytes:
     system, path = fs.LocalFileSystem(), f"{folder}/key"
-    while (found := read_once_written(system, path)) is None:
+    while (key := read_once_written(system, path)) is None:
         write_once(system, path, secrets.token_hex(_BYTES))
-    return bytes.fromhex(found)
+    return bytes.fromhex(key)

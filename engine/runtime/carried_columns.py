@@ -16,14 +16,14 @@ def as_carried(df: DataFrame, schema: StructType, carried: StructType) -> DataFr
     if not schema.names:
         return df.select(F.lit(0).alias("c0"))
     named = df.toDF(*(f"c{at}" for at in range(len(schema))))
-    if all(one.dataType == other.dataType for one, other in zip(schema, carried, strict=True)):
+    if all(field.dataType == other.dataType for field, other in zip(schema, carried, strict=True)):
         return named
     return named.select(
         *(
-            _in_steps(F.col(f"c{at}"), [_as_months(one.dataType), other.dataType], one.dataType).alias(
+            _in_steps(F.col(f"c{at}"), [_as_months(field.dataType), other.dataType], field.dataType).alias(
                 f"c{at}"
             )
-            for at, (one, other) in enumerate(zip(schema, carried, strict=True))
+            for at, (field, other) in enumerate(zip(schema, carried, strict=True))
         )
     )
 
@@ -38,8 +38,8 @@ def as_given(df: DataFrame, schema: GivenSchema) -> DataFrame:
     pairs = enumerate(zip(schema.given, schema.carried, strict=True))
     return named.select(
         *(
-            _given(F.col(f"c{at}"), one, other.dataType).alias(one.name, metadata=one.metadata)
-            for at, (one, other) in pairs
+            _given(F.col(f"c{at}"), field, other.dataType).alias(field.name, metadata=field.metadata)
+            for at, (field, other) in pairs
         )
     )
 
@@ -65,7 +65,10 @@ def _as_months(data_type: DataType) -> DataType:
         return YearMonthIntervalType(YearMonthIntervalType.MONTH, YearMonthIntervalType.MONTH)
     if isinstance(data_type, StructType):
         return StructType(
-            [StructField(one.name, _as_months(one.dataType), one.nullable, one.metadata) for one in data_type]
+            [
+                StructField(field.name, _as_months(field.dataType), field.nullable, field.metadata)
+                for field in data_type
+            ]
         )
     if isinstance(data_type, ArrayType):
         return ArrayType(_as_months(data_type.elementType), data_type.containsNull)

@@ -111,9 +111,9 @@ class _Run:
 
     def next_records(self) -> list[Any] | None:
         """Some records; None at the end. Raises what the job fails with."""
-        found = self._receiver.next_records()
-        if found:
-            return found
+        records = self._receiver.next_records()
+        if records:
+            return records
         while self._thread.is_alive():
             self._receiver.pass_over()
         if self._error is not None:
@@ -172,7 +172,7 @@ def collects_closed_at_end() -> Iterator[None]:
 
 @atexit.register
 def _close_open_collects() -> None:
-    for one in list(open_collects):
-        one.close()
+    for collect in list(open_collects):
+        collect.close()
     for run in list(_running):  # whose reader is lost
         run.join()

@@ -10,24 +10,24 @@ Rows = list[dict[str, Any]]
 
 
 def readers_of(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]]:
-    """Of each data set and partition: the first subtask that reads it, and how many do."""
+    """For each data set and partition: the first subtask that reads it, and how many do."""
     data_sets = {
         (row["vertex"], row["output_index"]): row["data_set_id"] for row in rows["intermediate_data_sets"]
     }
-    found: dict[str, dict[int, tuple[int, int]]] = {}
+    readers: dict[str, dict[int, tuple[int, int]]] = {}
     for row in rows["intermediate_result_partitions"]:
         data_set = data_sets[row["vertex"], row["output_index"]]
-        found.setdefault(data_set, {})[row["partition"]] = (row["first_consumer"], row["subpartitions"])
-    return found
+        readers.setdefault(data_set, {})[row["partition"]] = (row["first_consumer"], row["subpartitions"])
+    return readers
 
 
-def _edge_parts(row: dict[str, Any], given: Mapping[tuple[int, int], NodeInput]) -> NodeInput:
-    return given[row["target_node"], row["in_index"]]
+def _edge_parts(row: dict[str, Any], inputs: Mapping[tuple[int, int], NodeInput]) -> NodeInput:
+    return inputs[row["target_node"], row["in_index"]]
 
 
 def output_spec(
     row: dict[str, Any],
-    given: Mapping[tuple[int, int], NodeInput],
+    inputs: Mapping[tuple[int, int], NodeInput],
     edge_numbers: Mapping[tuple[int, int], int],
     sizes: Mapping[int, dict[str, Any]],
     readers: Mapping[str, Mapping[int, tuple[int, int]]],
@@ -36,7 +36,7 @@ def output_spec(
     limit: int | None = None,
 ) -> OutputSpec:
     """A JobEdge (`row` of table job_edges) as its producer writes it."""
-    edge = _edge_parts(row, given)
+    edge = _edge_parts(row, inputs)
     target = by_node[row["target_node"]]
     partitioner = row["ship_strategy"].lower()
     partitions = readers[row["data_set_id"]]
@@ -62,13 +62,13 @@ def output_spec(
 
 def gate_spec(
     row: dict[str, Any],
-    given: Mapping[tuple[int, int], NodeInput],
+    inputs: Mapping[tuple[int, int], NodeInput],
     edge_numbers: Mapping[tuple[int, int], int],
     by_node: Mapping[int, RunnableNode],
     batch: bool,
 ) -> GateSpec:
     """A JobEdge as its consumer reads it."""
-    edge = _edge_parts(row, given)
+    edge = _edge_parts(row, inputs)
     target = by_node[row["target_node"]]
     return GateSpec(
         edge=edge_numbers[row["target_vertex"], row["input_index"]],

@@ -53,7 +53,7 @@ class CompiledJob:
 
 
 def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch: bool) -> CompiledJob:
-    """What runs. `graph`: the one that `tables` (all layers of one job) were planned from.
+    """The tasks of a job. `graph`: the one that `tables` (all layers of one job) were planned from.
 
     Committers of sinks are left out: the driver commits. Raises JobCompileError where plan and graph do not
     belong together, or cannot run.
@@ -63,11 +63,11 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
     inputs = stream_inputs(graph, by_node)
     _leave_out_committers(rows, by_node)
     stream_edges = {(edge["target"], edge["in_index"]): edge for edge in rows["stream_edges"]}
-    given: dict[tuple[int, int], NodeInput] = {}
+    node_inputs: dict[tuple[int, int], NodeInput] = {}
     for place, edge in stream_edges.items():
         if edge["edge_id"] not in inputs:
             raise JobCompileError(f"edge {edge['edge_id']}: the plan is not of this job")
-        given[place] = inputs[edge["edge_id"]]
+        node_inputs[place] = inputs[edge["edge_id"]]
 
     order = {row["vertex"]: row["topological_order"] for row in rows["job_vertices"]}
     job_edges = sorted(rows["job_edges"], key=lambda row: (order[row["target_vertex"]], row["input_index"]))
@@ -90,7 +90,7 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
         outputs = tuple(
             output_spec(
                 row,
-                given,
+                node_inputs,
                 edge_numbers,
                 sizes,
                 readers,
@@ -101,12 +101,12 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
             for row in outgoing
         )
         gates = tuple(
-            gate_spec(row, given, edge_numbers, by_node, batch)
+            gate_spec(row, node_inputs, edge_numbers, by_node, batch)
             for row in job_edges
             if row["target_vertex"] == key
         )
         operators, edges = _chain(
-            members, given, stream_edges, by_node, sizes[key]["parallelism"], terminals, wants_batches
+            members, node_inputs, stream_edges, by_node, sizes[key]["parallelism"], terminals, wants_batches
         )
         chain = ChainSpec(
             vertex=key,
@@ -156,43 +156,45 @@ def _columnar_sources(
 ) -> dict[int, bool]:
     """For each node, whether it puts out record batches."""
     columnar: dict[int, bool] = {}
-    for node, one in by_node.items():
-        if one.source:
+    for node, runnable in by_node.items():
+        if runnable.source:
             readers = [
                 by_node[target] for (target, _), edge in stream_edges.items() if edge["source"] == node
             ]
             wanted = bool(readers) and all(_takes_batches(reader) for reader in readers)
-            source: Any = one.steps[0].operator
-            columnar[node] = source.columnar or (source.has_batches and wanted and not _stamps(one))
+            source: Any = runnable.steps[0].operator
+            columnar[node] = source.columnar or (source.has_batches and wanted and not _stamps(runnable))
         else:
-            columnar[node] = getattr(one.steps[-1].operator, "columnar", False)
+            columnar[node] = getattr(runnable.steps[-1].operator, "columnar", False)
     return columnar
 
 
-def _takes_batches(one: RunnableNode) -> bool:
-    return bool(getattr(one.steps[0].operator, "columnar", False))
+def _takes_batches(node: RunnableNode) -> bool:
+    return bool(getattr(node.steps[0].operator, "columnar", False))
 
 
-def _watermark_strategy(one: RunnableNode) -> Any:
-    call = one.steps[0].call
+def _watermark_strategy(node: RunnableNode) -> Any:
+    call = node.steps[0].call
     return None if call is None else call.watermark_strategy
 
 
-def _stamps(one: RunnableNode) -> bool:
-    strategy = _watermark_strategy(one)
+def _stamps(node: RunnableNode) -> bool:
+    strategy = _watermark_strategy(node)
     return strategy is not None and (
         strategy.timestamp_assigner is not None or strategy.out_of_orderness_milliseconds is not None
     )
 
 
 def _terminals(by_node: Mapping[int, RunnableNode], members: Rows) -> dict[int, Terminal]:
-    found: dict[int, Terminal] = {}
+    terminals: dict[int, Terminal] = {}
     for row in members:
         last = by_node[row["node"]].steps[-1]
         if isinstance(last.operator, Sink) and last.call is not None:
             started = last.operator.start(type_info=last.output_type)
-            found[row["node"]] = Terminal(-1 - len(found), row["node"], row["name"], started, last.call)
-    return found
+            terminals[row["node"]] = Terminal(
+                -1 - len(terminals), row["node"], row["name"], started, last.call
+            )
+    return terminals
 
 
 def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None:
@@ -203,7 +205,7 @@ def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None
 
 def _chain(
     members: Rows,
-    given: Mapping[tuple[int, int], NodeInput],
+    inputs: Mapping[tuple[int, int], NodeInput],
     stream_edges: Mapping[tuple[int, int], dict[str, Any]],
     by_node: Mapping[int, RunnableNode],
     parallelism: int,
@@ -215,7 +217,7 @@ def _chain(
         ChainedEdge(
             source_node=edge["source"],
             target_node=by_node[target].first,
-            input_number=given[target, in_index].number,
+            input_number=inputs[target, in_index].number,
             tag=edge["output_tag"],
             encodes=by_node[edge["source"]].python,
         )
@@ -223,48 +225,49 @@ def _chain(
         if edge["source"] in names and target in names and (edge["chainable"] or edge["chained_source"])
     ]
     sides: dict[int, dict[str, Any]] = {}
-    for found in given.values():
-        if found.tag is not None:
-            sides.setdefault(found.source.node, {})[found.tag] = found.output_type
+    for input_edge in inputs.values():
+        if input_edge.tag is not None:
+            sides.setdefault(input_edge.source.node, {})[input_edge.tag] = input_edge.output_type
     specs: dict[int, OperatorSpec] = {}
     for node, name in names.items():
-        one = by_node[node]
+        runnable = by_node[node]
         edges += [
-            ChainedEdge(source_node=number, target_node=reader) for number, reader in pairwise(one.numbers)
+            ChainedEdge(source_node=number, target_node=reader)
+            for number, reader in pairwise(runnable.numbers)
         ]
-        for number, step in zip(one.numbers, one.steps, strict=True):
+        for number, step in zip(runnable.numbers, runnable.steps, strict=True):
             specs[number] = OperatorSpec(
                 node=number,
                 name=name,
-                function=step.name if len(one.steps) > 1 else "",
+                function=step.name if len(runnable.steps) > 1 else "",
                 operator=step.pickled or step.operator,
                 output_type=step.output_type,
                 side_output_types=sides.get(number, {}),
             )
         if node in terminals:
-            feeding = given[node, 0]
-            alone = len(one.steps) == 1
+            feeding = inputs[node, 0]
+            alone = len(runnable.steps) == 1
             operator = terminal_operator(
                 terminals[node].edge,
                 terminals[node].sink,
-                feeding.output_type if alone else one.steps[-2].output_type,
+                feeding.output_type if alone else runnable.steps[-2].output_type,
                 columnar=alone and columnar[feeding.source.node] and feeding.tag is None,
             )
             specs[node] = replace(specs[node], operator=operator)
-        if one.source:
+        if runnable.source:
             source: Any = specs[node].operator
             if columnar[node]:
                 source = source.batches()
             splits = tuple(map(tuple, source.splits(parallelism)))
             specs[node] = replace(specs[node], operator=source, source=True, splits=splits)
-        if one.source and _stamps(one):
+        if runnable.source and _stamps(runnable):
             # in Flink part of the source operator; here an operator of its own after the reader
             specs[-node] = replace(specs[node], node=-node)
             specs[node] = OperatorSpec(
                 node=node,
                 name=name,
-                operator=TimestampsAndWatermarksOperator(_watermark_strategy(one)),
-                output_type=one.output_type,
+                operator=TimestampsAndWatermarksOperator(_watermark_strategy(runnable)),
+                output_type=runnable.output_type,
             )
             edges.append(ChainedEdge(source_node=-node, target_node=node))
     in_order = chain_order(specs, tuple(edges))

@@ -64,7 +64,7 @@ def dataframes_of_job(
 
     `observation` and errors as `dataframe_of_job`.
     """
-    schemas = {one.created: _schema(job, one) for one in sinks.values()}
+    schemas = {ending.created: _schema(job, ending) for ending in sinks.values()}
     if observation is not None:
         require_observation(observation)
     frames, compiled = _frames(job, schemas, None, None if observation is None else "")
@@ -174,14 +174,15 @@ def _arrow(schema: GivenSchema) -> Any:
 def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> CompiledJob:
     def ended(vertex: CompiledVertex) -> CompiledVertex:
         operators = tuple(
-            replace(one, operator=last) if one.node == node else one for one in vertex.chain.operators
+            replace(operator, operator=last) if operator.node == node else operator
+            for operator in vertex.chain.operators
         )
         return replace(vertex, chain=replace(vertex.chain, operators=operators))
 
     return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)
 
 
-# What the functions of a stream measure, as the metrics of an Observation of Spark.
+# Metrics of a stream's functions as those of a Spark Observation.
 #
 # Spark adds up the metrics of a query while the rows go by, and so do reports of subtasks, which are among
 # the rows. Stages that run again send theirs again: the last report of each subtask counts.
@@ -201,7 +202,7 @@ def require_observation(observation: Any) -> None:
 
 def reports_column(names: Iterable[str]) -> str:
     """The name of a column of reports beside columns of those names, in any case."""
-    taken, name = {one.lower() for one in names}, _REPORTS
+    taken, name = {column.lower() for column in names}, _REPORTS
     while name in taken:
         name += "_"
     return name
@@ -222,14 +223,14 @@ def _observe(rows: DataFrame, observation: Any, reports: Column) -> DataFrame:
     if is_connect(rows) != is_connect(observation):
         raise TypeError("observe: Observation and DataFrames are of Spark Connect and of classic Spark")
     observed = rows.observe(observation, F.collect_list(reports).alias(_REPORTS))
-    given = type(observation)
+    observation_class = type(observation)
 
     def get(self: Any) -> dict[str, Any]:
-        return metrics_of_reports(given.get.fget(self).get(_REPORTS) or ())
+        return metrics_of_reports(observation_class.get.fget(self).get(_REPORTS) or ())
 
     # `get` is a property of the class: only a class of its own gives the metrics by their names
     documented = property(get, doc="The metrics by name; waits for the first action, as Spark's own does.")
-    observation.__class__ = type(given.__name__, (given,), {"get": documented})
+    observation.__class__ = type(observation_class.__name__, (observation_class,), {"get": documented})
     return observed
 
 

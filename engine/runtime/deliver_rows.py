@@ -43,9 +43,14 @@ def deliver(rows: Rows, terminals: tuple[Terminal, ...]) -> dict[int, list[Any]]
 
 
 def committables(rows: Rows, terminals: tuple[Terminal, ...]) -> list[list[Committable]]:
-    """Of each sink that is committed, what its writers have for the commit."""
+    """What writers have prepared for the commit, for each sink that is committed."""
     return [
-        [one for edge, _, _, payload in rows if edge == terminal.edge for one in pickle.loads(payload)]
+        [
+            committable
+            for edge, _, _, payload in rows
+            if edge == terminal.edge
+            for committable in pickle.loads(payload)
+        ]
         for terminal in terminals
         if needs_commit(terminal.sink)
     ]
@@ -90,24 +95,30 @@ def results_to_driver(compiled: CompiledJob, *, batch: bool) -> ResultsToDriver:
 
     In BATCH mode the exchange before the sink is a barrier in Flink too, and stays.
     """
-    (terminal,) = (one for one in compiled.terminals if isinstance(one.sink, CollectSink))
+    (terminal,) = (end for end in compiled.terminals if isinstance(end.sink, CollectSink))
     last = next(
         vertex
         for vertex in compiled.vertices
-        if any(one.node == terminal.node for one in vertex.chain.operators)
+        if any(operator.node == terminal.node for operator in vertex.chain.operators)
     )
     if batch or len(last.chain.operators) > 1:
         subtasks = tuple((last.chain.vertex, subtask) for subtask in range(last.chain.parallelism))
         types = {terminal.edge: terminal.transformation.output_type}
         return ResultsToDriver(compiled, types, subtasks, None)
     types = {gate.edge: gate.type_info for gate in last.chain.gates}
-    vertices = tuple(_writing_to_driver(one, types) for one in compiled.vertices if one is not last)
+    vertices = tuple(
+        _writing_to_driver(vertex_before, types)
+        for vertex_before in compiled.vertices
+        if vertex_before is not last
+    )
     first_edges = {
-        one.chain.vertex: min(output.edge for output in one.chain.outputs if output.to_driver)
-        for one in vertices
-        if any(output.to_driver for output in one.chain.outputs)
+        vertex_before.chain.vertex: min(
+            output.edge for output in vertex_before.chain.outputs if output.to_driver
+        )
+        for vertex_before in vertices
+        if any(output.to_driver for output in vertex_before.chain.outputs)
     }
-    sizes = {one.chain.vertex: one.chain.parallelism for one in vertices}
+    sizes = {vertex_before.chain.vertex: vertex_before.chain.parallelism for vertex_before in vertices}
     subtasks = tuple(
         (vertex, subtask)
         for vertex in sorted(first_edges, key=lambda vertex: first_edges[vertex])
@@ -118,6 +129,6 @@ def results_to_driver(compiled: CompiledJob, *, batch: bool) -> ResultsToDriver:
 
 def _writing_to_driver(vertex: CompiledVertex, types: dict[int, TypeInformation | None]) -> CompiledVertex:
     outputs = tuple(
-        replace(one, to_driver=True) if one.edge in types else one for one in vertex.chain.outputs
+        replace(output, to_driver=True) if output.edge in types else output for output in vertex.chain.outputs
     )
     return replace(vertex, chain=replace(vertex.chain, outputs=outputs))

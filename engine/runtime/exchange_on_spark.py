@@ -87,7 +87,7 @@ class JobFrames:
         return reduce(DataFrame.unionAll, parts).select("edge", "channel", "sequence", "payload")
 
     def result(self) -> DataFrame:
-        """What the last vertex yields; the job has one that nobody reads."""
+        """The rows of the last vertex; the job has one that no other reads."""
         (last,) = (vertex for vertex in self._job.vertices if not vertex.chain.outputs)
         return self._rows[last.chain.vertex]
 
@@ -127,7 +127,9 @@ class JobFrames:
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism
         if not vertex.chain.gates:
-            source = next((one.operator for one in vertex.chain.operators if reads_dataframe(one)), None)
+            source = next(
+                (operator.operator for operator in vertex.chain.operators if reads_dataframe(operator)), None
+            )
             if source is None:
                 return self._spark.range(0, parallelism, 1, parallelism)
             return _partitions(source, parallelism, numbered=bool(vertex.chain.outputs))
@@ -155,7 +157,7 @@ class JobFrames:
         )
 
     def _read(self, producer: int, edges: Sequence[int]) -> DataFrame:
-        vertex = next(one for one in self._job.vertices if one.chain.vertex == producer)
+        vertex = next(candidate for candidate in self._job.vertices if candidate.chain.vertex == producer)
         rows = self._rows[producer]
         if self._readers(vertex) == 1:
             return rows
@@ -166,16 +168,16 @@ class JobFrames:
 
     def _consumers(self, vertex: CompiledVertex) -> set[int]:
         return {
-            one.chain.vertex
-            for one in self._job.vertices
-            for gate in one.chain.gates
+            consumer.chain.vertex
+            for consumer in self._job.vertices
+            for gate in consumer.chain.gates
             for output in vertex.chain.outputs
             if gate.edge == output.edge
         }
 
     def _has_terminals(self, vertex: CompiledVertex) -> bool:
         nodes = {terminal.node for terminal in self._job.terminals}
-        return any(one.node in nodes for one in vertex.chain.operators)
+        return any(operator.node in nodes for operator in vertex.chain.operators)
 
 
 def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) -> DataFrame:
@@ -183,12 +185,12 @@ def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) ->
 
     `numbered`: a last column tells the number of the partition, which is not the task's in a union.
     """
-    given: DataFrame = source.dataframe()
+    frame: DataFrame = source.dataframe()
     if source.event_time is None:
-        rows = given.coalesce(parallelism)
+        rows = frame.coalesce(parallelism)
     else:
-        time = F.col(given.columns[source.event_time.position])
-        ordered = given.withColumn(_PLACE, F.monotonically_increasing_id())
+        time = F.col(frame.columns[source.event_time.position])
+        ordered = frame.withColumn(_PLACE, F.monotonically_increasing_id())
         rows = ordered.repartitionByRange(parallelism, time).sortWithinPartitions(time, _PLACE).drop(_PLACE)
     return rows.withColumn(SUBTASK, F.spark_partition_id()) if numbered else rows
 
@@ -203,12 +205,12 @@ def _pickled(spec: TaskSpec) -> bytes:
         return cloudpickle.dumps(spec)  # type: ignore[no-any-return, no-untyped-call]
     except Exception as error:
         job, vertex = spec.settings.job_name, shortened(spec.chain.name, 200)
-        for what, function in _functions(spec.chain):
+        for role, function in _functions(spec.chain):
             try:
                 cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
             except Exception as own:
-                found = describe_unpicklable(function, what, own)
-                raise JobCompileError(f"job {job!r}, vertex {vertex!r}: {found}") from None
+                problem = describe_unpicklable(function, role, own)
+                raise JobCompileError(f"job {job!r}, vertex {vertex!r}: {problem}") from None
         raise JobCompileError(
             f"job {job!r}, vertex {vertex!r} cannot be sent to Spark's workers: {describe_error(error)}"
         ) from error
@@ -250,18 +252,22 @@ def worker_function(function: Rows) -> Rows:
 
 def _functions(chain: ChainSpec) -> Iterator[tuple[str, Any]]:
     """The author's functions in a chain, with names for messages."""
-    for one in chain.operators:
-        operator = one.operator
+    for spec in chain.operators:
+        operator = spec.operator
         for number, selector in enumerate(getattr(operator, "key_selectors", ()), 1):
-            yield f"key selector {number} of operator {one.name!r}", selector
+            yield f"key selector {number} of operator {spec.name!r}", selector
         function = getattr(operator, "function", None)
         yield (
-            (f"the function of operator {one.name!r}", function)
+            (f"the function of operator {spec.name!r}", function)
             if function is not None
-            else (f"operator {one.name!r}", operator)
+            else (f"operator {spec.name!r}", operator)
         )
-        yield f"operator {one.name!r}", operator
-        yield from ((f"a split of source {one.name!r}", split) for some in one.splits for split in some)
+        yield f"operator {spec.name!r}", operator
+        yield from (
+            (f"a split of source {spec.name!r}", split)
+            for splits_of_task in spec.splits
+            for split in splits_of_task
+        )
     for output in chain.outputs:
         yield f"the key selector of operator {output.consumer_name!r}", output.key_selector
         yield f"the partitioner before operator {output.consumer_name!r}", output.custom_partitioner

@@ -31,7 +31,7 @@ def job_fingerprint(job: Job) -> str:
     try:
         known = [
             [job.name, published_jobs[job.name], job.batch, dict(job.job_parameters), dict(job.config)],
-            [_of_transformation(one) for one in job.transformations],
+            [_describe_transformation(transformation) for transformation in job.transformations],
             [sys.argv[1:], _script(), *_modules()],
             _files_sent(job),
         ]
@@ -40,24 +40,29 @@ def job_fingerprint(job: Job) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
 
 
-def _of_transformation(one: Transformation) -> list[Any]:
+def _describe_transformation(transformation: Transformation) -> list[Any]:
     functions = (
-        one.key_selectors,
-        one.key_selector,
-        one.custom_partitioner,
-        one.timestamp_extractor,
-        one.watermark_strategy,
+        transformation.key_selectors,
+        transformation.key_selector,
+        transformation.custom_partitioner,
+        transformation.timestamp_extractor,
+        transformation.watermark_strategy,
     )
-    known: list[Any] = [one.kind, one.name, one.parallelism, identify_value(functions)]
-    if isinstance(one.operator, Source):
-        found = one.operator.fingerprint()
-        if found is None:
-            raise UnidentifiableError(f"source {one.name}")
-        return [*known, type(one.operator).__qualname__, found]
-    if isinstance(one.operator, Sink):
-        recovery = recovery_of(one.operator)
-        return [*known, type(one.operator).__qualname__, recovery and recovery.folder]
-    return [*known, identify_value(one.operator)]
+    known: list[Any] = [
+        transformation.kind,
+        transformation.name,
+        transformation.parallelism,
+        identify_value(functions),
+    ]
+    if isinstance(transformation.operator, Source):
+        fingerprint = transformation.operator.fingerprint()
+        if fingerprint is None:
+            raise UnidentifiableError(f"source {transformation.name}")
+        return [*known, type(transformation.operator).__qualname__, fingerprint]
+    if isinstance(transformation.operator, Sink):
+        recovery = recovery_of(transformation.operator)
+        return [*known, type(transformation.operator).__qualname__, recovery and recovery.folder]
+    return [*known, identify_value(transformation.operator)]
 
 
 def _script() -> str | None:
@@ -88,11 +93,11 @@ def _files_sent(job: Job) -> list[str]:
     """Digests of the files that are sent along with a job."""
     archives = [path for path, _ in job.archives]
     cached = [file.path for _, file in sorted(job.cached_files.items())]
-    given = [*job.python_files, *archives, *cached, *filter(None, (job.requirements, job.requirements_cache))]
-    found = []
-    for path in given:
+    paths = [*job.python_files, *archives, *cached, *filter(None, (job.requirements, job.requirements_cache))]
+    digests = []
+    for path in paths:
         digest = identify_files([path])
         if digest is None:
             raise UnidentifiableError(path)
-        found.append(digest)
-    return found
+        digests.append(digest)
+    return digests

@@ -43,13 +43,13 @@ class Attempt:
 
 FINAL_STATES = frozenset({ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.CANCELED})
 COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
-"""What is counted of an attempt."""
+"""The counts that an attempt reports."""
 
 FAILURE = ("error", "traceback", "frames", "operator", "record", "cause", "during", "hint")
-"""What is told of a failure."""
+"""The texts that an attempt reports of a failure."""
 
 MOST_ATTEMPTS = 10_000
-"""Of one subtask; Spark makes as many as spark.task.maxFailures, for each attempt of the stage."""
+"""Limit for one subtask. Spark makes up to spark.task.maxFailures in each attempt of the stage."""
 
 _STATES = frozenset(state.value for state in ExecutionState)
 _LONGEST_HOST = 255
@@ -77,9 +77,11 @@ class JobMonitor:
         earlier: Sequence[Attempt] = (),
     ) -> None:
         self.parallelism = dict(parallelism)
-        self.attempts = {(one.vertex, one.subtask, one.attempt_number): one for one in earlier}
+        self.attempts = {
+            (attempt.vertex, attempt.subtask, attempt.attempt_number): attempt for attempt in earlier
+        }
         self._earlier = frozenset(self.attempts)
-        following = {one[:2]: one[2] + 1 for one in sorted(self._earlier)}
+        following = {key[:2]: key[2] + 1 for key in sorted(self._earlier)}
         #: By vertex: what the numbers of each subtask's attempts begin with.
         self.first_attempts = {
             vertex: tuple(following.get((vertex, subtask), 0) for subtask in range(count))
@@ -104,7 +106,7 @@ class JobMonitor:
 
     @property
     def address(self) -> ReportAddress:
-        """What the subtasks are told."""
+        """The address and token that subtasks report with."""
         host, port = self._server.address
         return ReportAddress(host=host, port=port, token=self._token)
 
@@ -112,14 +114,14 @@ class JobMonitor:
         """The job is with Spark's scheduler; the driver is the only subtask of the vertex `here`."""
         self._all(ExecutionState.SCHEDULED)
         if here is not None:
-            one = self.attempts[here, 0, 0]
-            one.host = os.uname().nodename
+            attempt = self.attempts[here, 0, 0]
+            attempt.host = os.uname().nodename
             for state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
-                one.enter(state)
+                attempt.enter(state)
 
     def count_here(self, here: int, writers: Collection[int]) -> None:
         """The vertex that the driver is has got what `writers`, whose only reader it is, have put out."""
-        self.attempts[here, 0, 0].records_in = sum(self.summary(one)["records_out"] for one in writers)
+        self.attempts[here, 0, 0].records_in = sum(self.summary(writer)["records_out"] for writer in writers)
 
     def cancelling(self) -> None:
         """The job is being cancelled."""
@@ -139,40 +141,40 @@ class JobMonitor:
 
     def first_failure(self) -> Attempt | None:
         """The attempt that failed first."""
-        failed = [attempt for attempt in self._of_this_start() if attempt.failure is not None]
-        return min(failed, key=lambda one: one.state_timestamps.get("FAILED", 0), default=None)
+        failed = [attempt for attempt in self._attempts_of_this_start() if attempt.failure is not None]
+        return min(failed, key=lambda by_time: by_time.state_timestamps.get("FAILED", 0), default=None)
 
     def first_lost(self, seconds: float = 2.0) -> Attempt | None:
         """The attempt that first hung up without a last report; waits up to `seconds` for one that does."""
         until = time.monotonic() + seconds
         while True:
             with self._lock:
-                lost = [one for one in self._of_this_start() if one.lost_at is not None]
+                lost = [attempt for attempt in self._attempts_of_this_start() if attempt.lost_at is not None]
             if lost or time.monotonic() > until:
-                return min(lost, key=lambda one: one.lost_at or 0, default=None)
+                return min(lost, key=lambda attempt: attempt.lost_at or 0, default=None)
             time.sleep(0.02)
 
     def summary(self, vertex: int) -> dict[str, int]:
-        """Of a vertex: finished subtasks, attempts, and records and bytes of the attempts that count."""
+        """Totals of a vertex: finished subtasks, attempts, records and bytes of the attempts that count."""
         with self._lock:
             mine = [attempt for attempt in self.attempts.values() if attempt.vertex == vertex]
             last: dict[int, Attempt] = {}
-            for attempt in sorted(mine, key=lambda one: one.attempt_number):
+            for attempt in sorted(mine, key=lambda of_vertex: of_vertex.attempt_number):
                 last[attempt.subtask] = attempt
-            counts = {name: sum(getattr(one, name) for one in last.values()) for name in COUNTS}
-            done = sum(one.state is ExecutionState.FINISHED for one in last.values())
+            counts = {name: sum(getattr(latest, name) for latest in last.values()) for name in COUNTS}
+            done = sum(latest.state is ExecutionState.FINISHED for latest in last.values())
             return {"finished": done, "attempts": len(mine), **counts}
 
     def snapshot(self) -> list[Attempt]:
         """Copies of all attempts, by vertex, subtask and number."""
         with self._lock:
             return [
-                replace(one, state_timestamps=dict(one.state_timestamps))
-                for _, one in sorted(self.attempts.items())
+                replace(attempt, state_timestamps=dict(attempt.state_timestamps))
+                for _, attempt in sorted(self.attempts.items())
             ]
 
-    def _of_this_start(self) -> list[Attempt]:
-        return [one for key, one in self.attempts.copy().items() if key not in self._earlier]
+    def _attempts_of_this_start(self) -> list[Attempt]:
+        return [attempt for key, attempt in self.attempts.copy().items() if key not in self._earlier]
 
     def _all(self, state: ExecutionState) -> None:
         with self._lock:
@@ -188,9 +190,9 @@ class JobMonitor:
     def _hung_up(self, report: Mapping[str, Any]) -> None:
         """The connection whose last report is `report` has ended."""
         with self._lock:
-            one = self._attempt(report["vertex"], report["subtask"], report["attempt_number"])
-            if one.state not in FINAL_STATES:
-                one.lost_at = now()
+            attempt = self._attempt(report["vertex"], report["subtask"], report["attempt_number"])
+            if attempt.state not in FINAL_STATES:
+                attempt.lost_at = now()
 
     def _take(self, report: Mapping[str, Any]) -> bool:
         """Take a report in; False where it does not say of which attempt. The rest is used if it fits."""
@@ -200,23 +202,25 @@ class JobMonitor:
         if subtask >= self.parallelism.get(vertex, 0) or number >= MOST_ATTEMPTS:
             return False
         with self._lock:
-            one = self._attempt(vertex, subtask, number)
+            attempt = self._attempt(vertex, subtask, number)
             for name in COUNTS:
                 if _is_count(report.get(name)):
-                    setattr(one, name, report[name])
+                    setattr(attempt, name, report[name])
             if isinstance(metrics := report.get("metrics"), dict):
-                one.metrics = {name: values for name, values in metrics.items() if isinstance(values, dict)}
+                attempt.metrics = {
+                    name: values for name, values in metrics.items() if isinstance(values, dict)
+                }
             if isinstance(host := report.get("host"), str):
-                one.host = host[:_LONGEST_HOST]
+                attempt.host = host[:_LONGEST_HOST]
             if isinstance(state := report.get("state"), str) and state in _STATES:
                 if state == ExecutionState.FAILED:
-                    one.failure = {
+                    attempt.failure = {
                         "error": "",
                         "traceback": "",
                         **{key: report[key] for key in FAILURE if isinstance(report.get(key), str)},
                     }
                 at = report.get("at")
-                one.enter(ExecutionState(state), at if _is_count(at) and at < _LAST_TIME else None)
+                attempt.enter(ExecutionState(state), at if _is_count(at) and at < _LAST_TIME else None)
         return True
 
 

@@ -35,7 +35,10 @@ class JobResult:
 
         Counters, meters and gauges are added up; of a distribution there are `sum`, `count`, `min` and `max`.
         """
-        last = {(one.vertex, one.subtask): one for one in self.attempts}  # attempts are in order
+        last = {
+            (last_of_subtask.vertex, last_of_subtask.subtask): last_of_subtask
+            for last_of_subtask in self.attempts
+        }  # attempts are in order
         return add_up_metrics(attempt.metrics for attempt in last.values())
 
     def accumulators(self) -> dict[str, Any]:
@@ -47,7 +50,7 @@ class JobResult:
 
     def _repr_html_(self) -> str:
         counts = ("subtasks", "records_in", "records_out", "attempts")
-        rows = [(name, *(f"{found[count]:,}" for count in counts)) for name, found in summaries(self)]
+        rows = [(name, *(f"{summary[count]:,}" for count in counts)) for name, summary in summaries(self)]
         columns = ("vertex", *(count.replace("_", " ") for count in counts))
         return html_table(f"job {self._ended()}", columns, rows)
 
@@ -57,11 +60,11 @@ class JobResult:
 
 
 def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
-    """Of each vertex, in topological order: its name; subtasks, attempts, records and bytes in and out."""
-    found = []
+    """Each vertex in topological order: name, and its subtasks, attempts, records and bytes in and out."""
+    vertex_summaries = []
     for vertex in result.compiled.vertices:
-        mine = [one for one in result.attempts if one.vertex == vertex.chain.vertex]
-        last = {one.subtask: one for one in mine}  # attempts are in order
-        counts = {name: sum(getattr(one, name) for one in last.values()) for name in COUNTS}
-        found.append((vertex.chain.name, {"subtasks": len(last), "attempts": len(mine), **counts}))
-    return found
+        mine = [attempt for attempt in result.attempts if attempt.vertex == vertex.chain.vertex]
+        last = {attempt.subtask: attempt for attempt in mine}  # attempts are in order
+        counts = {name: sum(getattr(attempt, name) for attempt in last.values()) for name in COUNTS}
+        vertex_summaries.append((vertex.chain.name, {"subtasks": len(last), "attempts": len(mine), **counts}))
+    return vertex_summaries

@@ -1,4 +1,4 @@
-"""Runs a job vertex by vertex: what each has put out is kept in files, and the next one reads these."""
+"""Runs a job vertex by vertex: each one's output is kept in files, which the next one reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
     A vertex with a sink that is committed is not kept: its rows belong to the run that has staged them.
     """
     read = {gate.edge for vertex in compiled.vertices for gate in vertex.chain.gates}
-    committed = {one.node for one in compiled.terminals if needs_commit(one.sink)}
+    committed = {terminal.node for terminal in compiled.terminals if needs_commit(terminal.sink)}
     return {
         vertex.chain.vertex: vertex.vertex_id
         for vertex in compiled.vertices
@@ -30,7 +30,7 @@ def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
             output.to_driver or output.budget_bytes is not None or output.limit is not None
             for output in vertex.chain.outputs
         )
-        and not any(one.node in committed for one in vertex.chain.operators)
+        and not any(operator.node in committed for operator in vertex.chain.operators)
     }
 
 
@@ -62,13 +62,13 @@ class KeptVertices:
     def rows_of(
         self,
         vertex: CompiledVertex,
-        given: Callable[[CompiledVertex], DataFrame],
+        input_of: Callable[[CompiledVertex], DataFrame],
         function: Rows,
         schema: StructType,
     ) -> DataFrame:
         """What a vertex puts out, read from files; if these are not complete, it is run now.
 
-        `given`: its input; `function`: for mapInArrow, gives rows of `schema`.
+        `input_of`: its input; `function`: for mapInArrow, gives rows of `schema`.
         """
         vertex_id = self._ids[vertex.chain.vertex]
         files = self._job.files_of(vertex_id)
@@ -76,7 +76,7 @@ class KeptVertices:
             if self._job.is_of_others(vertex_id):
                 say(f"{vertex.chain.name!r} runs again: what it put out was kept with another state folder")
             folder = self._job.begin_vertex(vertex_id)
-            written = given(vertex).mapInArrow(keep_rows(function, folder), from_arrow_schema(KEPT))
+            written = input_of(vertex).mapInArrow(keep_rows(function, folder), from_arrow_schema(KEPT))
             files = [KeptFile(**row) for row in written.toArrow().to_pylist()]
             self._job.complete_vertex(vertex_id, files)
         read = read_rows(self._job.vertex_folder(vertex_id), files)

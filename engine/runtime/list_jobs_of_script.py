@@ -24,7 +24,7 @@ _LOOK_SECONDS = 0.5
 _WRITE_SECONDS = 1.0
 _SIGN_OF_LIFE_SECONDS = 60.0
 _LARGEST_SHARE = 0.05
-"""Of the time that writing how a large job goes may take."""
+"""At most this share of the time goes into writing how a job does, however large it is."""
 
 
 @contextmanager
@@ -60,10 +60,10 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
             folder = make_job_folder(job, result.tables, tables_of_run(result), log)
             if log is not None:
                 log = folder / LOG  # the file that the driver began with has had its time
-            one = _ListedJob(folder, result, control)
-            listed.append(one)
-            control.on_end.append(one.end)
-            one.start()
+            listed_job = _ListedJob(folder, result, control)
+            listed.append(listed_job)
+            control.on_end.append(listed_job.end)
+            listed_job.start()
         except OSError as error:
             _say_once(error)
         if driver is not None:
@@ -77,8 +77,8 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
         yield
     finally:
         submit_listeners.remove(submitted)
-        for one in listed:
-            one.give_up()
+        for listed_job in listed:
+            listed_job.give_up()
 
 
 class _ListedJob:
@@ -118,7 +118,10 @@ class _ListedJob:
                 if began < next_write:
                     continue
                 now = self._now()
-                known = (now.state, [(one.state, one.records_in, one.records_out) for one in now.attempts])
+                known = (
+                    now.state,
+                    [(attempt.state, attempt.records_in, attempt.records_out) for attempt in now.attempts],
+                )
                 if known != written:
                     self._write(now)
                     written = known

@@ -195,6 +195,6 @@ class ReportServer:
     def _has_arrived(self) -> bool:
         """Whether a connection, or what is to be accepted, has not been read to its end so far."""
         readable = select.poll()
-        for one in (self._socket, *self._connections):
-            readable.register(one, select.POLLIN)
+        for source in (self._socket, *self._connections):
+            readable.register(source, select.POLLIN)
         return bool(readable.poll(0))

@@ -30,7 +30,7 @@ class PythonOperator(StrEnum):
 
 
 class Compaction(StrEnum):
-    """What the author of a sink of files has asked for."""
+    """Whether the author of a file sink has asked for its files to be compacted."""
 
     ENABLED = "enabled"
     DISABLED = "disabled"

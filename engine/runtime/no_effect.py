@@ -52,7 +52,7 @@ def say_without_effect(options: Mapping[str, str]) -> None:
 
 def say_left_out(job: Job, roots: Iterable[Transformation]) -> None:
     """A warning with the sinks among `roots` that PyFlink leaves out of a job whose records are collected."""
-    names = [one.name for one in roots if one.kind == "sink" and one not in job.transformations]
+    names = [root.name for root in roots if root.kind == "sink" and root not in job.transformations]
     if names:
         complain(
             f"warning: job {job.name!r} collects records, and as in PyFlink it leaves out the sinks "
@@ -60,9 +60,9 @@ def say_left_out(job: Job, roots: Iterable[Transformation]) -> None:
         )
 
 
-def say_once(what: Iterable[str], why: str) -> None:
-    """A warning that `what` has no effect; none where all of it was named before."""
-    new = [one for one in what if one not in _said]
+def say_once(names: Iterable[str], why: str) -> None:
+    """A warning that `names` have no effect; none if all of them were named before."""
+    new = [name for name in names if name not in _said]
     if new:
         _said.update(new)
         complain(f"warning: {', '.join(new)}: no effect, because {why}")

@@ -68,17 +68,17 @@ class ResultReceiver:
         while not self._closed and self._waiting:
             first = self._waiting[0]
             silent = self._is_silent()
-            for one in list(self._waiting) if silent else (first,):
-                block = one.block()
+            for subtask in list(self._waiting) if silent else (first,):
+                block = subtask.block()
                 if block is None:
                     continue
                 edge, payload = block
                 if edge == NO_EDGE:
-                    self._waiting.remove(one)
-                    one.end()
+                    self._waiting.remove(subtask)
+                    subtask.end()
                     break
-                records = one.not_taken(self._decode(edge, payload))
-                if one is first:
+                records = subtask.not_taken(self._decode(edge, payload))
+                if subtask is first:
                     self._silent_from = time.monotonic() + SILENT_SECONDS
                 if records:
                     return records
@@ -104,17 +104,17 @@ class ResultReceiver:
         self._closed = True
         with suppress(OSError):
             self._waker.send(b"-")
-        connections = [one.connection for one in self._subtasks.values()]
-        for one in (self._socket, self._woken, self._waker, *list(self._strangers), *connections):
-            if one is not None:
-                one.close()
+        connections = [subtask.connection for subtask in self._subtasks.values()]
+        for opened in (self._socket, self._woken, self._waker, *list(self._strangers), *connections):
+            if opened is not None:
+                opened.close()
 
     def _wait(self, wanted: "list[_Subtask]", seconds: float) -> bool:
         """Wait for bytes of `wanted`, or for a connection; False where none will come."""
         with selectors.DefaultSelector() as selector:
             try:
-                for one in (self._socket, self._woken, *self._strangers):
-                    selector.register(one, selectors.EVENT_READ)
+                for source in (self._socket, self._woken, *self._strangers):
+                    selector.register(source, selectors.EVENT_READ)
                 for subtask in (*wanted, *self._ended()):
                     if subtask.connection is not None:
                         selector.register(subtask.connection, selectors.EVENT_READ, subtask)
@@ -124,7 +124,7 @@ class ResultReceiver:
                     return False
                 raise
             if not ready and self._all_sent and wanted:
-                if any(one.began for one in wanted):
+                if any(other.began for other in wanted):
                     raise JobExecutionError("the job has ended, but not all of its records have arrived")
                 for subtask in wanted:
                     self._waiting.remove(subtask)
@@ -141,7 +141,7 @@ class ResultReceiver:
                 else:
                     self._greet(key.fileobj)  # type: ignore[arg-type]
         now = time.monotonic()
-        for connection in [one for one, stranger in self._strangers.items() if stranger.until < now]:
+        for connection in [opened for opened, stranger in self._strangers.items() if stranger.until < now]:
             self._drop(connection)
         return not self._closed
 
@@ -149,17 +149,17 @@ class ResultReceiver:
         now = time.monotonic()
         if now < self._silent_from:
             return False
-        if all(one.connection is None for one in self._waiting):  # Spark has started none
+        if all(subtask.connection is None for subtask in self._waiting):  # Spark has started none
             self._silent_from = now + SILENT_SECONDS
             return False
         return True
 
     def _ended(self) -> "list[_Subtask]":
-        return [one for one in self._subtasks.values() if one.ended]
+        return [subtask for subtask in self._subtasks.values() if subtask.ended]
 
     def _patience(self, wanted: "list[_Subtask]") -> float:
         if self._all_sent:
-            return SILENT_SECONDS if any(one.began for one in wanted) else _MOMENT_SECONDS
+            return SILENT_SECONDS if any(subtask.began for subtask in wanted) else _MOMENT_SECONDS
         return max(0.0, min(self._silent_from - time.monotonic(), 1.0)) or 1.0
 
     def _accept(self) -> None:
@@ -192,14 +192,14 @@ class ResultReceiver:
             if not chunk or len(received) > LONGEST_GREETING:
                 self._drop(connection)
             return
-        subtask = self._of_greeting(line)
+        subtask = self._find_greeted(line)
         if subtask is None:
             self._drop(connection)
             return
         del self._strangers[connection]
         subtask.connect(connection, rest)
 
-    def _of_greeting(self, line: bytes) -> "_Subtask | None":
+    def _find_greeted(self, line: bytes) -> "_Subtask | None":
         try:
             greeting = json.loads(line)
         except (ValueError, RecursionError):
@@ -209,7 +209,7 @@ class ResultReceiver:
         if not secrets.compare_digest(token.encode(errors="replace"), self.token.encode()):
             return None
         key = (greeting.get("vertex"), greeting.get("subtask"))
-        return self._subtasks.get(key) if all(type(one) is int for one in key) else None  # type: ignore[arg-type]
+        return self._subtasks.get(key) if all(type(number) is int for number in key) else None  # type: ignore[arg-type]
 
 
 class _Stranger:
@@ -221,7 +221,7 @@ class _Stranger:
 
 
 class _Subtask:
-    """What has come from one subtask."""
+    """The connection of one subtask, and what it has sent."""
 
     def __init__(self) -> None:
         self.connection: socket.socket | None = None
@@ -276,7 +276,7 @@ class _Subtask:
         return edge, payload
 
     def not_taken(self, records: list[Any]) -> list[Any]:
-        """Those of the next records that no earlier attempt has delivered."""
+        """The part of `records`, which come next, that no earlier attempt has delivered."""
         known = min(self._known, len(records))
         self._known -= known
         self._taken += len(records) - known

@@ -22,23 +22,26 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
     executions = [
         {
             "topology_id": topology_id,
-            "vertex": one.vertex,
-            "subtask": one.subtask,
-            "attempt_number": one.attempt_number,
-            "attempt_id": f"{result.job_id}_{vertex_ids[one.vertex]}_{one.subtask}_{one.attempt_number}",
-            "state": one.state.value,
-            "state_timestamps": [(state, _time(at)) for state, at in one.state_timestamps.items()],
-            "host": one.host,
+            "vertex": attempt.vertex,
+            "subtask": attempt.subtask,
+            "attempt_number": attempt.attempt_number,
+            "attempt_id": f"{result.job_id}_{vertex_ids[attempt.vertex]}"
+            f"_{attempt.subtask}_{attempt.attempt_number}",
+            "state": attempt.state.value,
+            "state_timestamps": [(state, _time(at)) for state, at in attempt.state_timestamps.items()],
+            "host": attempt.host,
             **{
-                name: getattr(one, name) if one.host else None
+                name: getattr(attempt, name) if attempt.host else None
                 for name in ("records_in", "records_out", "bytes_in", "bytes_out")
             },
-            "failure": _redacted(_of(one.failure, "cause") or _of(one.failure, "error")),
-            "failed_operator": _of(one.failure, "operator"),
-            "failed_record": _redacted(_of(one.failure, "record")),
-            "metrics": json.dumps(one.metrics, default=str, sort_keys=True) if one.metrics else None,
+            "failure": _redacted(
+                _failure_text(attempt.failure, "cause") or _failure_text(attempt.failure, "error")
+            ),
+            "failed_operator": _failure_text(attempt.failure, "operator"),
+            "failed_record": _redacted(_failure_text(attempt.failure, "record")),
+            "metrics": json.dumps(attempt.metrics, default=str, sort_keys=True) if attempt.metrics else None,
         }
-        for one in result.attempts
+        for attempt in result.attempts
     ]
     run = {
         "topology_id": topology_id,
@@ -50,7 +53,7 @@ def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
         "milliseconds": result.milliseconds,
         "vertices": len(result.compiled.vertices),
         "subtasks": sum(vertex.chain.parallelism for vertex in result.compiled.vertices),
-        "attempts": sum(one.host is not None for one in result.attempts),
+        "attempts": sum(attempt.host is not None for attempt in result.attempts),
         "failure": result.failure,
     }
     return {
@@ -76,7 +79,7 @@ def _time(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
-def _of(failure: Mapping[str, str] | None, key: str) -> str | None:
+def _failure_text(failure: Mapping[str, str] | None, key: str) -> str | None:
     return None if failure is None else failure.get(key)
 
 

@@ -68,7 +68,7 @@ class ScriptRecovery:
 
 
 class _InUse:
-    """What the script that this process runs keeps."""
+    """The kept data sets of the script that this process runs."""
 
     recovery: ScriptRecovery | None = None
 
@@ -100,7 +100,7 @@ def use_recovery(recovery: ScriptRecovery | None) -> Iterator[None]:
 
 def _say_what_is_kept(script: KeptScript) -> None:
     with suppress(OSError):
-        ids = [one for _, job in script.jobs() for one in job.ids()[-1:]]
+        ids = [job_id for _, job in script.jobs() for job_id in job.ids()[-1:]]
         if ids:
             say(f"what is finished is kept: penstock run --resume {ids[-1]} goes on from there")
         else:

@@ -18,22 +18,26 @@ class StreamInput:
     number: int  #: input of the target, from 1
 
 
-def inputs_of(one: Transformation) -> list[StreamInput]:
-    """The stream edges into `one`, in the order in which Flink creates them."""
-    found: list[StreamInput] = []
-    for number, given in enumerate(one.inputs, 1):
-        found.extend(_resolve(given, None, None, number))
-    return found
+def inputs_of(transformation: Transformation) -> list[StreamInput]:
+    """The stream edges into `transformation`, in the order in which Flink creates them."""
+    inputs: list[StreamInput] = []
+    for number, upstream in enumerate(transformation.inputs, 1):
+        inputs.extend(_resolve(upstream, None, None, number))
+    return inputs
 
 
 def _resolve(
-    one: Transformation, partition: Transformation | None, tag: Transformation | None, number: int
+    transformation: Transformation, partition: Transformation | None, tag: Transformation | None, number: int
 ) -> list[StreamInput]:
     # the partitioning and the tag nearest to the reader count (StreamGraph.addEdgeInternal)
-    if one.kind == "union":
-        return [found for given in one.inputs for found in _resolve(given, partition, tag, number)]
-    if one.kind == "partition":
-        return _resolve(one.inputs[0], partition or one, tag, number)
-    if one.kind == "side_output":
-        return _resolve(one.inputs[0], partition, tag or one, number)
-    return [StreamInput(one, partition, tag, number)]
+    if transformation.kind == "union":
+        return [
+            feeding
+            for upstream in transformation.inputs
+            for feeding in _resolve(upstream, partition, tag, number)
+        ]
+    if transformation.kind == "partition":
+        return _resolve(transformation.inputs[0], partition or transformation, tag, number)
+    if transformation.kind == "side_output":
+        return _resolve(transformation.inputs[0], partition, tag or transformation, number)
+    return [StreamInput(transformation, partition, tag, number)]

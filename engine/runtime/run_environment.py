@@ -99,7 +99,7 @@ def cached_files_on_spark(spark: SparkSession, files: Mapping[str, CachedFile]) 
 
 @contextmanager
 def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor], None]]:
-    """Show progress by JobVertex if standard error is a terminal."""
+    """Show the progress of each JobVertex if standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda monitor: None
@@ -113,10 +113,13 @@ def show_run(name: str, compiled: CompiledJob) -> Iterator[Callable[[JobMonitor]
     )
     with Progress(*columns, console=console, transient=True) as bar:
         tasks: dict[int, TaskID] = {
-            one.chain.vertex: bar.add_task(
-                printable(one.chain.name[:48]), total=one.chain.parallelism, records="", start=False
+            compiled_vertex.chain.vertex: bar.add_task(
+                printable(compiled_vertex.chain.name[:48]),
+                total=compiled_vertex.chain.parallelism,
+                records="",
+                start=False,
             )
-            for one in compiled.vertices
+            for compiled_vertex in compiled.vertices
         }
 
         def on_change(monitor: JobMonitor) -> None:

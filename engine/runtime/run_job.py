@@ -85,13 +85,13 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     following = next_run(job)
     repeated = settle_earlier_runs(following)
     recovered = control.recovered = recovered_job(job, tables, control.job_id)
-    collects = any(isinstance(one.operator, CollectSink) for one in job.transformations)
+    collects = any(isinstance(transformation.operator, CollectSink) for transformation in job.transformations)
     if repeated is not None and not collects:
         result = job_done_before(job, control, tables, committed_before(repeated))
         run_is_published(repeated)
         return result
     if recovered is not None and recovered.done_before and not collects:
-        published_jobs[job.name] += any(needs_commit(one.sink) for one in following.sinks)
+        published_jobs[job.name] += any(needs_commit(sink.sink) for sink in following.sinks)
         return job_done_before(job, control, tables, "the run that is resumed has finished it")
     compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
     result = JobResult(
@@ -111,7 +111,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
         submitted(result, control)
     try:
         spark = control.spark = run_session(required_slots(tables), source_dataframes(job.name, compiled))
-        named = [NamedSink(one.transformation.name, one.sink) for one in compiled.terminals]
+        named = [NamedSink(terminal.transformation.name, terminal.sink) for terminal in compiled.terminals]
         opened = begin_run(control.job_id, job.name, following.fingerprint, named)
     except BaseException as error:
         ended(control, result, error)
@@ -165,8 +165,11 @@ def end_job(
     except BaseException as error:
         try:
             undo_run(begun.opened)
-        except Exception as left:
-            say(f"job {job.name!r}: what it staged is not removed ({left}); `penstock recover` removes it")
+        except Exception as undo_error:
+            say(
+                f"job {job.name!r}: what it staged is not removed ({undo_error}); "
+                "`penstock recover` removes it"
+            )
         ended(control, result, error)
         for listener in run_listeners:
             try:
@@ -190,7 +193,7 @@ def required_slots(tables: Mapping[str, pa.Table]) -> int:
 
 
 def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
-    """Of each vertex that runs: all but those of `limited` whose results are kept."""
+    """The parallelism of each vertex that runs: all but those of `limited` whose results are kept."""
     recovered = control.recovered
     kept = frozenset[int]() if recovered is None else finished_vertices(recovered.kept, limited)
     return {
@@ -251,16 +254,17 @@ def committed_before(repeated: JournalRun) -> str:
 
 
 def next_run(job: Job) -> NextRun:
-    """What earlier runs are compared with."""
+    """The run that is about to begin, as earlier runs are compared with it."""
     sinks = [
-        JobSink(one.name, one.operator, one.output_type)
-        for one in job.transformations
-        if isinstance(one.operator, Sink)
+        JobSink(transformation.name, transformation.operator, transformation.output_type)
+        for transformation in job.transformations
+        if isinstance(transformation.operator, Sink)
     ]
     options = {
-        recovery.folder: given
-        for one in sinks
-        if (given := getattr(one.sink, "storage_options", None)) and (recovery := recovery_of(one.sink))
+        recovery.folder: storage_options
+        for sink in sinks
+        if (storage_options := getattr(sink.sink, "storage_options", None))
+        and (recovery := recovery_of(sink.sink))
     }
-    committed = any(needs_commit(one.sink) for one in sinks)
+    committed = any(needs_commit(sink.sink) for sink in sinks)
     return NextRun(job.name, job_fingerprint(job) if committed else "", sinks, options)

@@ -45,7 +45,7 @@ def run_on_spark(
     monitor: JobMonitor,
     address: ResultsAddress | None,
 ) -> Rows:
-    """What the terminal vertices of `compiled` give, while `monitor` listens to its tasks.
+    """Run `compiled`, and give the rows of its terminal vertices; `monitor` listens to its tasks.
 
     Raises JobCancelledError, and JobExecutionError that says what failed.
     """
@@ -102,21 +102,21 @@ def run_on_spark(
 
 
 def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
-    writers = [one.chain for one in compiled.vertices if one.chain.vertex in address.vertices]
+    writers = [vertex.chain for vertex in compiled.vertices if vertex.chain.vertex in address.vertices]
     return all(output.to_driver for chain in writers for output in chain.outputs)
 
 
 def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
     """The DataFrames that the job `name` reads. JobCompileError where they are of several sessions."""
-    found = [
-        one.operator.dataframe()
+    frames = [
+        operator.operator.dataframe()
         for vertex in compiled.vertices
-        for one in vertex.chain.operators
-        if one.source and getattr(one.operator, "reads_dataframe", False)
+        for operator in vertex.chain.operators
+        if operator.source and getattr(operator.operator, "reads_dataframe", False)
     ]
-    if any(is_remote(one.sparkSession) != is_remote(found[0].sparkSession) for one in found):
+    if any(is_remote(frame.sparkSession) != is_remote(frames[0].sparkSession) for frame in frames):
         raise JobCompileError(f"job {name!r} reads DataFrames of Spark Connect and of classic Spark")
-    return found
+    return frames
 
 
 # Lets the workers of one job run on the Python interpreter that the job asks for.
@@ -223,12 +223,12 @@ def describe_failure(
     monitor.catch_up()
     attempt = monitor.first_failure()
     if attempt is not None:
-        return _of_report(name, compiled, attempt)
+        return _error_from_report(name, compiled, attempt)
     text = describe_spark_error(error)
     if any(sign in text or sign in str(error) for sign in _SIGNS_OF_A_DEAD_WORKER):
         lost = monitor.first_lost()
         if lost is not None:
-            return _of_dead_worker(name, compiled, lost)
+            return _error_from_dead_worker(name, compiled, lost)
     if _SIGN_OF_WORKERS_DEAD_BEFORE in text:
         text = _WORKERS_DEAD_BEFORE
     refused = disk_error_of_spark(error)
@@ -239,7 +239,7 @@ def describe_failure(
     )
 
 
-def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
+def _error_from_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
     failure = attempt.failure or {}
     where = "vertex"
     if "operator" in failure:
@@ -259,7 +259,7 @@ def _of_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecuti
     return result
 
 
-def _of_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
+def _error_from_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
     cause = "its Python worker died without a word"
     attempt.failure = {"error": cause}
     attempt.enter(ExecutionState.FAILED, attempt.lost_at)
@@ -271,7 +271,7 @@ def _of_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobEx
 
 
 def _place(compiled: CompiledJob, attempt: Attempt) -> str:
-    chain = next(one.chain for one in compiled.vertices if one.chain.vertex == attempt.vertex)
+    chain = next(vertex.chain for vertex in compiled.vertices if vertex.chain.vertex == attempt.vertex)
     return (
         f"{shortened(chain.name, _NAME_CHARACTERS)!r}, subtask {attempt.subtask + 1} of {chain.parallelism}, "
         f"attempt {attempt.attempt_number}"

@@ -55,13 +55,13 @@ def task_settings(
 
 
 def _number(config: Mapping[str, str], option: Option) -> int:
-    given = config.get(option.key)
-    if given is None:
+    text = config.get(option.key)
+    if text is None:
         return int(option.default)
     try:
-        return int(option.parse(given))
+        return int(option.parse(text))
     except ValueError as error:
-        raise JobCompileError(f"option {option.key}: {given!r} {error}, allowed {option.allowed}") from None
+        raise JobCompileError(f"option {option.key}: {text!r} {error}, allowed {option.allowed}") from None
 
 
 def spark_settings_for_runs(spark: SparkSession) -> AbstractContextManager[None]:
@@ -92,6 +92,8 @@ def _plan(job: Job, topology: dict[str, Any]) -> dict[str, pa.Table]:
     planned = plan_in_process([topology], choices=job.plan_options.choices)
     refused = planned.tables["rejected"].to_pylist()
     if refused:
-        one = refused[0]
-        raise JobCompileError(f"job {job.name!r} cannot be planned ({one['error']}): {one['message']}")
+        rejection = refused[0]
+        raise JobCompileError(
+            f"job {job.name!r} cannot be planned ({rejection['error']}): {rejection['message']}"
+        )
     return planned.tables

@@ -1,4 +1,4 @@
-"""Runs a job with a limit over the beginning of its streams, as far as it takes to have enough results.
+"""Runs a limited job on growing prefixes of its input, until there are enough results.
 
 An exchange is a barrier on Spark: its readers begin when its producers have ended. In Flink they run side by
 side, and a limit stops producers that never end. Here the subtasks in front of an exchange are cut off after
@@ -80,7 +80,8 @@ def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
 
     def limited(vertex: CompiledVertex) -> CompiledVertex:
         outputs = tuple(
-            one if one.edge in pulled else replace(one, budget_bytes=budget) for one in vertex.chain.outputs
+            output if output.edge in pulled else replace(output, budget_bytes=budget)
+            for output in vertex.chain.outputs
         )
         return replace(vertex, chain=replace(vertex.chain, outputs=outputs))
 
@@ -154,21 +155,21 @@ def _is_running(spark: SparkSession) -> bool:
 Backoff = Callable[[int], int | None]
 
 _LONGEST = 2**62
-"""Milliseconds; where Flink's arithmetic would overflow, it starts with the first backoff again."""
+"""Backoff in milliseconds. Where Flink's arithmetic would overflow, it restarts at the first backoff."""
 
 
 def restart_backoff(config: Mapping[str, str]) -> Backoff:
-    """What the options of a job say; without `restart-strategy.type` it never starts again.
+    """The backoff that a job's options configure; without `restart-strategy.type` it never starts again.
 
     Flink starts jobs with checkpoints again by default: there are none here. Raises JobCompileError for a
     value that is wrong, and for values that contradict each other.
     """
-    made = {
+    make_backoff = {
         options.FIXED_DELAY: _fixed_delay,
         options.FAILURE_RATE: _failure_rate,
         options.EXPONENTIAL_DELAY: _exponential_delay,
     }.get(_read(config, options.STRATEGY), _no_restart)
-    return made(config)
+    return make_backoff(config)
 
 
 def _no_restart(config: Mapping[str, str]) -> Backoff:

@@ -62,41 +62,41 @@ def runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
     functions of a fused operator twice if a union of `execute_and_collect` reads their operators as they were
     before; nothing reads the fused one, which is left out here.
     """
-    found = {}
+    runnable = {}
     part = _FIRST_PART
     read = {row["source"] for row in graph.stream_graph["edges"]}
-    runs = Counter(step.transformation for one in graph.physical.values() for step in one.steps)
-    for node, one in graph.physical.items():
-        fused = one.python is not None and len(one.steps) > 1
-        is_copy = fused and all(runs[step.transformation] > 1 for step in one.steps)
-        if not one.steps or (is_copy and node not in read):
+    runs = Counter(step.transformation for physical in graph.physical.values() for step in physical.steps)
+    for node, physical in graph.physical.items():
+        fused = physical.python is not None and len(physical.steps) > 1
+        is_copy = fused and all(runs[step.transformation] > 1 for step in physical.steps)
+        if not physical.steps or (is_copy and node not in read):
             continue
-        steps = tuple(step for step in one.steps if step.operator is not None)
-        steps = steps or (replace(one.steps[-1], operator=PassOperator(), pickled=None),)
+        steps = tuple(step for step in physical.steps if step.operator is not None)
+        steps = steps or (replace(physical.steps[-1], operator=PassOperator(), pickled=None),)
         numbers = (*range(part, part + len(steps) - 1), node)
         part += len(steps)
-        found[node] = RunnableNode(
+        runnable[node] = RunnableNode(
             node=node,
             name=_name(graph, node),
-            steps=_ending_in(steps, one),
+            steps=_ending_in(steps, physical),
             numbers=numbers,
-            inputs=len(one.inputs),
-            source="source" in one.kind,
-            python=one.python is not None,
+            inputs=len(physical.inputs),
+            source="source" in physical.kind,
+            python=physical.python is not None,
         )
-    return found
+    return runnable
 
 
 def stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> dict[str, NodeInput]:
     """The edges between `nodes` by edge_id."""
-    found = {}
+    inputs = {}
     for row in graph.stream_graph["edges"]:
         edge = graph.edges[row["edge_id"]]
         if row["source"] in nodes and row["target"] in nodes:
             source = nodes[row["source"]]
             call = None if edge.partition is None else edge.partition.partition_call
             side = edge.side_output
-            found[row["edge_id"]] = NodeInput(
+            inputs[row["edge_id"]] = NodeInput(
                 source=source,
                 number=edge.number,
                 tag=None if side is None else side.tag,
@@ -105,12 +105,12 @@ def stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> d
                 key_type=None if call is None else call.key_type,
                 custom_partitioner=None if call is None else call.custom_partitioner,
             )
-    return found
+    return inputs
 
 
-def _ending_in(steps: tuple[Step, ...], one: LoweredTransformation) -> tuple[Step, ...]:
+def _ending_in(steps: tuple[Step, ...], physical: LoweredTransformation) -> tuple[Step, ...]:
     """The steps, the last one with the type that the operator puts out."""
-    last = one.steps[-1]
+    last = physical.steps[-1]
     return (*steps[:-1], replace(steps[-1], output_type=last.output_type))
 
 

@@ -48,33 +48,33 @@ def ship_python(spark: SparkSession, job: Job) -> PythonDependencies:
     return dependencies
 
 
-def _module(spark: SparkSession, given: str, number: int) -> ShippedFile:
+def _module(spark: SparkSession, location: str, number: int) -> ShippedFile:
     folder = str(number)
-    if _is_remote(given):
-        name = given.rsplit("/", 1)[-1]
-        return _shipped(spark, given, name, folder, is_archive=not name.endswith(".py"))
-    path = _local(given, "python file")
+    if _is_remote(location):
+        name = location.rsplit("/", 1)[-1]
+        return _shipped(spark, location, name, folder, is_archive=not name.endswith(".py"))
+    path = _local(location, "python file")
     if path.is_dir():
         return _shipped(spark, _zipped(path), f"{path.name}.zip", folder, is_archive=True)
     is_archive = path.suffix != ".py" and (zipfile.is_zipfile(path) or is_tar(path.name))
     return _shipped(spark, path, path.name, folder, is_archive=is_archive)
 
 
-def _archive(spark: SparkSession, given: str, folder: str | None) -> ShippedFile:
-    name = given.rstrip("/").rsplit("/", 1)[-1]
+def _archive(spark: SparkSession, location: str, folder: str | None) -> ShippedFile:
+    name = location.rstrip("/").rsplit("/", 1)[-1]
     target = name if folder is None else folder
     if Path(target).is_absolute() or ".." in Path(target).parts:
         raise JobCompileError(
-            f"python archive {given}: its target {target!r} lies outside of the functions' working folder; "
-            "give a relative path without .."
+            f"python archive {location}: its target {target!r} lies outside of the functions' working "
+            "folder; give a relative path without .."
         )
-    if _is_remote(given):
-        return _shipped(spark, given, name, target, is_archive=True)
-    path = _local(given, "python archive")
+    if _is_remote(location):
+        return _shipped(spark, location, name, target, is_archive=True)
+    path = _local(location, "python archive")
     if path.is_dir() or not (tarfile.is_tarfile(path) if is_tar(path.name) else zipfile.is_zipfile(path)):
-        found = "a folder" if path.is_dir() else f"no {'tar' if is_tar(path.name) else 'zip'} file"
+        kind = "a folder" if path.is_dir() else f"no {'tar' if is_tar(path.name) else 'zip'} file"
         raise JobCompileError(
-            f"python archive {given} is {found}; archives are .zip, .jar, .whl, .tar, .tar.gz or .tgz files"
+            f"python archive {location} is {kind}; archives are .zip, .jar, .whl, .tar, .tar.gz or .tgz files"
         )
     return _shipped(spark, path, path.name, target, is_archive=True)
 
@@ -83,10 +83,10 @@ def _is_remote(path: str) -> bool:
     return "://" in path and not path.startswith("file://")
 
 
-def _local(given: str, what: str) -> Path:
-    path = Path(given.removeprefix("file://"))
+def _local(location: str, role: str) -> Path:
+    path = Path(location.removeprefix("file://"))
     if not path.exists():
-        raise JobCompileError(f"{what} {given} does not exist")
+        raise JobCompileError(f"{role} {location} does not exist")
     return path
 
 

@@ -58,7 +58,7 @@ def slots_of_run(
     request = slot_request(job_id, job.name, tables, batch=job.batch, vertices=names)
     timeout_seconds = slot_request_timeout(job.config)
     if session is None:
-        _wait(request, lambda: _of_cluster(spark, request), timeout_seconds, cancel_requested)
+        _wait(request, lambda: _look_at_cluster(spark, request), timeout_seconds, cancel_requested)
         yield
         return
     with ticket(session.folder, job_id, request.slots) as own:
@@ -67,7 +67,7 @@ def slots_of_run(
             live = live_session(session.name)
             total = live.registered()["slots"]
             place = own.ask(request.slots, total)
-            return place.has_slots, _of_session(live, total - place.taken), place.before
+            return place.has_slots, _session_supply(live, total - place.taken), place.before
 
         _wait(request, look, timeout_seconds, cancel_requested)
         try:
@@ -84,8 +84,8 @@ def slots_of_run(
 
 def slot_request_timeout(config: Mapping[str, str]) -> float:
     """Seconds that a job waits for its slots."""
-    given = config.get(SLOT_REQUEST_TIMEOUT.key)
-    milliseconds = SLOT_REQUEST_TIMEOUT.default if given is None else SLOT_REQUEST_TIMEOUT.parse(given)
+    text = config.get(SLOT_REQUEST_TIMEOUT.key)
+    milliseconds = SLOT_REQUEST_TIMEOUT.default if text is None else SLOT_REQUEST_TIMEOUT.parse(text)
     return float(milliseconds) / 1000
 
 
@@ -95,7 +95,7 @@ def _wait(
     timeout_seconds: float,
     cancel_requested: threading.Event,
 ) -> None:
-    """Wait until `look` says that the slots are there; the time begins anew when the queue moves."""
+    """Wait until `look` says that the slots are there; the time starts again when the queue moves."""
     since, shortest = time.monotonic(), None
     with show_waiting(request) as show:
         while True:
@@ -112,7 +112,7 @@ def _wait(
                 raise JobCancelledError(f"job {request.job!r} was cancelled; nothing of it is committed")
 
 
-def _of_session(session: Session, free: int) -> Supply:
+def _session_supply(session: Session, free: int) -> Supply:
     registered = session.registered()
     return Supply(
         f"session {session.name!r}",
@@ -123,7 +123,7 @@ def _of_session(session: Session, free: int) -> Supply:
     )
 
 
-def _of_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, Supply, int]:
+def _look_at_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, Supply, int]:
     from penstock.engine.clusters.session_server import registered_slots
 
     context = spark.sparkContext

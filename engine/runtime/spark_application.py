@@ -87,13 +87,13 @@ def send_file(spark: SparkSession, path: str, *, is_folder: bool = False) -> Non
         send_once(context.applicationId, context.addFile, path, *arguments)
         return
     if is_folder or "://" in path:
-        what = "a folder" if is_folder else "not a local file"
-        raise JobCompileError(f"{path} is {what}, which a session does not take: copy or zip it first")
+        kind = "a folder" if is_folder else "not a local file"
+        raise JobCompileError(f"{path} is {kind}, which a session does not take: copy or zip it first")
     send_once(str(spark.client._session_id), _add_artifact(spark), path)
 
 
 def local_path_of_sent(spark: SparkSession, folder: Path) -> Callable[[str], str]:
-    """What gives the path, on this machine, of a file that was sent from `folder`, by its name."""
+    """A function from the name of a file that was sent from `folder` to its path on this machine."""
     return (lambda name: str(folder / name)) if is_remote(spark) else SparkFiles.get
 
 

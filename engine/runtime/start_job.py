@@ -100,11 +100,11 @@ def jobs_end_with_script() -> Iterator[None]:
             raise
         _wait_for_all()
     except BaseException:
-        left = list(_running)
-        for job in left:
+        running = list(_running)
+        for job in running:
             with suppress(Exception):  # Spark itself has ended
                 job.cancel()
-        for job in left:
+        for job in running:
             job.join(_SECONDS_TO_END)
         raise
     finally:

@@ -145,19 +145,19 @@ def restart_ids(taken: int = 0) -> None:
 
 def reachable(roots: Iterable[Transformation]) -> list[Transformation]:
     """`roots` and everything they read, in creation order: inputs before users."""
-    found: dict[int, Transformation] = {}
+    reached: dict[int, Transformation] = {}
     todo = list(roots)
     while todo:
-        one = todo.pop()
-        if one.created not in found:
-            found[one.created] = one
-            todo.extend(one.inputs)
-    return [found[created] for created in sorted(found)]
+        transformation = todo.pop()
+        if transformation.created not in reached:
+            reached[transformation.created] = transformation
+            todo.extend(transformation.inputs)
+    return [reached[created] for created in sorted(reached)]
 
 
-def effective_parallelism(one: Transformation) -> int | None:
+def effective_parallelism(transformation: Transformation) -> int | None:
     """What it runs with: its own, else its default; where it is virtual, its first input's when it was made.
 
     Source: Transformation.getParallelism, PartitionTransformation, UnionTransformation.
     """
-    return one.parallelism or one.default_parallelism
+    return transformation.parallelism or transformation.default_parallelism

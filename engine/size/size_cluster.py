@@ -19,7 +19,7 @@ from penstock.plans.topology.flink_values import parse_memory_size
 
 NUMBERS = ("wanted", "pending", "missing")
 LABELS = ("session_cluster", "cluster_per_job")
-"""What MODES are called in results."""
+"""The names of MODES in results."""
 
 
 class TaskManagers(NamedTuple):
@@ -44,9 +44,11 @@ def chosen_task_managers(
     the memory is given.
     """
     require_task_managers(1 if slots is None else slots, available)
-    given = None if memory is None else _memory_size(memory, memory_argument)
+    process_bytes = None if memory is None else _memory_size(memory, memory_argument)
     task_manager = _task_manager(cluster, recorded, slots)
-    return TaskManagers(task_manager.slots, task_manager.process_bytes if given is None else given, available)
+    return TaskManagers(
+        task_manager.slots, task_manager.process_bytes if process_bytes is None else process_bytes, available
+    )
 
 
 def _task_manager(cluster: ClusterSettings, recorded: Mapping[str, str], slots: int | None) -> TaskManager:

@@ -98,14 +98,14 @@ def _print_largest(placed: pl.DataFrame) -> None:
 def tell_job(
     name: str,
     groups: pl.DataFrame,
-    found: Sequence[Mapping[str, Any]],
+    sizes: Sequence[Mapping[str, Any]],
     task_managers: TaskManagers,
 ) -> None:
     """Print what a job needs. `groups`: its required_slots, with `named`, the name of the largest vertex."""
-    if not found:
+    if not sizes:
         say(f"{name} is refused and needs no slots; penstock rejected says why")
         return
-    job = found[0]
+    job = sizes[0]
     say(Styled(name, "bold"), f": {_slots(job['slots'])}")
     columns = ("slot_sharing_group", "slots", "tasks", "vertices")
     in_order = groups.sort("slots", "slot_sharing_group", descending=[True, False])

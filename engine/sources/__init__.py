@@ -1,1 +1,1 @@
-"""What stands at a place that a command or a call was given."""
+"""Recognises what stands at a place that a command or a call was given."""

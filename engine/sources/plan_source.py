@@ -20,7 +20,7 @@ _LOOKED_AT_BYTES = 1 << 16
 
 
 class SourceKind(StrEnum):
-    """What a source is, as messages call it."""
+    """Kinds of sources, by the names that messages use."""
 
     STORE = "a plan store"  #: read as it is
     RESULTS = "results of a sweep or benchmark"  #: `sql` reads them; they hold no plans
@@ -62,15 +62,17 @@ def identify_source(source: str, version: int | None = None) -> PlanSource:
 
 def require_kind(source: str, version: int | None, *allowed: SourceKind) -> PlanSource:
     """As identify_source, where the source is one of `allowed`. Raises InputError, which names what it is."""
-    given = identify_source(source, version)
-    if given.kind not in allowed:
+    recognised = identify_source(source, version)
+    if recognised.kind not in allowed:
         hint = {
-            SourceKind.GRAPH: f"penstock import {given.path} --out topologies.jsonl makes topologies of it",
-            SourceKind.RESULTS: f"penstock sql {given.path} --tables lists what it holds",
+            SourceKind.GRAPH: (
+                f"penstock import {recognised.path} --out topologies.jsonl makes topologies of it"
+            ),
+            SourceKind.RESULTS: f"penstock sql {recognised.path} --tables lists what it holds",
             SourceKind.STORE: "name a topology file or a script",
-        }.get(given.kind, f"penstock plan {given.path} --out store makes a plan store of it")
-        raise InputError(f"{given.path}: found {given.kind}, allowed {' or '.join(allowed)}", hint)
-    return given
+        }.get(recognised.kind, f"penstock plan {recognised.path} --out store makes a plan store of it")
+        raise InputError(f"{recognised.path}: found {recognised.kind}, allowed {' or '.join(allowed)}", hint)
+    return recognised
 
 
 def _version_in(source: str) -> tuple[str, int | None]:
@@ -129,7 +131,7 @@ def _kind_of_folder(path: str, place: str) -> SourceKind:
 
 
 def _kind_of_file(path: str, place: str) -> SourceKind:
-    """Of a file by its beginning: topologies are JSON, with one line in it at least that begins as such."""
+    """The kind of a file, by its beginning: topologies are JSON, so that some line begins as JSON does."""
     beginning = next(iter(texts_of_file(place)), b"")[:_LOOKED_AT_BYTES]
     content = content_of(beginning)
     if isinstance(content, NoJob):
@@ -145,5 +147,5 @@ def _kind_of_file(path: str, place: str) -> SourceKind:
         and b"\0" not in beginning
     ):
         return SourceKind.TOPOLOGIES  # which are broken, line by line
-    what = "a binary file" if b"\0" in beginning else "text without a line of JSON"
-    raise InputError(f"{path}: {what}, which is no plan store, topology file or script")
+    kind = "a binary file" if b"\0" in beginning else "text without a line of JSON"
+    raise InputError(f"{path}: {kind}, which is no plan store, topology file or script")

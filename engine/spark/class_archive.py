@@ -32,7 +32,7 @@ _ADDS_CLASSES = (
     "SPARK_PREPEND_CLASSES",
     "SPARK_TESTING",
 )
-"""Environment variables that put folders on Spark's class path, which Java archives nothing of."""
+"""Environment variables that put folders on Spark's class path; Java archives no classes in folders."""
 
 _CLASS_PATH = "spark.driver.extraClassPath"
 _PACKAGES = "spark.jars.packages"
@@ -45,7 +45,7 @@ _KEPT = 3
 """Archives, of 150 MB each: of other Javas and installations."""
 
 _SECONDS_OF_A_WRITER = 86_400
-"""After which what was written beside an archive is taken for a killed JVM's."""
+"""After this time, a file beside an archive is taken for a leftover of a killed JVM."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def forget_archive(start: ArchivedStart) -> None:
 
 
 def _key(java: Java, jars: Sequence[Path]) -> str:
-    """Of all that Java compares before it takes an archive."""
+    """Digest of what Java checks before it accepts the archive."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -149,12 +149,14 @@ def _key(java: Java, jars: Sequence[Path]) -> str:
 
 
 def _remove_old(kept: Path) -> None:
-    archives = sorted(kept.parent.glob("classes-*.jsa"), key=lambda one: one.stat().st_mtime, reverse=True)
+    archives = sorted(
+        kept.parent.glob("classes-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True
+    )
     unfinished = kept.parent.glob("classes-*.new")
-    dead = [one for one in unfinished if one.stat().st_mtime < time.time() - _SECONDS_OF_A_WRITER]
-    for one in [*archives[_KEPT:], *dead]:
-        if one != kept:
-            one.unlink(missing_ok=True)
+    dead = [archive for archive in unfinished if archive.stat().st_mtime < time.time() - _SECONDS_OF_A_WRITER]
+    for archive in [*archives[_KEPT:], *dead]:
+        if archive != kept:
+            archive.unlink(missing_ok=True)
 
 
 # Zip archives whose bytes follow from what they hold, readable by this user only.
@@ -198,10 +200,10 @@ _KEYS = ("spark.jars.packages", "spark.jars.excludes", "spark.jars.ivy", "spark.
 def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
     """The jars that `settings` were resolved to before; None if that is not known, or one has gone."""
     try:
-        jars = [Path(one) for one in json.loads(_note(settings).read_text(encoding="utf-8"))]
+        jars = [Path(jar) for jar in json.loads(_note(settings).read_text(encoding="utf-8"))]
     except (OSError, ValueError, TypeError):
         return None
-    return jars if jars and all(one.is_file() for one in jars) else None
+    return jars if jars and all(jar.is_file() for jar in jars) else None
 
 
 def resolves_what_it_says(settings: Mapping[str, str]) -> bool:
@@ -214,7 +216,7 @@ def resolves_what_it_says(settings: Mapping[str, str]) -> bool:
 
 def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
     """Note `resolved`: spark.jars of a context that was started with `settings`. Best effort."""
-    jars = [unquote(urlparse(one).path) for one in resolved.split(",") if one.startswith("file:")]
+    jars = [unquote(urlparse(uri).path) for uri in resolved.split(",") if uri.startswith("file:")]
     if not jars or redact(resolved) != resolved:
         return
     with suppress(OSError, PenstockError), replace_file(_note(settings)) as file:

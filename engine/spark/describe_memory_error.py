@@ -46,17 +46,17 @@ def is_out_of_memory(error: BaseException) -> bool:
     if jvm_ran_out_of_memory(error):
         return True
     seen: set[int] = set()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen:
-        if isinstance(found, PenstockError):
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        if isinstance(cause, PenstockError):
             return False
-        if isinstance(found, MemoryError) or (isinstance(found, OSError) and found.errno == errno.ENOMEM):
+        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno == errno.ENOMEM):
             return True
-        of_library = type(found).__module__.partition(".")[0] in _OF_LIBRARIES
-        if (of_library or isinstance(found, RuntimeError)) and _SIGNS.search(_text(found)):
+        of_library = type(cause).__module__.partition(".")[0] in _OF_LIBRARIES
+        if (of_library or isinstance(cause, RuntimeError)) and _SIGNS.search(_text(cause)):
             return True
-        seen.add(id(found))
-        found = found.__cause__ or found.__context__
+        seen.add(id(cause))
+        cause = cause.__cause__ or cause.__context__
     return False
 
 

@@ -83,18 +83,18 @@ def disk_error_of_spark(
     if _IN_LOCAL_FOLDERS.search(text) or (store is None and not _IN_FILE.search(text)):
         folders = said_of_local_folders(_settings() if settings is None else settings)
         return MachineError(f"writing Spark's local files to {folders}: {os.strerror(number)}", HINT)
-    where = store or next(found["path"] for found in _IN_FILE.finditer(text))
+    where = store or next(match["path"] for match in _IN_FILE.finditer(text))
     return MachineError(f"writing {where}: {os.strerror(number)}", hint_of(number))
 
 
 def _all_of(error: BaseException) -> str:
-    """What `error` and all that led to it say, with Java's stacks: they tell who wrote."""
+    """The texts of `error` and its causes, with Java's stacks, which show what was written where."""
     texts, seen = [], set[int]()
-    found: BaseException | None = error
-    while found is not None and id(found) not in seen and not isinstance(found, PenstockError):
-        seen.add(id(found))
-        texts.append(_text_of(found))
-        found = found.__cause__ or found.__context__
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen and not isinstance(cause, PenstockError):
+        seen.add(id(cause))
+        texts.append(_text_of(cause))
+        cause = cause.__cause__ or cause.__context__
     return "\n".join(texts)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 
 def drop_dead_workers(spark: SparkSession) -> None:
-    """Let the tasks that come next start a daemon anew if the one of this process's Spark is dead.
+    """Let the tasks that come next start a new daemon if the one of this process's Spark is dead.
 
     `spark` has its tasks in the JVM of this process (a local master); other executors forget by themselves.
     """

@@ -30,29 +30,29 @@ HINT = (
 
 def heap_mebibytes() -> int:
     """Heap for a local Spark: half of the memory, or less where others need more of what is left."""
-    left = available_memory()
-    fits = (left.size_bytes - _beside(left)) // 2**20
+    available = available_memory()
+    fits = (available.size_bytes - _beside(available)) // 2**20
     return max(LEAST_HEAP_MEBIBYTES, min(driver_memory_mebibytes(), fits))
 
 
 def require_memory_for_spark() -> None:
     """Raise NotEnoughMemoryError where a local Spark does not fit."""
-    left = available_memory()
-    require_memory(least_for_spark(left), "a local Spark", left, HINT)
+    available = available_memory()
+    require_memory(least_for_spark(available), "a local Spark", available, HINT)
 
 
 def heap_bytes(context: Any) -> int | None:
-    """What the heap of the driver's JVM may grow to; None if that is not known."""
+    """The limit of the heap of the driver's JVM; None if it is not known."""
     jvm = context._jvm
     return None if jvm is None else int(jvm.java.lang.Runtime.getRuntime().maxMemory())
 
 
-def least_for_spark(left: Available) -> int:
-    """Bytes of the limit that is `left` without which a local Spark does not start."""
-    return LEAST_HEAP_MEBIBYTES * 2**20 + _beside(left)
+def least_for_spark(available: Available) -> int:
+    """Bytes that a local Spark needs to start, under the limit that `available` names."""
+    return LEAST_HEAP_MEBIBYTES * 2**20 + _beside(available)
 
 
-def _beside(left: Available) -> int:
-    if left.limited_by.startswith("`ulimit"):  # of each process
+def _beside(available: Available) -> int:
+    if available.limited_by.startswith("`ulimit"):  # of each process
         return _BYTES_MAPPED_BESIDE_A_HEAP
     return BYTES_BESIDE_A_HEAP + cores() * BYTES_OF_A_WORKER

@@ -14,13 +14,13 @@ HINT = (
 
 
 def local_folders(settings: Mapping[str, str]) -> list[str]:
-    """Their paths. Source: org.apache.spark.util.Utils.getConfiguredLocalDirs."""
-    given = (
+    """The paths of these folders. Source: org.apache.spark.util.Utils.getConfiguredLocalDirs."""
+    folders = (
         os.environ.get("SPARK_EXECUTOR_DIRS")
         or os.environ.get("SPARK_LOCAL_DIRS")
         or settings.get("spark.local.dir", "/tmp")
     )
-    return [folder.strip() for folder in given.split(",") if folder.strip()]
+    return [folder.strip() for folder in folders.split(",") if folder.strip()]
 
 
 def is_local_folder_set(settings: Mapping[str, str]) -> bool:
@@ -37,7 +37,7 @@ def require_local_folders(settings: Mapping[str, str]) -> None:
 
 
 def said_of_local_folders(settings: Mapping[str, str]) -> str:
-    """Their paths with their size and what is free, for people."""
+    """The folders with their size and free space, as a text for people."""
     return ", ".join(f"{folder}{_space(folder)}" for folder in local_folders(settings))
 
 

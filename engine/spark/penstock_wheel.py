@@ -36,12 +36,12 @@ def write_wheel(target: Path) -> None:
     write_archive(target, entries)
 
 
-def archive_settings(master: str, given: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
-    """Settings over `given` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
+def archive_settings(master: str, settings: Mapping[str, str], wheel: Path, *others: str) -> dict[str, str]:
+    """Settings over `settings` that unpack `wheel`, and `others` (PATH#FOLDER), where workers find them.
 
     YARN unpacks archives itself; where spark.archives names them, Spark's driver would do so once more.
     """
     key = _ARCHIVES_ON_YARN if master == "yarn" else _ARCHIVES
-    archives = [f"{wheel}#{WHEEL_FOLDER}", *others, *filter(None, [given.get(key)])]
-    paths = [WHEEL_FOLDER, *filter(None, [given.get(_PYTHON_PATH)])]
+    archives = [f"{wheel}#{WHEEL_FOLDER}", *others, *filter(None, [settings.get(key)])]
+    paths = [WHEEL_FOLDER, *filter(None, [settings.get(_PYTHON_PATH)])]
     return {key: ",".join(archives), _PYTHON_PATH: ":".join(paths)}

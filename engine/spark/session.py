@@ -100,7 +100,7 @@ def require_delta(spark: SparkSession) -> SparkSession:
 
 
 def has_delta(spark: SparkSession) -> bool:
-    """Whether a session can read and write Delta tables, as far as this process can tell."""
+    """Whether this process sees that a session can read and write Delta tables."""
     return not is_connect(spark) and not _missing_for_delta(spark)
 
 
@@ -156,18 +156,18 @@ def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[st
         else:
             fixed[key] = value
     for key, value in fixed.items():
-        found = spark.sparkContext.getConf().get(key)
-        if found != value and not _is_with_sparks_own(key, found, value):
+        current = spark.sparkContext.getConf().get(key)
+        if current != value and not _is_with_sparks_own(key, current, value):
             raise ConfigurationError(
-                f"{key}: the running Spark session has {_shown(key, found)}, asked for {_shown(key, value)}; "
-                "it cannot be changed any more",
+                f"{key}: the running Spark session has {_shown(key, current)}, asked for "
+                f"{_shown(key, value)}; it cannot be changed any more",
                 "stop that session first, or do not ask",
             )
 
 
-def _is_with_sparks_own(key: str, found: str | None, value: str) -> bool:
+def _is_with_sparks_own(key: str, current: str | None, value: str) -> bool:
     """Whether these are the options for Java that were asked for, with those that Spark puts before them."""
-    return key.endswith(".extraJavaOptions") and bool(value) and str(found).endswith(f" {value}")
+    return key.endswith(".extraJavaOptions") and bool(value) and str(current).endswith(f" {value}")
 
 
 def _shown(key: str, value: str | None) -> str:
@@ -241,7 +241,7 @@ def _environment() -> dict[str, str]:
 def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> SparkSession:
     global _begun
     if _GATEWAY in os.environ:
-        return _of_spark_submit(asked)
+        return _session_from_spark_submit(asked)
     begun, _begun = _begun, None
     as_begun = ((master, asked, app_name), _environment(), os.getcwd())
     if begun is not None and (begun.asked, begun.environment, begun.folder) == as_begun:
@@ -272,7 +272,7 @@ def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> Spark
             raise refused or ConfigurationError(said) from error
 
 
-def _of_spark_submit(asked: Mapping[str, str]) -> SparkSession:
+def _session_from_spark_submit(asked: Mapping[str, str]) -> SparkSession:
     """The session of a driver that spark-submit has started: its JVM and settings are there."""
     try:
         SparkContext._ensure_initialized()
@@ -287,7 +287,7 @@ def _is_news(record: logging.LogRecord) -> bool:
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Of a server: it prints the traceback of a request, which is no news where the JVM has ended."""
+    """A server's handler of errors that is silent once the JVM has ended: the traceback would be no news."""
 
     def handled(request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):

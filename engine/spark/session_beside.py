@@ -1,4 +1,4 @@
-"""Rows as a session beside their own would plan them, with settings of its own."""
+"""Re-plans a DataFrame in a session with other settings."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -27,8 +27,8 @@ def with_settings(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
         beside = _BESIDE[rows.sparkSession]
         wanted = jvm.java.util.HashMap(java.sessionState().conf().settings())
         wanted.putAll(dict(settings))
-        found = beside.sessionState().conf().settings()
-        found.putAll(wanted)
-        found.keySet().retainAll(wanted.keySet())  # what the session had before and has no more
+        settings_beside = beside.sessionState().conf().settings()
+        settings_beside.putAll(wanted)
+        settings_beside.keySet().retainAll(wanted.keySet())  # what the session had before and has no more
     dataset = getattr(jvm.org.apache.spark.sql.classic, "Dataset$").__getattr__("MODULE$")
     return DataFrame(dataset.ofRows(beside, rows._jdf.logicalPlan()), rows.sparkSession)

@@ -42,7 +42,7 @@ def shared_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[
 
 
 def _name_of(spark: SparkSession) -> str:
-    """What tells a session from others; several objects of Python may stand for one."""
+    """The identity of a session; several Python objects may stand for one."""
     java = getattr(spark, "_jsparkSession", None)
     return str(java.sessionUUID() if java is not None else spark.session_id)  # type: ignore[attr-defined]
 

@@ -30,8 +30,8 @@ def spark_conf_dir() -> Path:
 
 def spark_conf_dir_in_use() -> Path:
     """SPARK_CONF_DIR if the user set it, else `spark_conf_dir()`."""
-    given = os.environ.get("SPARK_CONF_DIR")
-    return Path(given).resolve() if given else spark_conf_dir()
+    named = os.environ.get("SPARK_CONF_DIR")
+    return Path(named).resolve() if named else spark_conf_dir()
 
 
 def spark_settings(directory: Path) -> dict[str, str]:
@@ -103,11 +103,11 @@ def offline_jars() -> list[Path]:
     jars: list[Path] = []
     for entry in filter(None, os.environ.get("PENSTOCK_JARS", "").split(",")):
         path = Path(os.path.expanduser(entry.strip())).resolve()
-        found = sorted(path.glob("*.jar")) if path.is_dir() else [path] if path.is_file() else []
-        if not found:
+        jars_of_entry = sorted(path.glob("*.jar")) if path.is_dir() else [path] if path.is_file() else []
+        if not jars_of_entry:
             raise ConfigurationError(
                 f"PENSTOCK_JARS: found {path}, which is neither a jar nor a folder of jars",
                 f"it must hold {delta_coordinates().text} and the jars it needs",
             )
-        jars += found
+        jars += jars_of_entry
     return jars

@@ -25,7 +25,7 @@ from penstock.engine.spark.describe_memory_error import is_said_of_memory
 from penstock.engine.spark.submit_settings import submit_arguments
 from penstock.plans.printable import printable_lines
 
-# What Spark's JVM writes to standard error, on its way to ours: printable, without secrets and stacks.
+# Forwards the standard error of Spark's JVM to ours: printable, without secrets and stacks.
 
 
 _STACK = re.compile(rb"^\s+at [\w.$/<>]+\(.*\)\r?\n", re.MULTILINE)

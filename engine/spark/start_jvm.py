@@ -106,7 +106,7 @@ def _spawn(settings: Mapping[str, str], archived: ArchivedStart | None) -> Spawn
 
 
 def _explain(text: str) -> ConfigurationError | NotEnoughMemoryError | MachineError:
-    """What a JVM that did not start has said, as an error with a hint."""
+    """The error, with a hint, for a JVM that did not start, from what it printed."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
     if (number := refusal_in_text(text)) is not None:
         if "org.apache.ivy." in text:

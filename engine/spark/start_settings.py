@@ -25,7 +25,7 @@ _WITHOUT_PENSTOCK = ("yarn", "k8s://")
 """Masters whose machines need not have Penstock; workers of spark:// run what is installed there."""
 
 _NO_HEARTBEATS = "spark.storage.blockManagerHeartbeatTimeoutMs"
-"""Of a local Spark, which is one process: what waits for its heartbeats would wait for itself.
+"""Set for a local Spark, which is one process: a thread that waits for its heartbeats waits for itself.
 
 Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKeyedAccumulator) if it looks at
 a task that is just starting, and two minutes later the only executor is removed: the job would never end.
@@ -33,7 +33,7 @@ a task that is just starting, and two minutes later the only executor is removed
 
 
 def start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """Those of a session on `master` (None: as configured, else local[*]) with the user's `settings`.
+    """Settings of a session on `master` (None: as configured, else local[*]) with the user's `settings`.
 
     Raises ConfigurationError for Spark's cluster mode: the driver is this process.
     """
@@ -41,30 +41,30 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
     files = spark_settings(conf_dir)
     profile = files if spark_conf_dir() in conf_dir.parents else {}
     merged = {**profile, **settings, "spark.app.name": app_name}
-    given = {**files, **settings}
-    remember_secrets(given)
-    if given.get(_DEPLOY_MODE, "client") != "client":
+    chosen = {**files, **settings}
+    remember_secrets(chosen)
+    if chosen.get(_DEPLOY_MODE, "client") != "client":
         raise ConfigurationError(
-            f"{_DEPLOY_MODE}: found {given[_DEPLOY_MODE]}, allowed client: the driver is this process",
+            f"{_DEPLOY_MODE}: found {chosen[_DEPLOY_MODE]}, allowed client: the driver is this process",
             "penstock run --deploy-mode cluster runs a script whose driver is on the cluster",
         )
-    merged |= {key: given[key] for key in JAVA_OPTIONS if key in given}  # not by Spark: onto a command line
-    merged["spark.master"] = master or given.get("spark.master", "local[*]")
+    merged |= {key: chosen[key] for key in JAVA_OPTIONS if key in chosen}  # not by Spark: onto a command line
+    merged["spark.master"] = master or chosen.get("spark.master", "local[*]")
     if jars := offline_jars():
         merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
     merged.setdefault("spark.jars.ivy", str(ivy_dir()))
     if merged["spark.master"].startswith(_WITHOUT_PENSTOCK):
         wheel = temporary_folder("wheel") / "penstock.zip"
         write_wheel(wheel)
-        merged |= archive_settings(merged["spark.master"], given, wheel)
+        merged |= archive_settings(merged["spark.master"], chosen, wheel)
     if merged["spark.master"].startswith("local"):
-        if "spark.driver.memory" not in given:
+        if "spark.driver.memory" not in chosen:
             merged["spark.driver.memory"] = f"{heap_mebibytes()}m"
-        if not is_local_folder_set(given) and (folder := _private_local_folder()) is not None:
+        if not is_local_folder_set(chosen) and (folder := _private_local_folder()) is not None:
             merged["spark.local.dir"] = folder
-        if _NO_HEARTBEATS not in given:
+        if _NO_HEARTBEATS not in chosen:
             merged[_NO_HEARTBEATS] = "7d"
-        if "spark.driver.bindAddress" not in given and "spark.driver.host" not in given:
+        if "spark.driver.bindAddress" not in chosen and "spark.driver.host" not in chosen:
             merged |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
         if is_checkout():  # workers do not see the working directory
             merged["spark.executorEnv.PYTHONPATH"] = str(import_root())
@@ -85,5 +85,5 @@ def _private_local_folder() -> str | None:
 
 def ivy_dir() -> Path:
     """Where a session that Penstock starts keeps the jars it fetched: Spark's own default below HOME."""
-    given = spark_settings(spark_conf_dir_in_use()).get("spark.jars.ivy")
-    return Path(given) if given else home_folder() / ".ivy2.5.2"
+    configured = spark_settings(spark_conf_dir_in_use()).get("spark.jars.ivy")
+    return Path(configured) if configured else home_folder() / ".ivy2.5.2"

@@ -31,8 +31,8 @@ def submit_arguments(settings: Mapping[str, str]) -> Iterator[str]:
         }
         properties = Path(folder) / "spark.properties"
         write_properties(properties, own)
-        given = os.environ.get("PYSPARK_SUBMIT_ARGS") or "pyspark-shell"
-        yield f"--properties-file {shlex.quote(str(properties))} --load-spark-defaults {given}"
+        submitted = os.environ.get("PYSPARK_SUBMIT_ARGS") or "pyspark-shell"
+        yield f"--properties-file {shlex.quote(str(properties))} --load-spark-defaults {submitted}"
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
@@ -57,7 +57,7 @@ def _write_private(path: Path, text: str) -> None:
 
 def _key(text: str) -> str:
     """A key as java.util.Properties reads it."""
-    return re.sub(r"[=:#!\s]", lambda found: "\\" + found.group(), _value(text))
+    return re.sub(r"[=:#!\s]", lambda match: "\\" + match.group(), _value(text))
 
 
 def _value(text: str) -> str:

@@ -1,7 +1,7 @@
 """Execution edges of all topologies, one by one, as a query over the views of a version."""
 
 MEMORY_BYTES = 2**30
-"""What joins may take, whatever the store's size; more goes to a temporary folder."""
+"""Memory limit of joins, whatever the store's size; what exceeds it goes to a temporary folder."""
 
 ALL_EXECUTION_EDGES = """
 SELECT topology, data_set_id AS data_set, producer.vertex_id AS source,

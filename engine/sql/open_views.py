@@ -49,20 +49,20 @@ def open_views(
     StoreError: not a store, no such version, damage.
     """
     delta = tables_of(store)
-    found = find_version(delta, version)
-    mentioned = [table for table in found.tables if mentions(query, table)]
-    require_intact(delta, found, mentioned)
+    plan_version = find_version(delta, version)
+    mentioned = [table for table in plan_version.tables if mentions(query, table)]
+    require_intact(delta, plan_version, mentioned)
     with duckdb_connection(memory_bytes) as connection:
         readable: list[str] = []
         if isinstance(delta, DeltaRsTables):
             require_columns_to_read(store, mentioned)
             with store_errors(store, "reading"):
-                readable = _add_views(connection, delta, found, mentioned)
+                readable = _add_views(connection, delta, plan_version, mentioned)
         else:
-            for table, rows in read_plan(delta, found.version, mentioned).items() if mentioned else ():
+            for table, rows in read_plan(delta, plan_version.version, mentioned).items() if mentioned else ():
                 _add_table(connection, table, rows.toArrow())
         close_to_all_but(connection, readable)
-        yield Views(connection, found)
+        yield Views(connection, plan_version)
 
 
 def _add_views(
@@ -91,10 +91,10 @@ def _add_views(
 
 def _add_table(connection: "DuckDBPyConnection", table: str, rows: pa.Table) -> None:
     """A table with `rows`, which DuckDB holds and spills itself."""
-    given = f"given_{table}"
-    connection.register(given, rows)
-    connection.execute(f"CREATE TABLE {table} AS SELECT {_selected(table)} FROM {given}")
-    connection.unregister(given)
+    source = f"given_{table}"
+    connection.register(source, rows)
+    connection.execute(f"CREATE TABLE {table} AS SELECT {_selected(table)} FROM {source}")
+    connection.unregister(source)
 
 
 def _selected(table: str) -> str:
@@ -137,7 +137,7 @@ def open_results(folder: str) -> Iterator[Views]:
 
 def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:
     """Table, column, type and meaning of all that a folder of results holds."""
-    found = []
+    columns = []
     for table in tables_of_results(folder):
         with store_errors(folder, "reading"):
             schema = pa.schema(DeltaTable(local_folder(folder, table)).schema().to_arrow())
@@ -147,5 +147,5 @@ def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:
                 if field.name in SCHEMA.names and "cell" in schema.names
                 else {}
             )
-            found.append((table, field.name, field.type, known.get(COMMENT, b"").decode()))
-    return found
+            columns.append((table, field.name, field.type, known.get(COMMENT, b"").decode()))
+    return columns

@@ -29,7 +29,7 @@ _TEXT_OR_NO_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?Infinity|NaN').sub
 
 
 class QueryRows(NamedTuple):
-    """What a query gives: names of columns, and functions that run it and give its rows, each in one form."""
+    """A query's columns by name, and functions that run it and yield its rows, each in one form."""
 
     names: list[str]
     texts: Callable[
@@ -107,7 +107,7 @@ def _as_json(line: str) -> str:
     """With null for infinity and NaN, in lists and structs too: DuckDB writes them, and JSON has neither."""
     if "NaN" not in line and "Infinity" not in line:
         return line
-    return _TEXT_OR_NO_NUMBER(lambda found: found[0] if found[0].startswith('"') else "null", line)
+    return _TEXT_OR_NO_NUMBER(lambda match: match[0] if match[0].startswith('"') else "null", line)
 
 
 def _require_different(names: list[str]) -> None:
@@ -129,7 +129,7 @@ _SECONDS_BETWEEN_INTERRUPTS = 0.05
 
 @contextmanager
 def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[], Result]], Result]]:
-    """What runs an action of `connection` in a thread, and waits for it.
+    """Yield a function that runs an action of `connection` in a thread, and waits for it.
 
     A signal that comes meanwhile interrupts the connection: DuckDB itself looks for signals only
     now and then.
@@ -151,7 +151,7 @@ def in_thread(connection: "DuckDBPyConnection") -> Iterator[Callable[[Callable[[
         yield run
 
 
-# What DuckDB says of a query, as errors that a user can read, with the closest names.
+# DuckDB's errors as errors that a user can act on, with the closest names.
 
 
 _TABLE = re.compile(r"Table with name (.+?) does not exist")
@@ -193,16 +193,16 @@ def query_errors(query: str, version: PlanVersion | None = None) -> Iterator[Non
 
 
 def _hint(said: str, query: str, version: PlanVersion) -> str | None:
-    if found := _TABLE.search(said):
-        named = found[1].strip('"').lower()
+    if match := _TABLE.search(said):
+        named = match[1].strip('"').lower()
         if named in TABLES:
             until = version.options.get("until")
             planned = f" was planned until {until} and" if until else ""
             return f"version {version.version}{planned} has no table {named}; {_LISTED}"
         close = get_close_matches(named, version.tables, n=3, cutoff=0.5)
         return f"tables with close names: {', '.join(close)}" if close else _LISTED
-    if found := _COLUMN.search(said):
-        named = found[1].lower()
+    if match := _COLUMN.search(said):
+        named = match[1].lower()
         mentioned = [table for table in version.tables if mentions(query, table)]
         columns = {table: view_columns(table) for table in mentioned}
         renamed = [

@@ -16,7 +16,7 @@ def with_dictionary(schema: Iterable[pa.Field]) -> list[str]:
 
 
 def without_dictionary(schema: Iterable[pa.Field]) -> list[str]:
-    """The other columns."""
+    """The paths of columns whose values are stored without a dictionary."""
     return [field.name for field in schema if not _repeats(field)]
 
 

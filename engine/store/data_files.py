@@ -22,39 +22,41 @@ class DataFile(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """What is wrong with a table of a version, or with one of its files."""
+    """A fault of a version's table, or of one of its files."""
 
     table: str
     file: str | None
-    what: str
+    problem: str
 
 
 def compare_files(table: str, recorded: Iterable[DataFile], listed: Iterable[DataFile]) -> list[Damage]:
     """Where the files of one write that a table's log lists differ from those that the manifest records."""
     expected = {file.path: file for file in recorded}
-    found = {file.path: file for file in listed}
+    now_listed = {file.path: file for file in listed}
     missing = [
         Damage(table, path, f"the table's Delta log has lost it, and {file.rows} rows with it")
         for path, file in expected.items()
-        if path not in found
+        if path not in now_listed
     ]
-    added = [Damage(table, path, "is not one of those written") for path in found if path not in expected]
+    added = [
+        Damage(table, path, "is not one of those written") for path in now_listed if path not in expected
+    ]
     changed = [
         Damage(
             table, path, f"found {now.rows} rows in {now.bytes} bytes, written {file.rows} in {file.bytes}"
         )
         for path, file in expected.items()
-        if (now := found.get(path)) is not None and (now.rows, now.bytes) != (file.rows, file.bytes)
+        if (now := now_listed.get(path)) is not None and (now.rows, now.bytes) != (file.rows, file.bytes)
     ]
     return [*missing, *added, *changed]
 
 
 def miscounted(table: str, rows: int | None, listed: Sequence[DataFile]) -> list[Damage]:
     """Where the manifest does not record files, but for some tables how many `rows` there are."""
-    found = sum(file.rows or 0 for file in listed)
-    if rows is None or any(file.rows is None for file in listed) or rows == found:
+    listed_rows = sum(file.rows or 0 for file in listed)
+    if rows is None or any(file.rows is None for file in listed) or rows == listed_rows:
         return []
-    return [Damage(table, None, f"found {found} rows, written {rows}")]
+    return [Damage(table, None, f"found {listed_rows} rows, written {rows}")]
 
 
 def damaged(store: str, version: int | None, damage: Sequence[Damage]) -> StoreError:
@@ -63,6 +65,6 @@ def damaged(store: str, version: int | None, damage: Sequence[Damage]) -> StoreE
     where = f"table {first.table}" if first.file is None else f"table {first.table}: {first.file}"
     others = f" (and {more:,} more)" if more else ""
     return StoreError(
-        f"{store} version {version} is damaged: {where}: {first.what}{others}",
+        f"{store} version {version} is damaged: {where}: {first.problem}{others}",
         f"penstock verify {store} lists all damage; penstock plan of the same input writes a sound version",
     )

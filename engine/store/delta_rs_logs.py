@@ -51,7 +51,7 @@ FILES_OF_A_LEVEL = 16
 
 @dataclass(frozen=True)
 class DeltaRsLogs:
-    """What StoreTables does that is independent of rows: tables, their logs, the manifest."""
+    """The operations of StoreTables that do not depend on the kind of rows: on tables, logs, the manifest."""
 
     store: str
     errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)
@@ -80,8 +80,8 @@ class DeltaRsLogs:
         tail = open_log_tail(path)
         if tail is not None and (known := tail.has_write(write_id)) is not None:
             return tail.version, known
-        made = create_table(path, table)
-        return made.version(), made.transaction_version(application_id(write_id)) is not None
+        delta_table = create_table(path, table)
+        return delta_table.version(), delta_table.transaction_version(application_id(write_id)) is not None
 
     def commit_files(self, table: str, files: Mapping[str, int], write_id: str) -> None:
         """Make files of a local store a part of the table, unless this write has some there.
@@ -123,10 +123,10 @@ class DeltaRsLogs:
 
     def write_ids(self, table: str) -> set[str]:
         """The writes that have files in `table`, by its log."""
-        made = open_table(table_path(self.store, table))
-        if made is None:
+        delta_table = open_table(table_path(self.store, table))
+        if delta_table is None:
             return set()
-        actions = to_table(made.get_add_actions(flatten=True))
+        actions = to_table(delta_table.get_add_actions(flatten=True))
         return set(actions[f"partition.{WRITE_ID}"].to_pylist()) if len(actions) else set()
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
@@ -136,10 +136,10 @@ class DeltaRsLogs:
         recent = None if tail is None else tail.files(table, write_id)
         if recent is not None:
             return recent
-        made = open_table(path)
-        if made is None:
+        delta_table = open_table(path)
+        if delta_table is None:
             return None
-        actions = to_table(made.get_add_actions(flatten=True))
+        actions = to_table(delta_table.get_add_actions(flatten=True))
         if not len(actions):
             return []
         own = actions.filter(pc.equal(actions[f"partition.{WRITE_ID}"], write_id))

@@ -72,28 +72,28 @@ def share_log_tail(path: str, tail: LogTail) -> None:
 
 
 def read_shared(
-    what: str, path: str, read: Callable[[], Read | None], version_of: Callable[[Read], int | None]
+    kind: str, path: str, read: Callable[[], Read | None], version_of: Callable[[Read], int | None]
 ) -> Read | None:
     """What `read` gives of the table at `path`, the same inside `shared_tables` while its log is the same."""
     if not _scopes:
         return read()
     with _lock:
-        state, found = _shared.get((what, path), (None, None))
-    version = None if found is None else version_of(found)
+        state, shared = _shared.get((kind, path), (None, None))
+    version = None if shared is None else version_of(shared)
     if version is not None and state is not None and state == _log_state(path, version):
-        known: Read = found
+        known: Read = shared
         return known
     new = read()
     version = None if new is None else version_of(new)
     if version is not None:
         with _lock:
             if _scopes:
-                _shared[what, path] = (_log_state(path, version), new)
+                _shared[kind, path] = (_log_state(path, version), new)
     return new
 
 
 def open_newest(path: str) -> DeltaTable | None:
-    """As `open_table`, a state of its own."""
+    """The newest state of the table, as `open_table`, but read for this caller alone."""
     if is_local(path):
         try:
             os.stat(os.path.join(local_folder(path), "_delta_log"))
@@ -118,15 +118,18 @@ def _log_state(path: str, version: int) -> object:
         return None
     return (
         version,
-        *((found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns) for found in (folder, newest)),
+        *(
+            (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            for status in (folder, newest)
+        ),
     )
 
 
 def create_table(path: str, table: str) -> DeltaTable:
     """The table at `path`, made empty unless it is there; another writer may be making it."""
-    made = open_table(path)
-    if made is not None:
-        return made
+    delta_table = open_table(path)
+    if delta_table is not None:
+        return delta_table
     try:
         return DeltaTable.create(
             path,
@@ -137,10 +140,10 @@ def create_table(path: str, table: str) -> DeltaTable:
             commit_properties=STRICT,
         )
     except DeltaError:
-        made = open_table(path)
-        if made is None:
+        delta_table = open_table(path)
+        if delta_table is None:
             raise
-        return made
+        return delta_table
 
 
 def to_table(stream: Any) -> pa.Table:

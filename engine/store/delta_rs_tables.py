@@ -39,8 +39,8 @@ class DeltaRsTables(DeltaRsLogs):
             self.append_parts(table, [rows], write_id)
             return
         path = table_path(self.store, table)
-        made = create_table(path, table)
-        if len(rows) and made.transaction_version(application_id(write_id)) is None:
+        delta_table = create_table(path, table)
+        if len(rows) and delta_table.transaction_version(application_id(write_id)) is None:
             tagged = _tagged(rows, table, write_id)
             retry_conflicts(
                 self,
@@ -94,10 +94,10 @@ class DeltaRsTables(DeltaRsLogs):
 
     @without_pandas()
     def among(self, rows: pa.Table, others: pa.Table, key: Sequence[str]) -> pa.Table:
-        """Those of `rows` whose key is one of `others`."""
+        """The part of `rows` whose key occurs in `others`."""
         known = _counted(others, key)
         keys = zip(*(rows[name].to_pylist() for name in key), strict=True)
-        return rows.filter(pa.array([one in known for one in keys], pa.bool_()))
+        return rows.filter(pa.array([row_key in known for row_key in keys], pa.bool_()))
 
     def same(self, rows: pa.Table, others: pa.Table, columns: Sequence[str]) -> bool:
         """Whether both have the same values in these columns, each as many times."""
@@ -116,8 +116,8 @@ def _tagged(rows: pa.Table, table: str, write_id: str) -> Callable[[], pa.Record
     schema = in_files(table).append(pa.field(WRITE_ID, pa.string(), False))
 
     def batches() -> Iterator[pa.RecordBatch]:
-        for some in as_stored(rows, table):
-            for batch in some.to_batches():
+        for stored in as_stored(rows, table):
+            for batch in stored.to_batches():
                 columns = [*batch.columns, pa.repeat(write_id, len(batch))]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
 

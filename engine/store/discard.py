@@ -57,13 +57,13 @@ def remove_files(store: str, tables: Iterable[str], write_id: str) -> None:
 
 def writes_in_folders(store: str, tables: Iterable[str]) -> set[str]:
     """The writes that have files in a local store, whether a log lists them or not; none of another one."""
-    found: set[str] = set()
+    writes_there: set[str] = set()
     for table in tables if is_local(store) else ():
         with suppress(FileNotFoundError, NotADirectoryError):
             names = os.listdir(local_folder(store, table))
             writes = (name.removeprefix(f"{WRITE_ID}=") for name in names if name.startswith(f"{WRITE_ID}="))
-            found.update(filter(is_write_id, writes))
-    return found
+            writes_there.update(filter(is_write_id, writes))
+    return writes_there
 
 
 def set_aside_unreadable(store: str, tables: Iterable[str]) -> list[str]:
@@ -93,8 +93,8 @@ def _is_unreadable(store: str, table: str) -> bool:
     if open_log_tail(folder) is not None:
         return False
     try:
-        with os.scandir(os.path.join(folder, "_delta_log")) as found:
-            entries = list(found)
+        with os.scandir(os.path.join(folder, "_delta_log")) as scan:
+            entries = list(scan)
         open_table(folder)
     except NotADirectoryError:
         return True
@@ -102,7 +102,7 @@ def _is_unreadable(store: str, table: str) -> bool:
         return False
     except (DeltaError, OSError) as error:  # delta-rs raises both
         return machine_error_in_text(error, "") is None
-    # What is no file keeps the table from ever having that version.
+    # A folder of that name, say, would keep the table from ever having that version.
     return any(entry.name.endswith(".json") and not entry.is_file() for entry in entries)
 
 

@@ -28,8 +28,8 @@ def find_damage(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence
     """
     logs = log_reader(delta)
     with ThreadPoolExecutor(PARALLEL_CHECKS, thread_name_prefix="penstock-check") as pool:
-        found = pool.map(lambda table: _damage_of_table(logs, version, table), tables)
-        return [damage for of_table in found for damage in of_table]
+        damage_by_table = pool.map(lambda table: _damage_of_table(logs, version, table), tables)
+        return [damage for of_table in damage_by_table for damage in of_table]
 
 
 def _damage_of_table(delta: StoreTables[Rows], version: PlanVersion, table: str) -> list[Damage]:

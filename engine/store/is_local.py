@@ -48,9 +48,9 @@ def table_path(store: str, table: str) -> str:
         raise _not_a_file_uri(store)
     # Spark takes a relative location for a table's name where it makes a table.
     root = Path(os.path.expanduser(store) if _IN_HOME.match(store) else store).absolute()
-    if found := _NOT_IN_PATHS.search(str(root)):
+    if match := _NOT_IN_PATHS.search(str(root)):
         raise StoreError(
-            f"{store!r}: found {found.group()!r} in the store's path, which Delta tables cannot have",
+            f"{store!r}: found {match.group()!r} in the store's path, which Delta tables cannot have",
             "allowed: UTF-8 without control codes, [ ] \\ and % with two hex digits; choose another folder",
         )
     return f"{root}/{table}"

@@ -26,7 +26,7 @@ _ROWS_TO_WORKERS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "8192",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
 }
-"""With any other limit of bytes, Spark adds up the bytes of a batch anew for each row, which takes longer
+"""With any other limit of bytes, Spark adds up the bytes of a batch again for each row, which takes longer
 than putting the row into it. A batch of so few rows does not come near Arrow's limit of 2 GiB."""
 
 
@@ -79,12 +79,12 @@ class LocalSparkTables(DeltaRsLogs, SparkRows):
 
     def _append_packed(self, packed: PackedTables, write_id: str) -> None:
         before = {table: self.before_write(table, write_id) for table in packed.tables}
-        left = [table for table, (_, is_written) in before.items() if not is_written]
-        folders = {table: local_folder(self.store, table) for table in left}
+        unwritten = [table for table, (_, is_written) in before.items() if not is_written]
+        folders = {table: local_folder(self.store, table) for table in unwritten}
         for folder in folders.values():
             os.makedirs(os.path.join(folder, _inside(write_id)), exist_ok=True)
         written = write_packed(packed, folders, _inside(write_id)).collect()
-        files: dict[str, dict[str, int]] = {table: {} for table in sorted(left)}
+        files: dict[str, dict[str, int]] = {table: {} for table in sorted(unwritten)}
         for row in written:
             files[row.table][row.path] = row.rows
         for table, of_table in files.items():

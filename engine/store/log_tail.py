@@ -63,18 +63,18 @@ class LogTail(NamedTuple):
         """The files of a write; None if a checkpoint may hide some."""
         if self.has_write(write_id) is None:
             return None
-        found: dict[str, DataFile] = {}
+        files: dict[str, DataFile] = {}
         for action in self.actions:
             if (gone := action.get("remove")) is not None:
-                found.pop(gone["path"], None)
+                files.pop(gone["path"], None)
             elif (added := action.get("add")) and added["partitionValues"].get(WRITE_ID) == write_id:
                 rows = orjson.loads(added.get("stats") or "{}").get("numRecords")
-                found[added["path"]] = DataFile(table, unquote(added["path"]), rows, added["size"])
-        return list(found.values())
+                files[added["path"]] = DataFile(table, unquote(added["path"]), rows, added["size"])
+        return list(files.values())
 
 
 def read_log_tail(folder: str) -> LogTail | None:
-    """That of the table in `folder`."""
+    """The end of the log of the table in `folder`."""
     log = os.path.join(folder, "_delta_log")
     try:
         checkpoint, at, state = _read_checkpoint(log)
@@ -147,14 +147,14 @@ def _read_checkpoint(log: str) -> tuple[int, float, dict[str, Action]]:
         return -1, 0, {}
     version: int = last["version"]
     path = os.path.join(log, f"{version:020}.checkpoint.parquet")
-    found = os.stat(path)
-    identity = (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-    return version, found.st_mtime, dict(_state_of_checkpoint(path, identity))
+    status = os.stat(path)
+    identity = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return version, status.st_mtime, dict(_state_of_checkpoint(path, identity))
 
 
 @lru_cache(maxsize=128)
 def _state_of_checkpoint(path: str, identity: tuple[int, ...]) -> dict[str, Action]:
-    """Of the file that has this `identity`."""
+    """Protocol and metadata that a checkpoint file records; `identity` differs once it was replaced."""
     rows = pq.ParquetFile(path).read(["protocol", "metaData"])
     state: dict[str, Action] = {}
     for kind in ("protocol", "metaData"):

@@ -40,7 +40,7 @@ PLAN_VERSIONS = table(
 
 
 class VersionState(StrEnum):
-    """What became of a write."""
+    """States of a write."""
 
     COMPLETE = "complete"  #: readable
     DROPPED = "dropped"  #: was readable; its row stays, so that no number is used twice
@@ -72,7 +72,7 @@ class PlanVersion:
     """None: written by a Penstock that did not record them."""
 
     def files_of(self, table: str) -> list[DataFile] | None:
-        """Those of one table; None if they are not recorded."""
+        """The files of one table; None if they are not recorded."""
         return None if self.files is None else [file for file in self.files if file.table == table]
 
     def rows_of(self, table: str) -> int | None:

@@ -20,7 +20,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def listed_writes(store: str, table: DeltaTable) -> list[Listed]:
-    """What the manifest lists, in no order."""
+    """The writes that the manifest lists, in no order."""
     paths = _paths(store, table)
     if paths is None:
         rows = to_table(table.scan(list(Listed._fields)))
@@ -47,7 +47,7 @@ def manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | No
     if write_ids is None:
         return rows
     # Not a filter by an array: to make one of Python's values imports pandas.
-    wanted = [place for place, found in enumerate(rows[WRITE_ID].to_pylist()) if found in write_ids]
+    wanted = [place for place, of_write in enumerate(rows[WRITE_ID].to_pylist()) if of_write in write_ids]
     return pa.concat_tables([none, *(rows.slice(place, 1) for place in wanted)])
 
 
@@ -87,8 +87,8 @@ def _read(path: str, schema: pa.Schema) -> pa.Table:
 
 
 def _identity(path: str) -> tuple[int, ...]:
-    found = os.stat(path)
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    status = os.stat(path)
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ class OpenFile:
     """A new Parquet file in the subfolder `inside` of `folder`, which is there, to which rows are added."""
 
     def __init__(self, folder: str, inside: str, schema: pa.Schema) -> None:
-        """Raises OSError."""
+        """Create the file. Raises OSError."""
         self._folder = folder
         self._path = os.path.join(inside, f"part-00000-{uuid4()}-c000.zstd.parquet")
         self._whole = os.path.join(folder, self._path)

@@ -46,21 +46,21 @@ def open_plan(store: str, version: int | None = None, topology: str | None = Non
     it is damaged.
     """
     delta = tables_of(store)
-    found = find_version(delta, version)
+    plan_version = find_version(delta, version)
 
     @cache
     def table(name: str) -> pl.LazyFrame:
-        require_intact(delta, found, [name])
+        require_intact(delta, plan_version, [name])
         if isinstance(delta, DeltaRsTables):
             with store_errors(store, "reading"):
-                recorded = found.files_of(name)
-                files = delta.listed_files(name, found.write_id) if recorded is None else recorded
+                recorded = plan_version.files_of(name)
+                files = delta.listed_files(name, plan_version.write_id) if recorded is None else recorded
             return scan_stored_table(store, name, files or [], topology)
         from penstock.engine.store.spark_rows import scan_spark_rows
 
-        return scan_spark_rows(delta.read(name, found.write_id), name, topology)
+        return scan_spark_rows(delta.read(name, plan_version.write_id), name, topology)
 
-    return StoredPlan(found, table)
+    return StoredPlan(plan_version, table)
 
 
 # Which store, and which version of it, a text names: STORE or STORE@VERSION.
@@ -74,10 +74,10 @@ def local_store_and_version(path: str) -> tuple[str, int | None] | None:
     """The local store that a path names, and the version (None: the newest); None for other paths."""
     if _is_store(path):
         return path, None
-    found = AT_VERSION.fullmatch(path)
-    if found is None or os.path.exists(path) or not _is_store(found["store"]):
+    match = AT_VERSION.fullmatch(path)
+    if match is None or os.path.exists(path) or not _is_store(match["store"]):
         return None
-    return found["store"], int(found["version"])
+    return match["store"], int(match["version"])
 
 
 def _is_store(path: str) -> bool:
@@ -99,19 +99,19 @@ def read_plan(
     where not all are wanted. Raises StoreError: not a store, no such version, a damaged one, a table that the
     version does not have, columns of another version of Penstock.
     """
-    found = find_version(delta, version)
-    missing = sorted(set(tables or ()) - set(found.tables))
+    plan_version = find_version(delta, version)
+    missing = sorted(set(tables or ()) - set(plan_version.tables))
     if missing:
         raise StoreError(
-            f"version {found.version} of {delta.store} does not have the tables {', '.join(missing)}",
-            f"it has {', '.join(found.tables)}",
+            f"version {plan_version.version} of {delta.store} does not have the tables {', '.join(missing)}",
+            f"it has {', '.join(plan_version.tables)}",
         )
-    names = [name for name in found.tables if tables is None or name in tables]
-    require_intact(delta, found, names)
+    names = [name for name in plan_version.tables if tables is None or name in tables]
+    require_intact(delta, plan_version, names)
     if is_local(delta.store):
         require_columns_to_read(delta.store, names)
     with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="penstock-store") as pool:
-        return dict(zip(names, pool.map(lambda t: delta.read(t, found.write_id), names), strict=True))
+        return dict(zip(names, pool.map(lambda t: delta.read(t, plan_version.write_id), names), strict=True))
 
 
 def require_intact(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence[str]) -> None:

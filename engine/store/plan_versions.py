@@ -56,9 +56,9 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
     if version is None:
         require_whole(delta.store, noted, seen.listed)
     known = complete(seen)
-    found = next((v for v in reversed(known) if version in (None, v.version)), None)
-    if found is not None:
-        return version_of(delta, seen, found)
+    listed_version = next((v for v in reversed(known) if version in (None, v.version)), None)
+    if listed_version is not None:
+        return version_of(delta, seen, listed_version)
     if version in lost_versions(noted, seen.listed):
         raise lost(delta.store, version)
     numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
@@ -88,18 +88,20 @@ def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
     Raises StoreError where there is no store, or its manifest cannot be read.
     """
     noted = noted_numbers(delta.store)
-    found = read_shared(MANIFEST, table_path(delta.store, MANIFEST), lambda: _read(delta), _version_of_state)
-    if found is None:
+    manifest = read_shared(
+        MANIFEST, table_path(delta.store, MANIFEST), lambda: _read(delta), _version_of_state
+    )
+    if manifest is None:
         if noted:
             raise _damaged(delta.store, "which lists its versions, has lost its Delta log")
         raise not_a_store(delta.store, has_tables=_has_tables(delta.store))
-    return found
+    return manifest
 
 
 def complete(seen: ManifestRead) -> list[Listed]:
     """The versions that can be read, oldest first."""
-    found = (listed for listed in seen.listed if listed.state == VersionState.COMPLETE)
-    return sorted(found, key=lambda listed: (listed.version or 0, listed.write_id))
+    completed = (listed for listed in seen.listed if listed.state == VersionState.COMPLETE)
+    return sorted(completed, key=lambda listed: (listed.version or 0, listed.write_id))
 
 
 def versions_with(delta: StoreTables[Rows], seen: ManifestRead, table: str) -> list[Listed]:
@@ -141,8 +143,10 @@ def require_not_lost(delta: StoreTables[Rows]) -> None:
 
 def is_published(delta: StoreTables[Rows], write_id: str) -> bool:
     """Whether the manifest has a version of this write. Raises StoreError if it cannot be read."""
-    found = _read(delta)
-    return found is not None and any(v.write_id == write_id and v.version is not None for v in found.listed)
+    manifest = _read(delta)
+    return manifest is not None and any(
+        v.write_id == write_id and v.version is not None for v in manifest.listed
+    )
 
 
 def publish(delta: StoreTables[Rows], candidate: PlanVersion) -> int:
@@ -205,10 +209,10 @@ def _inserted(
             return None
         return _versions(delta, seen, [write_id])[-1]
 
-    found = None
-    while found is None:  # ends: in every round that is lost, another writer has published a version
-        found = retry_conflicts(delta, insert_unless_there, doing)
-    return found
+    inserted = None
+    while inserted is None:  # ends: in every round that is lost, another writer has published a version
+        inserted = retry_conflicts(delta, insert_unless_there, doing)
+    return inserted
 
 
 def _read(delta: StoreTables[Rows]) -> ManifestRead | None:
@@ -259,5 +263,5 @@ def _unreadable(store: str, error: Exception) -> PenstockError:
     return refused or _damaged(store, f"which lists its versions, cannot be read: {first_line(error)}")
 
 
-def _damaged(store: str, what: str) -> StoreError:
-    return StoreError(f"{store} is damaged: table {MANIFEST}, {what}", how_to_mend(store))
+def _damaged(store: str, problem: str) -> StoreError:
+    return StoreError(f"{store} is damaged: table {MANIFEST}, {problem}", how_to_mend(store))

@@ -20,7 +20,7 @@ def recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: st
 
     logs = log_reader(delta)
 
-    def of_table(table: str) -> list[DataFile]:
+    def list_files(table: str) -> list[DataFile]:
         files = logs.listed_files(table, write_id) or []
         if not is_local(delta.store):
             return files
@@ -28,7 +28,7 @@ def recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: st
         return [file._replace(checksum=checksum(os.path.join(folder, file.path))) for file in files]
 
     with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="penstock-checksum") as pool:
-        return tuple(file for found in pool.map(of_table, tables) for file in found)
+        return tuple(file for files_of_table in pool.map(list_files, tables) for file in files_of_table)
 
 
 def checksum(path: str) -> str:

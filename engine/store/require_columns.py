@@ -18,9 +18,9 @@ def require_columns_to_write(store: str, tables: Iterable[str]) -> None:
     """
     differing = []
     for table in tables:
-        found, declared = _stored(store, table), _declared(table)
-        if found is not None and found != declared:
-            differing.append(f"table {table}: {_difference(found, declared)}")
+        stored, declared = _stored(store, table), _declared(table)
+        if stored is not None and stored != declared:
+            differing.append(f"table {table}: {_difference(stored, declared)}")
     if differing:
         raise StoreError(
             f"cannot write to {store}: another version of Penstock has written it; {'; '.join(differing)}",
@@ -32,9 +32,9 @@ def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
     """StoreError if a table lacks columns that are declared, or has them with other types."""
     lacking = []
     for table in tables:
-        found, declared = _stored(store, table), _declared(table)
-        if found is not None and not declared.items() <= found.items():
-            lacking.append(f"table {table}: {_difference(found, declared)}")
+        stored, declared = _stored(store, table), _declared(table)
+        if stored is not None and not declared.items() <= stored.items():
+            lacking.append(f"table {table}: {_difference(stored, declared)}")
     if lacking:
         raise StoreError(
             f"cannot read {store}: another version of Penstock has written it; {'; '.join(lacking)}",
@@ -63,9 +63,9 @@ def _columns(schema: Schema) -> dict[str, str]:
     return {field.name: str(field.type) for field in schema.fields}
 
 
-def _difference(found: dict[str, str], declared: dict[str, str]) -> str:
-    lacks = sorted(set(declared) - set(found))
-    has = sorted(set(found) - set(declared))
-    differ = sorted(name for name in set(found) & set(declared) if found[name] != declared[name])
+def _difference(stored: dict[str, str], declared: dict[str, str]) -> str:
+    lacks = sorted(set(declared) - set(stored))
+    has = sorted(set(stored) - set(declared))
+    differ = sorted(name for name in set(stored) & set(declared) if stored[name] != declared[name])
     parts = (("it lacks", lacks), ("it also has", has), ("of another type", differ))
     return ", ".join(f"{said} {', '.join(names)}" for said, names in parts if names)

@@ -35,9 +35,9 @@ def require_target(store: str) -> list[str]:
     try:
         existing = _existing(folder)
         if not os.path.isdir(existing):
-            what = "a link to nothing" if os.path.islink(existing) else "a file"
+            obstacle = "a link to nothing" if os.path.islink(existing) else "a file"
             where = "" if existing == folder else f"{existing} is "
-            raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{what}, not a folder")
+            raise StoreError(f"cannot write a store to {store}: {where or 'it is '}{obstacle}, not a folder")
         repaired = mend_manifest(store)
         if existing == folder:
             _require_empty_or_store(store, folder)

@@ -18,12 +18,12 @@ from penstock.plans.topology.columnar.topology_tables import topology_id
 
 
 class SparkRows:
-    """What StoreTables does with rows that are DataFrames of `spark`."""
+    """The operations of StoreTables on rows that are DataFrames of `spark`."""
 
     spark: SparkSession
 
     def in_thread(self, action: Callable[..., Result]) -> Callable[..., Result]:
-        """`action` with the job group and other local properties of the thread that asks."""
+        """`action`, to be called in another thread with this thread's job group and local properties."""
         inherit: Any = inheritable_thread_target(self.spark)
         inherited: Callable[..., Result] = inherit(action)
         return inherited
@@ -33,13 +33,13 @@ class SparkRows:
         return rows.count()
 
     def among(self, rows: DataFrame, others: DataFrame, key: Sequence[str]) -> DataFrame:
-        """Those of `rows` whose key is one of `others`."""
+        """The part of `rows` whose key occurs in `others`."""
         return rows.join(others.select(*key), list(key), "left_semi")
 
     def same(self, rows: DataFrame, others: DataFrame, columns: Sequence[str]) -> bool:
         """Whether both have the same values in these columns, each as many times."""
-        one, other = rows.select(*columns), others.select(*columns)
-        return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()
+        chosen, other = rows.select(*columns), others.select(*columns)
+        return chosen.exceptAll(other).isEmpty() and other.exceptAll(chosen).isEmpty()
 
 
 def files_for(spark: SparkSession, rows: int) -> int:

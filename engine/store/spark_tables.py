@@ -175,18 +175,18 @@ class SparkTables(SparkRows):
             return None
         rows = self._table(MANIFEST).toDF()
         known = [name for name in stored_columns(MANIFEST).names if name in rows.columns]
-        found = [row.asDict() for row in rows.select(known).collect()]
+        manifest = [row.asDict() for row in rows.select(known).collect()]
 
         def chosen(write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
-            return [row for row in found if write_ids is None or row["write_id"] in write_ids]
+            return [row for row in manifest if write_ids is None or row["write_id"] in write_ids]
 
-        listed = [Listed(row["version"], row["write_id"], row["state"]) for row in found]
+        listed = [Listed(row["version"], row["write_id"], row["state"]) for row in manifest]
         return ManifestRead(listed, chosen, None)
 
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:
         """Merge a row into the manifest; Delta's isolation finds what came after it was `seen`."""
-        given = pa.Table.from_pylist([dict(row)], stored_columns(MANIFEST))
-        source = self.spark.createDataFrame(given, _schema(MANIFEST))
+        version_row = pa.Table.from_pylist([dict(row)], stored_columns(MANIFEST))
+        source = self.spark.createDataFrame(version_row, _schema(MANIFEST))
         target = self._table(MANIFEST)
         taken = "m.write_id = s.write_id or m.version = s.version"
         with durable_commits(self.store, MANIFEST):
@@ -204,8 +204,8 @@ class SparkTables(SparkRows):
         """The files that are part of a table now, one row for each, with the columns of Delta's AddFile."""
         jvm: Any = self.spark._jvm
         log = jvm.org.apache.spark.sql.delta.DeltaLog
-        found = log.forTableWithSnapshot(self.spark._jsparkSession, table_path(self.store, table))
-        return DataFrame(found._2().allFiles().toDF(), self.spark)
+        snapshot = log.forTableWithSnapshot(self.spark._jsparkSession, table_path(self.store, table))
+        return DataFrame(snapshot._2().allFiles().toDF(), self.spark)
 
     def _add_missing_columns(self) -> None:
         path = table_path(self.store, MANIFEST)
@@ -243,9 +243,9 @@ def durable_commits(store: str, table: str) -> Iterator[None]:
 
 def _files(store: str, table: str) -> tuple[int, set[str]]:
     """The version of a table's log and the files that it lists; version 0 and none if there is no table."""
-    made = open_table(table_path(store, table))
-    if made is None:
+    delta_table = open_table(table_path(store, table))
+    if delta_table is None:
         return 0, set()
-    actions = to_table(made.get_add_actions())
+    actions = to_table(delta_table.get_add_actions())
     paths = actions["path"].to_pylist() if len(actions) else []
-    return made.version(), {unquote(path) for path in paths}
+    return delta_table.version(), {unquote(path) for path in paths}

@@ -25,7 +25,7 @@ def store_errors(store: str, doing: str) -> Iterator[None]:
         raise
     except BaseException as error:
         of_spark = _is_from_spark(error)
-        if not (of_spark or _is_from_below(error)) or (doing == "reading" and _is_of_output(error)):
+        if not (of_spark or _is_from_below(error)) or (doing == "reading" and _comes_from_output(error)):
             raise
         refused = _refused_to_spark(error, store) if of_spark else None
         refused = refused or machine_error_in_text(error, f"{doing} {store}")
@@ -63,7 +63,7 @@ def _is_from_below(error: BaseException) -> bool:
     return is_panic or polars or isinstance(error, DeltaError | pa.ArrowException | OSError)
 
 
-def _is_of_output(error: BaseException) -> bool:
+def _comes_from_output(error: BaseException) -> bool:
     """Whether this is what becomes of a command's output that finds no reader or no space."""
     full = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return isinstance(error, OSError) and error.errno in full

@@ -1,4 +1,4 @@
-"""What the logic of a store asks of the library that reads and writes its Delta tables."""
+"""The operations that a store needs of a library that reads and writes Delta tables."""
 
 import random
 import time
@@ -11,7 +11,7 @@ from penstock.plans.errors import StoreError
 
 ATTEMPTS = 30
 TRANSACTION_VERSION = 1
-"""Of `application_id`: a write has one transaction in each table."""
+"""The version of a write's transaction under `application_id`: each write has one in each table."""
 
 Rows = TypeVar("Rows")
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ class Commits(Protocol):
 
     @property
     def errors(self) -> tuple[type[Exception], ...]:
-        """What the library raises."""
+        """The exceptions of the library."""
 
     def is_conflict(self, error: Exception) -> bool:
         """Whether one of `errors` says that another transaction was committed first."""
@@ -103,14 +103,14 @@ class StoreTables(Commits, Protocol[Rows]):
         """How many rows there are."""
 
     def among(self, rows: Rows, others: Rows, key: Sequence[str]) -> Rows:
-        """Those of `rows` whose key is one of `others`."""
+        """The part of `rows` whose key occurs in `others`."""
 
     def same(self, rows: Rows, others: Rows, columns: Sequence[str]) -> bool:
         """Whether both have the same values in these columns, each as many times."""
 
 
 def application_id(write_id: str) -> str:
-    """Under which Delta remembers a table's part of a write."""
+    """The id under which Delta remembers a table's part of a write."""
     return f"penstock-{write_id}"
 
 

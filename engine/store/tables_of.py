@@ -1,4 +1,4 @@
-"""Which of the two ways to the tables of a store is taken."""
+"""Chooses how the tables of a store are read and written: by delta-rs in this process, or by Spark."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,5 +21,5 @@ def tables_of(store: str) -> "DeltaRsTables | SparkTables":
 
 
 def log_reader(delta: StoreTables[Rows]) -> StoreTables[Any]:
-    """What reads the logs of a store: delta-rs if it is local, because a Spark job takes longer."""
+    """The reader of a store's logs: delta-rs if it is local, because a Spark job takes longer."""
     return DeltaRsTables(delta.store) if is_local(delta.store) else delta

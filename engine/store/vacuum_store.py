@@ -42,7 +42,7 @@ def vacuum_store(
     the next call removes. `remove`: else it only tells. For a local store.
     """
     with_files = writes_in_folders(delta.store, TABLES)
-    for write in sorted(all_writes(delta), key=lambda one: one.write_id):
+    for write in sorted(all_writes(delta), key=lambda state_of_write: state_of_write.write_id):
         gone = write.state in (VersionState.DROPPED, VersionState.ABANDONED)
         if not gone or write.write_id not in with_files or not is_write_id(write.write_id):
             continue
@@ -57,7 +57,7 @@ def vacuum_store(
 
 
 def _since(store: str, write: PlanVersion) -> float:
-    """When it was dropped, at the latest: its note was written anew then, as was the manifest.
+    """The latest time at which it can have been dropped: its note was rewritten then, as was the manifest.
 
     What never was a version has been read by nobody: it is as old as its giving up.
     """
@@ -106,15 +106,15 @@ def remove_unfinished(delta: StoreTables[Rows], older_than: timedelta = OLD) -> 
     listed = {table: delta.write_ids(table) for table in TABLES}
     in_logs = set().union(*listed.values())
     with store_errors(delta.store, "reading"):
-        found = in_logs | writes_in_folders(delta.store, TABLES)
-    for write_id in sorted(found - known):
+        write_ids_there = in_logs | writes_in_folders(delta.store, TABLES)
+    for write_id in sorted(write_ids_there - known):
         if _began_before(write_id, before):
             abandon(delta, write_id)
     writes = read_listed(delta).listed
     dead = {v.write_id for v in writes if v.state != VersionState.COMPLETE}
     for table, write_ids in listed.items():
         delta.delete(table, sorted(write_ids & dead))
-    never_read = {v.write_id for v in writes if v.state == VersionState.ABANDONED} & found
+    never_read = {v.write_id for v in writes if v.state == VersionState.ABANDONED} & write_ids_there
     for write_id in sorted(never_read):
         drop_staged(delta.store, write_id)
         remove_files(delta.store, TABLES, write_id)
@@ -135,7 +135,7 @@ def drop_version(delta: StoreTables[Rows], version: int) -> None:
     Readers that have begun go on reading: the files stay until `vacuum_store`. `remove_unfinished` finishes a
     drop that was interrupted. Raises StoreError where there is no such version.
     """
-    found = find_version(delta, version)
-    mark_dropped(delta, found)
-    for table in found.tables:
-        delta.delete(table, [found.write_id])
+    plan_version = find_version(delta, version)
+    mark_dropped(delta, plan_version)
+    for table in plan_version.tables:
+        delta.delete(table, [plan_version.write_id])

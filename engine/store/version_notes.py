@@ -54,17 +54,17 @@ def noted_numbers(store: str) -> Set[int]:
         return frozenset()
     folder = _folder(store)
     try:
-        found = os.stat(folder)
+        status = os.stat(folder)
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
-    if time.time_ns() - found.st_mtime_ns < _NANOSECONDS_OF_A_TICK:
+    if time.time_ns() - status.st_mtime_ns < _NANOSECONDS_OF_A_TICK:
         return _numbers(folder)
-    return _numbers_at(folder, (found.st_ino, found.st_mtime_ns, found.st_ctime_ns))
+    return _numbers_at(folder, (status.st_ino, status.st_mtime_ns, status.st_ctime_ns))
 
 
 @lru_cache(maxsize=16)
 def _numbers_at(folder: str, identity: tuple[int, ...]) -> frozenset[int]:
-    """Those of the folder that has this `identity`; names that come later change it."""
+    """The numbers noted in a folder; `identity` differs once a note is added or removed."""
     return _numbers(folder)
 
 
@@ -76,16 +76,16 @@ def _numbers(folder: str) -> frozenset[int]:
 
 
 def noted_versions(store: str) -> list[PlanVersion]:
-    """What the notes say, oldest version first; without those that are not as they were written."""
-    found = (_read(store, name) for name in sorted(_names(store)) if name.isdecimal())
-    return [version for version in found if version is not None]
+    """The versions in notes, oldest first; without those that are not as they were written."""
+    noted = (_read(store, name) for name in sorted(_names(store)) if name.isdecimal())
+    return [version for version in noted if version is not None]
 
 
 def staged_versions(store: str) -> list[PlanVersion]:
     """Versions that were about to be published, or had just been, when their writer ended or was killed."""
     names = [name for name in sorted(_names(store)) if name.startswith(".") and is_write_id(name[1:])]
-    found = ((name, _read(store, name)) for name in names)
-    return [version for name, version in found if version is not None and name == f".{version.write_id}"]
+    staged = ((name, _read(store, name)) for name in names)
+    return [version for name, version in staged if version is not None and name == f".{version.write_id}"]
 
 
 def stage_note(store: str, version: PlanVersion) -> None:
@@ -112,7 +112,7 @@ def _name_if_free(path: str, name: str) -> None:
     """Rename a file, unless there is one of that name: then it is removed.
 
     Where the file system has no hard links, the new file is written under its name; half of one, which a kill
-    leaves, is written anew by `renew_notes`.
+    leaves, is rewritten by `renew_notes`.
     """
     try:
         os.link(path, name)
@@ -195,7 +195,7 @@ def require_as_noted(store: str, versions: list[PlanVersion]) -> list[PlanVersio
 
 
 def noted_version(store: str, number: int | None) -> PlanVersion | None:
-    """What is noted of that version; None if nothing is, or not as it was written."""
+    """The note of that version; None if it has none, or the note is not as it was written."""
     return None if number is None or not is_local(store) else _read(store, f"{number:020}")
 
 
@@ -221,7 +221,7 @@ def not_as_written(store: str, number: int | None) -> StoreError:
 
 
 def how_to_mend(store: str) -> str:
-    """What to do about a manifest that is damaged."""
+    """The hint for a damaged manifest."""
     if not noted_versions(store):
         return "restore that table from a backup, or plan into another store"
     return f"penstock verify {store} --repair makes the table again; so does penstock plan --out {store}"
@@ -274,8 +274,8 @@ def _is_as_noted(row: PlanVersion, noted: PlanVersion) -> bool:
     return _same(row, replace(noted, state=row.state) if dropping else noted)
 
 
-def _same(one: PlanVersion, other: PlanVersion) -> bool:
-    return one.state == other.state and row_checksum(one) == row_checksum(other)
+def _same(version: PlanVersion, other: PlanVersion) -> bool:
+    return version.state == other.state and row_checksum(version) == row_checksum(other)
 
 
 def _names(store: str) -> list[str]:

@@ -15,9 +15,9 @@ class VersionNumber(int):
 
     def __new__(cls, number: int, unchanged: bool = False) -> Self:
         """`number`, which stays a number in every other way."""
-        made = super().__new__(cls, number)
-        made.unchanged = unchanged
-        return made
+        version_number = super().__new__(cls, number)
+        version_number.unchanged = unchanged
+        return version_number
 
     def __str__(self) -> str:
         return str(int(self))

@@ -29,7 +29,7 @@ def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa
 
 
 def add_action(folder: str, path: str, rows: int, partition: dict[str, str | None]) -> AddAction:
-    """What a commit to a table's log says of a new file."""
+    """The action that adds a new file to a table's log."""
     size = os.path.getsize(os.path.join(folder, path))
     return AddAction(path, size, partition, time.time_ns() // 1_000_000, True, dumps({"numRecords": rows}))
 

@@ -86,12 +86,12 @@ class WriteLayers:
     def _start(self, tables: Mapping[str, DataFrame]) -> None:
         delta = tables_of_spark(self._spark, self._store)
         require_target(self._store)
-        given = tables.get("topologies")
-        if given is not None and is_store(delta):
+        topologies = tables.get("topologies")
+        if topologies is not None and is_store(delta):
             same = unchanged_topologies(
-                delta, given, planner_version=self._planner_version, options=self._options
+                delta, topologies, planner_version=self._planner_version, options=self._options
             )
-            self._waits = same is not None and same.count() == given.count()
+            self._waits = same is not None and same.count() == topologies.count()
         if not self._waits:
             start_manifest(delta)
             set_aside_unreadable(self._store, TABLES)

@@ -90,12 +90,12 @@ def write_version(
     require_plan(tables)
     require_target(delta.store)
     write_id, written, files = begun or Begun(new_write_id())
-    left = {table: of_table for table, of_table in tables.items() if table not in written}
+    unwritten = {table: of_table for table, of_table in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
-            set_aside_unreadable(delta.store, left)
-            delta.append_all(left, write_id, rows or {})
+            set_aside_unreadable(delta.store, unwritten)
+            delta.append_all(unwritten, write_id, rows or {})
             _require_unchanged(delta, Begun(write_id, written, files))
             return publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
@@ -111,10 +111,10 @@ def _require_unchanged(delta: StoreTables[Rows], begun: Begun) -> None:
             delta.listed_files(table, begun.write_id),
         )
         damage = [Damage(table, None, "is gone")] if listed is None else compare_files(table, written, listed)
-        for _, file, what in damage:
+        for _, file, problem in damage:
             raise StoreError(
                 f"{delta.store}: table {table} was changed while the plan was made: "
-                f"{'it' if file is None else file + ':'} {what}",
+                f"{'it' if file is None else file + ':'} {problem}",
                 "plan again when nothing else changes the store's folders",
             )
 
@@ -183,7 +183,7 @@ _TOPOLOGY_KEY = ("topology_id", "name", "fingerprint")
 def unchanged_topologies(
     delta: StoreTables[Rows], topologies: Rows, *, planner_version: str, options: Mapping[str, str]
 ) -> Rows | None:
-    """Those of `topologies` that the newest version holds with the same fingerprint.
+    """The part of `topologies` that the newest version holds with the same fingerprint.
 
     None if that version was written by another planner or with other options, or is damaged. Raises
     StoreError where there is no store.
@@ -210,10 +210,10 @@ def nothing_changed(
     newest = _comparable(delta, seen, planner_version, options)
     if newest is None or set(newest.tables) != set(tables) or _sound(delta, newest) is None:
         return None
-    given = tables["topologies"]
-    if delta.count(given) != newest.topologies:
+    topologies = tables["topologies"]
+    if delta.count(topologies) != newest.topologies:
         return None
-    if delta.count(_same(delta, newest, given)) != newest.topologies:
+    if delta.count(_same(delta, newest, topologies)) != newest.topologies:
         return None
     if "rejected" in tables:
         refused = delta.read("rejected", newest.write_id, _REFUSAL)

@@ -46,7 +46,7 @@ def write_packed(packed: PackedTables, folders: Mapping[str, str], inside: str) 
 def _write_batches(table: str, folder: str, inside: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def run(batches: Batches) -> Iterator[pa.RecordBatch]:
         rows = (with_null_lists(batch, TABLES[table]) for batch in batches if len(batch))
-        parts = ((table, pa.Table.from_batches([some])) for some in rows)
+        parts = ((table, pa.Table.from_batches([batch_of_rows])) for batch_of_rows in rows)
         yield from _written(parts, {table: folder}, inside)
 
     return run
@@ -107,8 +107,8 @@ class _File:
     def close(self) -> pa.RecordBatch:
         if self._kept:
             self._write()
-        found = [[self.table], [self._file.close()], [self._rows]]
-        return pa.RecordBatch.from_arrays([pa.array(value) for value in found], schema=_WRITTEN)
+        values = [[self.table], [self._file.close()], [self._rows]]
+        return pa.RecordBatch.from_arrays([pa.array(value) for value in values], schema=_WRITTEN)
 
     def abandon(self) -> None:
         self._file.abandon()

@@ -47,7 +47,7 @@ def write_topology_tables(fleet: Fleet, directory: str) -> None:
 
 def _write_table(fleet: Fleet, folder: str, table: str) -> None:
     schema = TABLES[table]
-    made = DeltaTable.create(folder, Schema.from_json(json.dumps(delta_schema(schema))), mode="error")
+    delta_table = DeltaTable.create(folder, Schema.from_json(json.dumps(delta_schema(schema))), mode="error")
     plain = pa.schema([field.remove_metadata() for field in schema])
     actions: list[AddAction | RemoveAction] = []
     units, step = _parts(fleet, table)
@@ -63,7 +63,7 @@ def _write_table(fleet: Fleet, folder: str, table: str) -> None:
 
         file = write_file(folder, "", parts(), plain)
         actions.append(add_action(folder, file, rows, {}))
-    made.create_write_transaction(actions, "append", made.schema())
+    delta_table.create_write_transaction(actions, "append", delta_table.schema())
     make_log_durable(folder, since=0)
 
 

@@ -43,7 +43,7 @@ class WriteWhilePlanning:
         self._store = store
         self._delta = DeltaRsTables(store)
         self._write_id = new_write_id()
-        self._append = AppendInTurn(self._delta, self._write_id)
+        self._append = StagedAppend(self._delta, self._write_id)
         self._ids: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
         self._rejected = 0
         with store_errors(store, "writing"):
@@ -105,9 +105,6 @@ class WriteWhilePlanning:
             self._rejected += len(rows)
 
 
-# The files that a write still adds to, one for each table.
-
-
 @dataclass(slots=True)
 class _Growing:
     """A table of the store before the write, and what the write has added to it so far."""
@@ -118,10 +115,11 @@ class _Growing:
 
 
 @dataclass(frozen=True)
-class AppendInTurn:
-    """A write to a local store under `write_id`, of which nothing is in a table before `commit`.
+class StagedAppend:
+    """Appends rows to tables of a local store: no reader sees any of them before `commit`.
 
-    What a write has left that is not committed is removed by `discard`.
+    Until then they are in files of the write `write_id` that no table's log lists. `clear` and
+    `discard` remove them. Tables come in any order, and again: all rows of a table go into one file.
     """
 
     delta: DeltaRsTables
@@ -149,12 +147,12 @@ class AppendInTurn:
         """Write `rows` to the end of the table's file. Raises SchemaError and OSError."""
         require_rows(rows, table)
         grown = self.begin(table)
-        for some in as_stored(rows, table):
+        for stored in as_stored(rows, table):
             if grown.file is None:
                 folder, inside = local_folder(self.delta.store, table), f"{WRITE_ID}={self.write_id}"
                 os.makedirs(os.path.join(folder, inside), exist_ok=True)
                 grown.file = OpenFile(folder, inside, in_files(table))
-            grown.file.write(some)
+            grown.file.write(stored)
         grown.rows += len(rows)
 
     def commit(self, threads: int) -> dict[str, int]:

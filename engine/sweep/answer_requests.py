@@ -24,10 +24,10 @@ def main() -> None:
     for line in sys.stdin:
         (request,) = json.loads(line)
         try:
-            found = {"result": meter.measure(CellRequest(**json.loads(request))), "failure": None}
+            answer = {"result": meter.measure(CellRequest(**json.loads(request))), "failure": None}
         except Exception as error:
-            found = {"result": None, "failure": describe_failure(error)}
-        answers.write(f"{json.dumps({**found, 'own_peak_bytes': own_peak_bytes(), 'done': True})}\n")
+            answer = {"result": None, "failure": describe_failure(error)}
+        answers.write(f"{json.dumps({**answer, 'own_peak_bytes': own_peak_bytes(), 'done': True})}\n")
         answers.flush()
 
 

@@ -64,7 +64,7 @@ def _markdown(columns: Sequence[str], numeric: Sequence[bool], rows: Sequence[Se
     return "\n".join([line(columns), rule, *map(line, rows), ""])
 
 
-# What is chosen of results for a table or a figure.
+# Chooses the results for a table or a figure.
 
 
 def results_in_rows(
@@ -80,7 +80,7 @@ def results_in_rows(
 
 
 def figure_of_results(rows: pl.DataFrame, x: str | None, y: str, by: str | None) -> Any:
-    """See plot_results; None: the first axis with numbers, else the first; lines of planners, if several.
+    """The figure of plot_results. Default x: the first numeric axis, else the first; default lines: planners.
 
     Raises ConfigurationError.
     """
@@ -89,11 +89,11 @@ def figure_of_results(rows: pl.DataFrame, x: str | None, y: str, by: str | None)
     if by is None and "planner" in axes:
         by = "planner"
     if x is None:
-        left = [name for name in axes if name != by]
-        numbers = [name for name in left if rows.schema[name].is_numeric()]
-        if not left and by is None:
+        other_axes = [name for name in axes if name != by]
+        numbers = [name for name in other_axes if rows.schema[name].is_numeric()]
+        if not other_axes and by is None:
             raise ConfigurationError("x: found no column with several values", "name one")
-        x = (numbers or left or [str(by)])[0]
+        x = (numbers or other_axes or [str(by)])[0]
     return plot_results(
         rows, require_axis(rows, x, "x"), measure, None if by is None else require_axis(rows, by, "by")
     )

@@ -60,8 +60,8 @@ class Cell(NamedTuple):
         kind, name = next(
             (key, value) for key, value in self.source.items() if key in ("shape", "file", "spec")
         )
-        given = [f"{key}={self.source[key]}" for key in PARAMETERS if key in self.source]
-        return " ".join([Path(name).name if kind != "shape" else name, *given])
+        parameters = [f"{key}={self.source[key]}" for key in PARAMETERS if key in self.source]
+        return " ".join([Path(name).name if kind != "shape" else name, *parameters])
 
     def __str__(self) -> str:
         chosen = [f"{key}={value}" for key, value in self.options.items()]
@@ -82,7 +82,7 @@ def cells_of(spec: SweepSpec, path: str, depends: Sequence[str] = ()) -> list[Ce
     count = len(sources) * len(options) * len(costs) * spec.repeat * len(spec.planners)
     if count > MOST_CELLS:
         raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")
-    if missing := [one for one in depends if not os.path.exists(one)]:
+    if missing := [place for place in depends if not os.path.exists(place)]:
         raise InputError(f"--depends {missing[0]}: no such file or folder")
     declared = digests_of_paths(depends)
     constants = None if spec.constants is None else beside(path, spec.constants)
@@ -109,18 +109,18 @@ def _points(source: SweepSource, path: str) -> Iterator[dict[str, Any]]:
     for name in source.spec or source.shape or ():
         axes = {key: getattr(source, key) for key in PARAMETERS if getattr(source, key) is not None}
         for values in product(*axes.values()):
-            given = dict(zip(axes, values, strict=True))
+            point = dict(zip(axes, values, strict=True))
             if source.spec:
-                yield {"spec": beside(path, name), "topologies": 1, "seed": 0, **given}
+                yield {"spec": beside(path, name), "topologies": 1, "seed": 0, **point}
             elif name in (WORKLOADS, CAPTURED):
-                yield {"shape": name, **given}
+                yield {"shape": name, **point}
             else:
                 yield {
                     "shape": name,
                     "topologies": 1,
                     "operators": default_operators(name),
                     "seed": 0,
-                    **given,
+                    **point,
                 }
 
 
@@ -157,7 +157,7 @@ def _version() -> str:
         return ""
 
 
-# What a planner's answers follow from: its modules, what they import, packages, and declared files.
+# The inputs of a planner's answers: its modules, their imports, packages, and declared files.
 
 
 _READ_BYTES = 1 << 20
@@ -179,7 +179,7 @@ def code_of_planner(planner: str) -> tuple[str, ...]:
     functions = [custom_planner.function for custom_planner in find_custom_planners(planner)]
     programs = [function for function in functions if isinstance(function, PlannerProgram)]
     if programs:
-        return tuple(f"{path}={digest_of_path(path)}" for one in programs for path in one.files())
+        return tuple(f"{path}={digest_of_path(path)}" for program in programs for path in program.files())
     modules = {function.__module__ for function in functions}
     files: dict[str, str] = {}
     packages: dict[str, str] = {"python": sys.version.split()[0]}
@@ -195,25 +195,25 @@ def code_of_planner(planner: str) -> tuple[str, ...]:
         if not place:
             continue
         files[name] = digest_of_path(place)
-        for found in _imported(name, place):
-            if found not in seen and found.partition(".")[0] not in sys.stdlib_module_names:
-                seen.add(found)
-                todo.append(found)
-    said = [f"{name}={found}" for name, found in sorted(files.items())]
-    return (*said, *(f"{name}=={found}" for name, found in sorted(packages.items())))
+        for imported in _imported(name, place):
+            if imported not in seen and imported.partition(".")[0] not in sys.stdlib_module_names:
+                seen.add(imported)
+                todo.append(imported)
+    said = [f"{name}={digest}" for name, digest in sorted(files.items())]
+    return (*said, *(f"{name}=={installed}" for name, installed in sorted(packages.items())))
 
 
 @cache
 def digest_of_path(path: str) -> str:
     """SHA-256 of a file, or of all files in a folder with their names."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     files = sorted(p for p in Path(path).rglob("*") if p.is_file()) if os.path.isdir(path) else [Path(path)]
     for file in files:
-        found.update(str(file.relative_to(path)).encode() if os.path.isdir(path) else b"")
+        digest.update(str(file.relative_to(path)).encode() if os.path.isdir(path) else b"")
         with file.open("rb") as opened:
             while read := opened.read(_READ_BYTES):
-                found.update(read)
-    return found.hexdigest()
+                digest.update(read)
+    return digest.hexdigest()
 
 
 def digests_of_paths(paths: Iterable[str]) -> list[str]:
@@ -251,15 +251,15 @@ def _imported(name: str, place: str) -> Iterator[str]:
     package = name if os.path.basename(place) == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            for one in node.names:
-                yield from _with_packages(one.name)
+            for alias in node.names:
+                yield from _with_packages(alias.name)
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
                 above = package.split(".")[: len(package.split(".")) - node.level + 1]
                 base = ".".join([*above, *filter(None, [base])])
             yield from _with_packages(base)
-            yield from (f"{base}.{one.name}" for one in node.names if _place(f"{base}.{one.name}"))
+            yield from (f"{base}.{alias.name}" for alias in node.names if _place(f"{base}.{alias.name}"))
 
 
 def _with_packages(name: str) -> Iterator[str]:
@@ -274,4 +274,4 @@ def _distributions() -> dict[str, list[str]]:
 
 def _version_of(top: str) -> dict[str, str]:
     """Distribution to version of a package that is installed."""
-    return {found: version(found) for found in _distributions().get(top, ())}
+    return {distribution: version(distribution) for distribution in _distributions().get(top, ())}

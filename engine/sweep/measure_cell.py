@@ -27,7 +27,7 @@ Result = dict[str, Any]
 
 
 class CellRequest(NamedTuple):
-    """What a process has to know of a cell, as JSON; `defines` are options that all cells have."""
+    """A cell as it is sent to a process, as JSON; `defines` are options that all cells have."""
 
     source: Mapping[str, Any]
     options: Mapping[str, str]
@@ -57,17 +57,17 @@ class CellMeter:
         read, seconds = self._topologies(request.source, configuration.job_defaults)
         terms = CONSTANTS if request.constants is None else read_constants(Path(request.constants))
         asked = question(request.costs, read.frames["topologies"], request.time_limit, constants=terms)
-        found = plan_and_measure(read, request.planner, asked, choices)
+        measured = plan_and_measure(read, request.planner, asked, choices)
         metrics = {
             row["metric"]: [row["mean"], row["p95"]]
-            for row in fleet_metrics(found.plans).iter_rows(named=True)
+            for row in fleet_metrics(measured.plans).iter_rows(named=True)
         }
-        return {"inputs": read.inputs, "read_seconds": seconds, **found.summary, "metrics": metrics}
+        return {"inputs": read.inputs, "read_seconds": seconds, **measured.summary, "metrics": metrics}
 
     def _topologies(
         self, source: Mapping[str, Any], defaults: JobDefaults
     ) -> tuple[ReadTopologies, float | None]:
-        """What was read, and the seconds that took; None where it was there."""
+        """The topologies of a source, and the seconds that reading took; None if they were read before."""
         key = (json.dumps(dict(source), sort_keys=True), defaults)
         if self._of == key and self._read is not None:
             return self._read, None
@@ -78,7 +78,7 @@ class CellMeter:
 
 
 def _given(source: Mapping[str, Any]) -> Any:
-    """What a source means, in a form that planning reads."""
+    """The topologies that a source means, in a form that planning reads."""
     if "file" in source:
         return source["file"]
     if "spec" in source:

@@ -31,7 +31,9 @@ def measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
 
     def measure(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:
         of_others = {cell.planner for cell in cells if names_custom_planner(cell.planner)}
-        send_planners(spark, [found for name in of_others for found in find_custom_planners(name)])
+        send_planners(
+            spark, [custom_planner for name in of_others for custom_planner in find_custom_planners(name)]
+        )
         grouped = [list(group) for _, group in groupby(cells, lambda c: (dict(c.source), dict(c.options)))]
         pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-sweep")
         try:
@@ -56,8 +58,10 @@ def _measured(spark: "SparkSession", request: CellRequest, cells: Sequence[Cell]
         )
         for c in cells
     ]
-    given = spark.createDataFrame([(json.dumps([one._asdict() for one in asked]),)], "requests string")
-    rows = given.coalesce(1).mapInArrow(_answers, "answer string").collect()
+    requests = spark.createDataFrame(
+        [(json.dumps([cell_request._asdict() for cell_request in asked]),)], "requests string"
+    )
+    rows = requests.coalesce(1).mapInArrow(_answers, "answer string").collect()
     return [json.loads(row["answer"]) for row in rows]
 
 

@@ -29,11 +29,11 @@ def plot_results(rows: pl.DataFrame, x: str, y: str, by: str | None) -> Any:
     if known.is_empty():
         raise ConfigurationError(f"found no result with {x} and {y}")
     is_number = known.schema[x].is_numeric()
-    found = summarised(known, [*([] if by is None else [by]), x], [y])
+    points = summarised(known, [*([] if by is None else [by]), x], [y])
     figure = new_figure(6.4, 4.0)
     axes = figure.subplots()
-    labels = found[x].unique(maintain_order=True).sort().to_list()
-    for place, (name, of_line) in enumerate(_lines(found, by)):
+    labels = points[x].unique(maintain_order=True).sort().to_list()
+    for place, (name, of_line) in enumerate(_lines(points, by)):
         places = of_line[x].to_list() if is_number else [labels.index(value) for value in of_line[x]]
         means, least, largest = (of_line[column].to_list() for column in (y, f"{y} least", f"{y} largest"))
         bars = [
@@ -45,8 +45,8 @@ def plot_results(rows: pl.DataFrame, x: str, y: str, by: str | None) -> Any:
     if is_number:
         choose_scale(axes.set_xscale, labels)
     else:
-        axes.set_xticks(range(len(labels)), [figure_text(one) for one in labels], rotation=20, ha="right")
-    choose_scale(axes.set_yscale, [value for value in found[f"{y} least"] if value is not None])
+        axes.set_xticks(range(len(labels)), [figure_text(label) for label in labels], rotation=20, ha="right")
+    choose_scale(axes.set_yscale, [value for value in points[f"{y} least"] if value is not None])
     axes.set_xlabel(axis_label(x))
     axes.set_ylabel(axis_label(y))
     axes.grid(alpha=0.3)
@@ -59,7 +59,7 @@ def write_figure(figure: Any, to: Path) -> None:
     """Write a figure as the end of the file's name says. Raises ConfigurationError and MachineError."""
     form = to.suffix.lstrip(".").lower()
     if form not in FORMATS:
-        allowed = ", ".join(f".{one}" for one in FORMATS)
+        allowed = ", ".join(f".{ending}" for ending in FORMATS)
         raise ConfigurationError(f"{to}: the end of its name says no format", f"allowed: {allowed}")
     from penstock.engine.machine.replace_file import replace_file
 
@@ -68,7 +68,7 @@ def write_figure(figure: Any, to: Path) -> None:
         file.write(drawn)
 
 
-def _lines(found: pl.DataFrame, by: str | None) -> list[tuple[Any, pl.DataFrame]]:
+def _lines(points: pl.DataFrame, by: str | None) -> list[tuple[Any, pl.DataFrame]]:
     if by is None:
-        return [("", found)]
-    return [(key[0], part) for key, part in found.group_by(by, maintain_order=True)]
+        return [("", points)]
+    return [(key[0], part) for key, part in points.group_by(by, maintain_order=True)]

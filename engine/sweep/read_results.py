@@ -28,13 +28,15 @@ def read_results(folder: str) -> pl.DataFrame:
     """
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
-        made = open_table(path)
-        if made is None:
+        delta_table = open_table(path)
+        if delta_table is None:
             raise InputError(f"{folder}: found no results of a sweep", "penstock sweep SPEC.yaml --out DIR")
-        table = to_table(made.scan())
-    given = [dict(options or ()) for options in table["options"].to_pylist()]
-    keys = sorted({key for options in given for key in options})
-    options = [pl.Series(key, [options.get(key) for options in given], dtype=pl.String) for key in keys]
+        table = to_table(delta_table.scan())
+    options_of_rows = [dict(options or ()) for options in table["options"].to_pylist()]
+    keys = sorted({key for options in options_of_rows for key in options})
+    options = [
+        pl.Series(key, [options.get(key) for options in options_of_rows], dtype=pl.String) for key in keys
+    ]
     rows = from_arrow(table.drop_columns(["options"])).with_columns(map(_typed, options))
     known = rows.filter(pl.col("error").is_null()).sort("date", maintain_order=True)
     same = [name for name in ("topologies", *_AXES, *keys, "repetition") if name in known.columns]
@@ -55,7 +57,9 @@ def require_axis(rows: pl.DataFrame, name: str, option: str) -> str:
 
 def require_measure(name: str, option: str) -> str:
     """A column that is measured. Raises ConfigurationError."""
-    return _one_of(option, name, [*MEASURES, *_COUNTS, *MEASURED, *(f"{one}_p95" for one in MEASURED)])
+    return _one_of(
+        option, name, [*MEASURES, *_COUNTS, *MEASURED, *(f"{measure}_p95" for measure in MEASURED)]
+    )
 
 
 def summarised(rows: pl.DataFrame, by: Sequence[str], measures: Sequence[str]) -> pl.DataFrame:
@@ -63,13 +67,13 @@ def summarised(rows: pl.DataFrame, by: Sequence[str], measures: Sequence[str]) -
     grouped = (
         rows.group_by(by, maintain_order=True) if by else rows.with_columns(all=pl.lit("all")).group_by("all")
     )
-    found = grouped.agg(
+    summary = grouped.agg(
         pl.len().alias("cells"),
         *(pl.col(name).cast(pl.Float64).mean().alias(name) for name in measures),
         *(pl.col(name).cast(pl.Float64).min().alias(f"{name} least") for name in measures),
         *(pl.col(name).cast(pl.Float64).max().alias(f"{name} largest") for name in measures),
     )
-    return found.sort(by) if by else found.drop("all")
+    return summary.sort(by) if by else summary.drop("all")
 
 
 def _one_of(option: str, name: str, allowed: list[str]) -> str:

@@ -108,40 +108,44 @@ def append_rows(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
         return
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "writing"):
-        made = open_table(path)
-        if made is None:
-            made = DeltaTable.create(path, Schema.from_json(json.dumps(delta_schema(SCHEMA))), mode="error")
-        since = made.version()
-        _add_columns(made)
+        delta_table = open_table(path)
+        if delta_table is None:
+            delta_table = DeltaTable.create(
+                path, Schema.from_json(json.dumps(delta_schema(SCHEMA))), mode="error"
+            )
+        since = delta_table.version()
+        _add_columns(delta_table)
         file = write_file(path, "", iter([table]), _PLAIN)
         actions: list[Any] = [add_action(path, file, len(table), {})]
-        made.create_write_transaction(actions, "append", made.schema(), commit_properties=STRICT)
+        delta_table.create_write_transaction(
+            actions, "append", delta_table.schema(), commit_properties=STRICT
+        )
         make_log_durable(path, since)
 
 
-def _add_columns(made: DeltaTable) -> None:
+def _add_columns(delta_table: DeltaTable) -> None:
     """A table of an older Penstock gets the columns that it lacks; rows that it has say nothing there."""
-    known = {field.name for field in made.schema().fields}
+    known = {field.name for field in delta_table.schema().fields}
     lacking = [field for field in Schema.from_json(json.dumps(delta_schema(SCHEMA))).fields
                if field.name not in known]  # fmt: skip
     if lacking:
-        made.alter.add_columns(lacking)
-        made.update_incremental()
+        delta_table.alter.add_columns(lacking)
+        delta_table.update_incremental()
 
 
 @without_pandas()
 def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
-    """Take the rows of cells away in one commit, so that they are measured anew. Raises StoreError."""
+    """Take the rows of cells away in one commit, so that they are measured again. Raises StoreError."""
     keys = {cell.key for cell in cells}
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "writing"):
-        made = open_table(path)
-        if made is None or not keys:
+        delta_table = open_table(path)
+        if delta_table is None or not keys:
             return
-        since = made.version()
+        since = delta_table.version()
         listed = ", ".join(f"'{key}'" for key in sorted(keys))
-        made.delete(f"cell in ({listed})")
-        for file in made.file_uris():
+        delta_table.delete(f"cell in ({listed})")
+        for file in delta_table.file_uris():
             with open(file, "rb") as written:
                 os.fsync(written.fileno())
         make_log_durable(path, since)
@@ -152,8 +156,8 @@ def measured_cells(folder: str) -> dict[tuple[str, int], str | None]:
     """The cells that the table has, by (cell, repetition), with the error of those that failed."""
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
-        made = open_table(path)
-        if made is None:
+        delta_table = open_table(path)
+        if delta_table is None:
             return {}
-        rows = to_table(made.scan(["cell", "repetition", "error"])).to_pylist()
+        rows = to_table(delta_table.scan(["cell", "repetition", "error"])).to_pylist()
         return {(row["cell"], row["repetition"]): row["error"] for row in rows}

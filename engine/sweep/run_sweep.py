@@ -93,8 +93,8 @@ def _label(todo: Sequence[Cell], done: int, started: float) -> str:
         return "nothing to measure"
     if not done:
         return str(todo[0])
-    left = (time.monotonic() - started) / done * (len(todo) - done)
-    return f"{todo[done]} (about {_rounded(left)} left)"
+    remaining_seconds = (time.monotonic() - started) / done * (len(todo) - done)
+    return f"{todo[done]} (about {_rounded(remaining_seconds)} left)"
 
 
 def _rounded(seconds: float) -> str:

@@ -124,8 +124,8 @@ def _read(path: str, root: Any) -> SweepSpec:
     try:
         spec = SweepSpec.model_validate(value)
     except ValidationError as error:
-        problems = [_said(path, root, one) for one in error.errors()]
-        spec = _right_part(value, {str(one["loc"][0]) for one in error.errors() if one["loc"]})
+        problems = [_said(path, root, problem) for problem in error.errors()]
+        spec = _right_part(value, {str(problem["loc"][0]) for problem in error.errors() if problem["loc"]})
     if spec is not None:
         problems += [
             f"{path}:{_line(root, place)}: {'.'.join(map(str, place))}: {said}"
@@ -138,7 +138,7 @@ def _read(path: str, root: Any) -> SweepSpec:
 
 def _right_part(value: Mapping[str, Any], wrong: Collection[str]) -> SweepSpec | None:
     """The spec without the keys in which something is wrong, so that the others are checked too."""
-    right = {key: one for key, one in value.items() if key not in wrong}
+    right = {key: part for key, part in value.items() if key not in wrong}
     try:
         return SweepSpec.model_validate({"topologies": [{"shape": WORKLOADS}], **right})
     except ValidationError:
@@ -187,17 +187,17 @@ def _require_plain(path: str, text: str) -> None:
 
 
 def _value(path: str, node: Any) -> Any:
-    """What a node stands for. InputError for a key that is there twice."""
+    """The value of a YAML node. InputError for a key that is there twice."""
     if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in node.value:
             name = str(key.value)
-            if name in found:
+            if name in mapping:
                 raise InputError(f"{path}:{key.start_mark.line + 1}: {shorten(name)} is there twice")
-            found[name] = _value(path, value)
-        return found
+            mapping[name] = _value(path, value)
+        return mapping
     if isinstance(node, yaml.SequenceNode):
-        return [_value(path, one) for one in node.value]
+        return [_value(path, item) for item in node.value]
     try:
         return core_schema_loader("").construct_object(node)
     except (yaml.YAMLError, ValueError) as error:
@@ -209,10 +209,10 @@ def _line(node: Any, place: Sequence[Any]) -> int:
     line = int(node.start_mark.line) + 1
     for step in place:
         if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == step), None)
-            if found is None:
+            entry = next(((key, value) for key, value in node.value if key.value == step), None)
+            if entry is None:
                 continue
-            line, node = int(found[0].start_mark.line) + 1, found[1]
+            line, node = int(entry[0].start_mark.line) + 1, entry[1]
         elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
             node = node.value[step]
             line = int(node.start_mark.line) + 1
@@ -236,7 +236,7 @@ def _said(path: str, root: Any, error: Any) -> str:
 
 
 def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], str]]:
-    """What the machine does not have of what the spec names: place and reason."""
+    """Things that the spec names and the machine lacks: their place in the spec, and the reason."""
 
     def options(chosen: Mapping[str, str]) -> None:
         try:
@@ -251,14 +251,16 @@ def _found_missing(path: str, spec: SweepSpec) -> list[tuple[tuple[Any, ...], st
         for file in getattr(source, key) or ()
     )
     of_planners = ((("planners",), partial(require_planners, [planner])) for planner in spec.planners)
-    of_costs = ((("costs",), partial(require_costs, costs_beside(path, one))) for one in spec.costs or ())
+    of_costs = ((("costs",), partial(require_costs, costs_beside(path, cost))) for cost in spec.costs or ())
     of_each = (
         (("options", key), partial(options, option))
         for key, values in spec.options.items()
         for option in axes_of_options({key: values})
     )
     of_constants = (
-        (("constants",), partial(read_constants, Path(beside(path, one)))) for one in [spec.constants] if one
+        (("constants",), partial(read_constants, Path(beside(path, constants))))
+        for constants in [spec.constants]
+        if constants
     )
     checks: Iterable[_Check] = chain(of_files, of_planners, of_costs, of_constants, of_each)
     together = ((("options",), partial(options, chosen)) for chosen in axes_of_options(spec.options))
@@ -272,12 +274,12 @@ def _require_there(path: str) -> None:
 
 def _failed(checks: Iterable[_Check]) -> list[tuple[tuple[Any, ...], str]]:
     """The checks that raise: place and reason."""
-    found: list[tuple[tuple[Any, ...], str]] = []
+    failures: list[tuple[tuple[Any, ...], str]] = []
     for place, check in checks:
         try:
             check()
         except PenstockError as error:
-            found.append((place, error.message))
+            failures.append((place, error.message))
         except OSError as error:
-            found.append((place, str(error)))
-    return found
+            failures.append((place, str(error)))
+    return failures

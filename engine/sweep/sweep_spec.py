@@ -17,7 +17,7 @@ WORKLOADS = "workloads"
 """What `shape` takes beside shapes: published benchmarks with costs."""
 
 CAPTURED = "captured"
-"""And: jobs of real programs."""
+"""The value of `shape` for jobs of real programs."""
 
 PARAMETERS = ("topologies", "operators", "seed", "parallelism", "share_of_uids", "width")
 _ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",), CAPTURED: ()}
@@ -28,12 +28,12 @@ _WITHOUT_WIDTH = [shape.name for shape in SHAPES if not shape.width]
 def _values(allowed: tuple[type, ...], said: str) -> BeforeValidator:
     """A value or a list of different ones, as a list."""
 
-    def read(given: Any) -> list[Any]:
-        values = given if isinstance(given, list) else [given]
+    def read(value_or_list: Any) -> list[Any]:
+        values = value_or_list if isinstance(value_or_list, list) else [value_or_list]
         wrong = [value for value in values if type(value) not in allowed]
         if wrong or not values:
             raise ValueError(
-                f"found {shorten(wrong[0] if wrong else given)}, allowed {said}, or a list of them"
+                f"found {shorten(wrong[0] if wrong else value_or_list)}, allowed {said}, or a list of them"
             )
         twice = next((value for value, times in Counter(values).items() if times > 1), None)
         if twice is not None:
@@ -79,15 +79,15 @@ class SweepSource(_Part):
             raise ValueError(
                 f"shape: found {shorten(wrong[0])}, allowed {', '.join((*_DEFAULTS, WORKLOADS, CAPTURED))}"
             )
-        given = {name for name in PARAMETERS if getattr(self, name) is not None}
+        parameters = {name for name in PARAMETERS if getattr(self, name) is not None}
         for name in names:
             allowed = set(_ALLOWED.get(name, PARAMETERS))
             if name in _WITHOUT_WIDTH:
                 allowed -= {"width"}
-            if given - allowed:
+            if parameters - allowed:
                 listed = ", ".join(p for p in PARAMETERS if p in allowed) or "nothing else"
-                raise ValueError(f"{name}: found {', '.join(sorted(given - allowed))}, allowed {listed}")
-        for name in given:
+                raise ValueError(f"{name}: found {', '.join(sorted(parameters - allowed))}, allowed {listed}")
+        for name in parameters:
             for value in getattr(self, name):
                 try:
                     Spec(**{"operators": 2, name: value})
@@ -111,10 +111,10 @@ class SweepSpec(_Part):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_source_is_a_list(cls, given: Any) -> Any:
-        if isinstance(given, dict) and isinstance(given.get("topologies"), dict):
-            return {**given, "topologies": [given["topologies"]]}
-        return given
+    def _one_source_is_a_list(cls, spec: Any) -> Any:
+        if isinstance(spec, dict) and isinstance(spec.get("topologies"), dict):
+            return {**spec, "topologies": [spec["topologies"]]}
+        return spec
 
 
 def default_operators(shape: str) -> int:
@@ -128,18 +128,18 @@ def beside(spec: str, path: str) -> str:
 
 
 def costs_beside(spec: str, costs: str | None) -> str | None:
-    """What --costs takes for the `costs` of a spec file."""
+    """The value of --costs for the `costs` of a spec file."""
     return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)
 
 
-# What `penstock sweep table` shows where nothing is said, and in which formats.
+# Defaults of `penstock sweep table`, and its formats.
 
 
 DEFAULT_METRICS = ("sustained_records_per_second", "slots", "planning_seconds")
 
 
 class TableFormat(StrEnum):
-    """What --format takes."""
+    """The values of --format."""
 
     MARKDOWN = "markdown"
     LATEX = "latex"  #: for the package booktabs

@@ -14,7 +14,7 @@ PATIENCE_SECONDS = 0.25
 """For so long no connection has to make room: one that is about to send its token is let in."""
 
 LONGEST_HEAD_BYTES = 16 << 10
-"""Of a request: its first line and its headers."""
+"""Limit for the head of a request: its first line and its headers."""
 HEAD_SECONDS = 10.0
 """A connection that has not sent its head by then is closed."""
 
@@ -35,13 +35,13 @@ class Places:
         with self._changed:
             while len(self._strangers) >= MOST_STRANGERS:
                 oldest, since = next(iter(self._strangers.items()))
-                left = since + PATIENCE_SECONDS - time.monotonic()
-                if left <= 0:
+                remaining_seconds = since + PATIENCE_SECONDS - time.monotonic()
+                if remaining_seconds <= 0:
                     del self._strangers[oldest]
                     with suppress(OSError):
                         oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
                 else:
-                    self._changed.wait(left)
+                    self._changed.wait(remaining_seconds)
             self._strangers[connection] = time.monotonic()
 
     def admit(self, connection: socket.socket) -> bool:
@@ -54,7 +54,7 @@ class Places:
             return True
 
     def leave(self, connection: socket.socket) -> None:
-        """It has ended."""
+        """Give the place of a connection that has ended back."""
         with self._changed:
             self._strangers.pop(connection, None)
             self._known.discard(connection)
@@ -66,10 +66,10 @@ def read_head(connection: socket.socket) -> tuple[bytes | None, bytes]:
     received = bytearray()
     until = time.monotonic() + HEAD_SECONDS
     while (end := received.find(_END)) < 0:
-        left = until - time.monotonic()
-        if len(received) >= LONGEST_HEAD_BYTES or left <= 0:
+        remaining_seconds = until - time.monotonic()
+        if len(received) >= LONGEST_HEAD_BYTES or remaining_seconds <= 0:
             return None, b""
-        connection.settimeout(left)
+        connection.settimeout(remaining_seconds)
         try:
             chunk = connection.recv(LONGEST_HEAD_BYTES - len(received))
         except OSError:  # a timeout too
@@ -89,11 +89,11 @@ class Rest(io.RawIOBase):
         self._connection = connection
 
     def readable(self) -> bool:
-        """It is."""
+        """True: the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """As io.RawIOBase."""
+        """Read into a buffer, as io.RawIOBase."""
         if not self._received:
             return self._connection.recv_into(buffer)
         taken = min(len(buffer), len(self._received))

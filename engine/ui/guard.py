@@ -17,13 +17,13 @@ class Guard:
         # browsers keep one jar for all ports of a machine
         self.cookie = f"penstock_{port}"
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, token: str) -> bool:
         """Whether this is the token; it takes as long whatever is wrong with it."""
-        return _equal(given, self.token)
+        return _equal(token, self.token)
 
-    def is_host(self, given: str | None) -> bool:
+    def is_host(self, host: str | None) -> bool:
         """Whether a Host header names this server: another name that leads here is somebody's trick."""
-        return given in {f"{name}:{self.port}" for name in _NAMES}
+        return host in {f"{name}:{self.port}" for name in _NAMES}
 
     def has_cookie(self, header: str | None) -> bool:
         """Whether a Cookie header holds the token, in a time that grows with its length only."""
@@ -33,25 +33,25 @@ class Guard:
     def knows(self, head: bytes) -> bool:
         """Whether the head of a request has the token, in its cookie or its link."""
         request, *fields = head.decode("latin-1").split("\r\n")
-        if self._is_of_link(request):
+        if self._has_link_token(request):
             return True
         cookies = (field.partition(":")[2] for field in fields if field[:7].lower() == "cookie:")
         return any(map(self.has_cookie, cookies))
 
-    def _is_of_link(self, request: str) -> bool:
+    def _has_link_token(self, request: str) -> bool:
         try:
             _, path, _ = request.split(" ")
-            given = parse_qs(urlsplit(path).query).get("token")
+            tokens = parse_qs(urlsplit(path).query).get("token")
         except ValueError:  # no request, no address
             return False
-        return given is not None and self.is_token(given[0])
+        return tokens is not None and self.is_token(tokens[0])
 
     def set_cookie(self) -> str:
         """The header that lets a browser keep the token: no script reads it, no other site sends it."""
         return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
 
     def form_token(self) -> str:
-        """What forms of this server's pages send along; it says nothing about the token."""
+        """The token of forms on this server's pages, from which the server's own token cannot be told."""
         return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
 
     def is_own_form(self, origin: str | None, form_token: str) -> bool:
@@ -63,5 +63,5 @@ class Guard:
         return _equal(form_token, self.form_token())
 
 
-def _equal(given: str, wanted: str) -> bool:
-    return hmac.compare_digest(given.encode("utf-8", "surrogatepass"), wanted.encode())
+def _equal(text: str, wanted: str) -> bool:
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), wanted.encode())

@@ -68,7 +68,7 @@ def run_page(run: JobRecord, form_token: str) -> str:
 
 
 def message_page(title: str, message: str) -> str:
-    """What is said instead of a page."""
+    """A page that holds a message only."""
     page = _templates().get_template("message.html.j2")
     return str(page.render(title=title, message=printable(redact(message))))
 
@@ -79,7 +79,7 @@ def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
         graph = graph_of_layer(plan, DrawnLayer.JOB_GRAPH)
     except (PenstockError, KeyError):
         return None
-    notes = {one.key: one.note for one in texts.vertices}
+    notes = {vertex.key: vertex.note for vertex in texts.vertices}
     return layer_of_page(fold(_with_notes(graph, notes), "auto"), 0)
 
 

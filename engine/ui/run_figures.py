@@ -47,7 +47,7 @@ class RunTexts:
     vertices: tuple[VertexTexts, ...]
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """The texts as a dict, for JSON."""
         return asdict(self)
 
 
@@ -59,7 +59,7 @@ def run_figures(run: JobRecord) -> RunTexts:
         is_final=run.is_final,
         seconds=seconds(run.milliseconds),
         failure=_text(run.failure or ""),
-        vertices=tuple(_row(one, times.get(one.vertex, _NONE)) for one in vertex_states(run)),
+        vertices=tuple(_row(vertex, times.get(vertex.vertex, _NONE)) for vertex in vertex_states(run)),
     )
 
 
@@ -83,7 +83,7 @@ def size(count: int) -> str:
 
 @dataclass(frozen=True)
 class _Times:
-    """Of the latest attempts of a vertex."""
+    """Running times of the latest attempts of a vertex, and how uneven their records are."""
 
     busy: int  #: milliseconds that they ran, in sum
     longest: int
@@ -112,44 +112,44 @@ def _times(run: JobRecord) -> Mapping[int, _Times]:
         .last()
         .with_columns(pl.col("records_in", "records_out").fill_null(0))
     )
-    found = {}
+    times = {}
     for row in (
         latest.group_by("vertex", maintain_order=True)
         .agg(
             busy=pl.col("span").sum(),
             longest=pl.col("span").max(),
             subtasks=pl.len(),
-            **{f"{what}_{name}": getattr(pl.col(f"records_{name}"), what)()
-               for name in ("in", "out") for what in ("max", "mean")},
+            **{f"{statistic}_{name}": getattr(pl.col(f"records_{name}"), statistic)()
+               for name in ("in", "out") for statistic in ("max", "mean")},
         )
         .iter_rows(named=True)
     ):  # fmt: skip
         side = "in" if row["max_in"] else "out"
         mean = row[f"mean_{side}"]
         skew = row[f"max_{side}"] / mean if row["subtasks"] > 1 and mean else None
-        found[row["vertex"]] = _Times(row["busy"], row["longest"], skew)
-    return found
+        times[row["vertex"]] = _Times(row["busy"], row["longest"], skew)
+    return times
 
 
-def _row(one: VertexState, times: _Times) -> VertexTexts:
-    ended = sum(count for state, count in one.subtasks.items() if state in _ENDED)
-    known = one.records_in or one.records_out
+def _row(vertex: VertexState, times: _Times) -> VertexTexts:
+    ended = sum(count for state, count in vertex.subtasks.items() if state in _ENDED)
+    known = vertex.records_in or vertex.records_out
     return VertexTexts(
-        key=f"v{one.vertex}",
-        state=one.state,
-        note=f"{one.state} {ended:,} of {one.parallelism:,}"
-        + (f", {short(one.records_in)} in, {short(one.records_out)} out" if known else ""),
-        name=_text(one.name),
+        key=f"v{vertex.vertex}",
+        state=vertex.state,
+        note=f"{vertex.state} {ended:,} of {vertex.parallelism:,}"
+        + (f", {short(vertex.records_in)} in, {short(vertex.records_out)} out" if known else ""),
+        name=_text(vertex.name),
         subtasks="kept from an earlier run"
-        if one.kept
-        else ", ".join(f"{count:,} {state}" for state, count in sorted(one.subtasks.items())),
-        records=f"{one.records_in:,} in, {one.records_out:,} out",
-        bytes=f"{size(one.bytes_in)} in, {size(one.bytes_out)} out",
+        if vertex.kept
+        else ", ".join(f"{count:,} {state}" for state, count in sorted(vertex.subtasks.items())),
+        records=f"{vertex.records_in:,} in, {vertex.records_out:,} out",
+        bytes=f"{size(vertex.bytes_in)} in, {size(vertex.bytes_out)} out",
         busy=f"{seconds(times.busy)}, longest {seconds(times.longest)}" if times.longest else "",
         skew="" if times.skew is None else f"{times.skew:.2f}",
-        attempts=f"{one.attempts:,}",
-        measured=_text("; ".join(measured_texts(one.metrics))),
-        failure=_text(one.failures[-1]) if one.failures else "",
+        attempts=f"{vertex.attempts:,}",
+        measured=_text("; ".join(measured_texts(vertex.metrics))),
+        failure=_text(vertex.failures[-1]) if vertex.failures else "",
     )
 
 

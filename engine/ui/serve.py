@@ -31,7 +31,7 @@ def own_asset(name: str) -> str:
 
 
 MOST_CONNECTIONS = 24
-"""Of browsers that have sent the token, at a time."""
+"""How many connections browsers with the token may have at a time."""
 
 MOST_STREAMS = 12
 """Pages that are kept up to date at a time."""
@@ -87,7 +87,7 @@ class RunPageServer(ThreadingHTTPServer):
 
     @property
     def link(self) -> str:
-        """With the token, so it is as secret as that."""
+        """The address of the page, which holds the token and so is a secret itself."""
         return f"http://127.0.0.1:{self.guard.port}/?token={self.guard.token}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -162,8 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._page(HTTPStatus.MISDIRECTED_REQUEST, message_page("Not here", said))
             return
         query = parse_qs(address.query)
-        given = query.get("token")
-        if self.command == "GET" and address.path == "/" and given and guard.is_token(given[0]):
+        tokens = query.get("token")
+        if self.command == "GET" and address.path == "/" and tokens and guard.is_token(tokens[0]):
             self._redirect("/", {"Set-Cookie": guard.set_cookie()})
             return
         if not guard.has_cookie(self.headers.get("Cookie")):
@@ -183,11 +183,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in ASSETS:
             kind, text = ASSETS[path]
             self._send(HTTPStatus.OK, kind, text())
-        elif (found := _RUN.fullmatch(path)) and found[2] in (None, "/events"):
-            run = find_run(found[1], self.server.store)
+        elif (match := _RUN.fullmatch(path)) and match[2] in (None, "/events"):
+            run = find_run(match[1], self.server.store)
             if run is None:
                 self._page(HTTPStatus.NOT_FOUND, message_page("No such run", "It is not listed (any more)."))
-            elif found[2] is None:
+            elif match[2] is None:
                 self._page(HTTPStatus.OK, run_page(run, self.server.guard.form_token()))
             else:
                 self._stream(run)
@@ -195,8 +195,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._page(HTTPStatus.NOT_FOUND, message_page("Nothing here", "There is no such page."))
 
     def _post(self, path: str, query: dict[str, list[str]]) -> None:
-        found = _RUN.fullmatch(path)
-        if not found or found[2] != "/cancel":
+        match = _RUN.fullmatch(path)
+        if not match or match[2] != "/cancel":
             self._page(HTTPStatus.NOT_FOUND, message_page("Nothing here", "There is no such page."))
             return
         length = self.headers.get("Content-Length", "")
@@ -208,10 +208,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not self.server.guard.is_own_form(self.headers.get("Origin"), token):
             self._page(HTTPStatus.FORBIDDEN, message_page("Refused", "The form is of another page."))
             return
-        run = find_run(found[1], self.server.store)
+        run = find_run(match[1], self.server.store)
         if run is not None and not run.is_final and not isinstance(run, StoredRun):
             run.ask_to_cancel()
-        self._redirect(f"/runs/{found[1]}", {})
+        self._redirect(f"/runs/{match[1]}", {})
 
     def _stream(self, run: JobRecord) -> None:
         """Server-sent events: how the run goes, whenever that has changed, until it is over."""

@@ -41,9 +41,9 @@ def shown_runs(store: str | None) -> list[JobRecord]:
     Raises StoreError and MachineError.
     """
     jobs = list_jobs()
-    known = {one.job_id for one in jobs}
-    stored = [one for one in _runs_of(store) if one.job_id not in known] if store is not None else []
-    return sorted([*jobs, *stored], key=lambda one: (one.submitted.started_at, one.job_id), reverse=True)
+    known = {job.job_id for job in jobs}
+    stored = [run for run in _runs_of(store) if run.job_id not in known] if store is not None else []
+    return sorted([*jobs, *stored], key=lambda run: (run.submitted.started_at, run.job_id), reverse=True)
 
 
 def find_run(run_id: str, store: str | None) -> JobRecord | None:
@@ -54,7 +54,7 @@ def find_run(run_id: str, store: str | None) -> JobRecord | None:
     job = look_up_job(run_id)
     if job is not None or store is None:
         return job
-    return next((one for one in _runs_of(store) if one.job_id == run_id), None)
+    return next((run for run in _runs_of(store) if run.job_id == run_id), None)
 
 
 class _Runs(NamedTuple):
@@ -70,7 +70,7 @@ _known: dict[tuple[str, str], _Runs] = {}
 
 def _runs_of(store: str) -> list[JobRecord]:
     """The runs that a store records. Versions that this process has read before are not read again."""
-    found: list[JobRecord] = []
+    runs: list[JobRecord] = []
     delta = tables_of(store)
     seen = read_listed(delta)
     listed_now = complete(seen)
@@ -83,8 +83,8 @@ def _runs_of(store: str) -> list[JobRecord]:
                 _known[key] = _read_runs(store, version) if has_runs else _Runs(version, [])
     for listed in listed_now:
         version, rows = _known[store, listed.write_id]
-        found += [_stored(row, store, version) for row in rows]
-    return found
+        runs += [_stored(row, store, version) for row in rows]
+    return runs
 
 
 def _read_runs(store: str, version: int) -> _Runs:
@@ -119,12 +119,12 @@ def _stored(row: Mapping[str, object], store: str, version: int) -> StoredRun:
 
 def tables_to_draw(run: JobRecord) -> dict[str, pa.Table]:
     """The tables of its plan that a picture needs."""
-    found = {}
+    tables = {}
     for name in TABLES:
         if name in ("transformations", "executions", "runs", "execution_edges", "rejected"):
             continue
         try:
-            found[name] = run.table(name)
+            tables[name] = run.table(name)
         except InputError:
             continue
-    return found
+    return tables

@@ -35,13 +35,14 @@ class Planned:
 
     `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
     `planner` made the plan, for the reason `why`. `packed`: what workers make some of the tables of.
+    `kept` and `persisted` hold the storage of intermediate tables until `release`.
     """
 
     tables: dict[str, DataFrame]
     inputs: int
     seconds: dict[str, float]
-    _kept: list[DataFrame]
-    _persisted: tuple[DataFrame, ...]
+    kept: list[DataFrame]
+    persisted: tuple[DataFrame, ...]
     planned: int = 0
     rejected: int = 0
     rows_read: int = 0
@@ -51,9 +52,9 @@ class Planned:
 
     def release(self) -> None:
         """Give the storage of the intermediate tables back; the plan's tables can no longer be read."""
-        for frame in self._kept:
+        for frame in self.kept:
             free(frame)
-        for frame in self._persisted:
+        for frame in self.persisted:
             frame.unpersist()
 
 
@@ -118,7 +119,7 @@ class _Run:
         self.finished = finished
         self.tables: dict[str, DataFrame] = {}
         self.seconds: dict[str, float] = {}
-        self.kept: list[DataFrame] = []
+        self._kept: list[DataFrame] = []
         self.begun: dict[str, _Begun] = {}
         self.expanded: dict[str, Expanded] = {}
         self.planned_from: dict[str, DataFrame] = {}
@@ -219,8 +220,8 @@ class _Run:
 
     def free(self, name: str) -> None:
         rows = self.tables.pop(name)
-        if rows in self.kept:
-            self.kept.remove(rows)
+        if rows in self._kept:
+            self._kept.remove(rows)
             free(rows)
 
     def planned(self, given: TopologyTables, wanted: Mapping[str, str], refused: list[DataFrame]) -> Planned:
@@ -249,7 +250,7 @@ class _Run:
             {**tables, "rejected": rejected},
             given.inputs,
             self.seconds,
-            self.kept,
+            self._kept,
             given.persisted,
             packed=packed,
         )
@@ -278,7 +279,7 @@ class _Run:
                 rows = step.step(prepared)
                 further = self._keep(rows)
                 compute(further)
-                self.kept.remove(prepared)
+                self._kept.remove(prepared)
                 free(prepared)
                 prepared = further
                 rounds += 1
@@ -295,5 +296,5 @@ class _Run:
 
     def _keep(self, rows: DataFrame) -> DataFrame:
         kept = keep(rows)
-        self.kept.append(kept)
+        self._kept.append(kept)
         return kept

@@ -30,7 +30,7 @@ def topology_of(case: Case) -> dict[str, Any]:
     settings = {key: value for key, value in case.settings.items() if key not in _OF_CLUSTER}
     nodes, edges = (case.given(f"given_stream_{rows}") for rows in ("nodes", "edges"))
     if nodes is not None and edges is not None:
-        return _of_stream_graph(case.name, settings, nodes, edges)
+        return _stream_graph_topology(case.name, settings, nodes, edges)
     transformations = case.given("transformations")
     assert transformations is not None, case.name
     own = {
@@ -73,7 +73,7 @@ def choices_of(case: Case) -> Choices:
     return Choices(**chosen)
 
 
-def _of_stream_graph(name: str, settings: dict[str, str], nodes: Shown, edges: Shown) -> dict[str, Any]:
+def _stream_graph_topology(name: str, settings: dict[str, str], nodes: Shown, edges: Shown) -> dict[str, Any]:
     made_edges, ids = [], Counter[str]()
     for row in _objects(edges, STREAM_EDGES):
         edge = stream_edge(row.pop("source"), row.pop("target"), **row)

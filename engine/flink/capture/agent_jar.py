@@ -37,8 +37,8 @@ def agent_jar() -> Path:
                 f"the capturing agent cannot be compiled: {error}", _BUILD_AGAIN
             ) from error
         return jar
-    what = "was built from other sources than those beside it" if jar.is_file() else "is not there"
-    raise ConfigurationError(f"the capturing agent {jar} {what}", _BUILD_AGAIN)
+    problem = "was built from other sources than those beside it" if jar.is_file() else "is not there"
+    raise ConfigurationError(f"the capturing agent {jar} {problem}", _BUILD_AGAIN)
 
 
 def with_agent(environment: Mapping[str, str], settings: Mapping[str, str]) -> dict[str, str]:

@@ -42,13 +42,13 @@ class FlinkHome(NamedTuple):
     opt: list[Path]
 
 
-def find_flink_home(given: Path | None, environment: Mapping[str, str]) -> FlinkHome:
+def find_flink_home(named_by_option: Path | None, environment: Mapping[str, str]) -> FlinkHome:
     """The distribution for a jar or a SQL script.
 
-    It is the one that is `given`, else that of FLINK_HOME, else that of the extra `flink`, else that of a
+    It is `named_by_option`, else that of FLINK_HOME, else that of the extra `flink`, else that of a
     PyFlink (see flink_of_pythons). Raises ConfigurationError if there is none.
     """
-    if (named := _named_home(given, environment)) is not None:
+    if (named := _named_home(named_by_option, environment)) is not None:
         return named
     try:
         return _home(flink_jars().parent, "the extra flink")
@@ -63,28 +63,28 @@ def find_flink_home(given: Path | None, environment: Mapping[str, str]) -> Flink
 
 
 def find_flink_home_of_script(
-    given: Path | None, environment: Mapping[str, str], options: Mapping[str, str]
+    named_by_option: Path | None, environment: Mapping[str, str], options: Mapping[str, str]
 ) -> FlinkHome:
     """The distribution for a PyFlink script: of the PyFlink that would run it, unless one is named.
 
     Raises ConfigurationError as find_flink_home.
     """
-    if (named := _named_home(given, environment)) is not None:
+    if (named := _named_home(named_by_option, environment)) is not None:
         return named
     folder = flink_of_pythons(environment, options.get(CLIENT_OPTION) or environment.get(CLIENT_EXECUTABLE))
-    return find_flink_home(given, environment) if folder is None else _home(folder, "PyFlink")
+    return find_flink_home(named_by_option, environment) if folder is None else _home(folder, "PyFlink")
 
 
-def _named_home(given: Path | None, environment: Mapping[str, str]) -> FlinkHome | None:
-    if given is not None:
-        return _home(given, "--flink")
+def _named_home(named_by_option: Path | None, environment: Mapping[str, str]) -> FlinkHome | None:
+    if named_by_option is not None:
+        return _home(named_by_option, "--flink")
     named = environment.get("FLINK_HOME")
     return _home(Path(named), "FLINK_HOME") if named else None
 
 
 def _home(folder: Path, where: str) -> FlinkHome:
     lib = _jars(folder / "lib")
-    versions = [found["version"] for jar in lib if (found := _DIST_JAR(jar.name))]
+    versions = [dist_jar["version"] for jar in lib if (dist_jar := _DIST_JAR(jar.name))]
     if len(versions) != 1:
         raise ConfigurationError(
             f"{where}: found {len(versions)} jars named flink-dist-*.jar in {folder / 'lib'}, allowed 1",
@@ -116,20 +116,20 @@ def write_empty_configuration(folder: Path) -> Path:
 
 
 def class_path(home: FlinkHome, more: list[Path], environment: Mapping[str, str]) -> str:
-    """As Flink's scripts build it: flink-dist last, then `more`, then Hadoop's."""
+    """The class path in the order of Flink's scripts: flink-dist last, then `more`, then Hadoop's."""
     ordered = sorted(home.lib, key=lambda jar: bool(_DIST_JAR(jar.name)))
     hadoop = [environment[name] for name in ("HADOOP_CLASSPATH",) if environment.get(name)]
     return os.pathsep.join([*map(str, [*ordered, *more]), *hadoop])
 
 
 def opt_jars(home: FlinkHome, *prefixes: str) -> list[Path]:
-    """Of each prefix the first jar whose name begins with it and a version, in opt; none of those in lib."""
-    found = []
+    """The first jar in opt for each prefix, by a name of prefix and version; none for those in lib."""
+    jars = []
     for prefix in prefixes:
         named = re.compile(rf"{re.escape(prefix)}-[0-9].*").fullmatch
         if not any(named(jar.name) for jar in home.lib):
-            found += [jar for jar in home.opt if named(jar.name)][:1]
-    return found
+            jars += [jar for jar in home.opt if named(jar.name)][:1]
+    return jars
 
 
 def has_jar(home: FlinkHome, prefix: str) -> bool:
@@ -171,7 +171,7 @@ class PyFlink(NamedTuple):
 
 
 def pyflink_of_python(python: str, environment: Mapping[str, str]) -> PyFlink | None:
-    """None if this Python has no PyFlink or does not run."""
+    """The PyFlink that a Python has; None if it has none, or does not run."""
     command = [python, "-c", _TELL_PYFLINK]
     try:
         run = subprocess.run(
@@ -185,9 +185,9 @@ def pyflink_of_python(python: str, environment: Mapping[str, str]) -> PyFlink | 
 
 def candidate_pythons(environment: Mapping[str, str]) -> list[str]:
     """The Python that runs Penstock, then those of PATH."""
-    found = [sys.executable]
-    found += [shutil.which(name, path=environment.get("PATH")) or "" for name in ("python3", "python")]
-    return [python for python in dict.fromkeys(found) if python]
+    pythons = [sys.executable]
+    pythons += [shutil.which(name, path=environment.get("PATH")) or "" for name in ("python3", "python")]
+    return [python for python in dict.fromkeys(pythons) if python]
 
 
 def flink_of_pythons(environment: Mapping[str, str], named: str | None) -> Path | None:

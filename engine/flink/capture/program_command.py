@@ -31,7 +31,7 @@ _PARALLELISM = "parallelism.default"
 
 
 class ProgramKind(StrEnum):
-    """What a program is, by the end of its name."""
+    """The kind of a program, by the end of its name."""
 
     JAR = ".jar"
     SQL = ".sql"
@@ -39,7 +39,7 @@ class ProgramKind(StrEnum):
 
 
 class Program(NamedTuple):
-    """What is to be captured: a file with its arguments, and the options of `flink run`."""
+    """The program to capture: a file with its arguments, and the options of `flink run`."""
 
     file: Path
     kind: ProgramKind

@@ -25,7 +25,7 @@ _TOLD_ERROR = re.compile(rf"(?:^|\x1b\[[0-9;]*m|^{_PROMPT}){re.escape(_ERROR)}",
 
 
 class Captured(NamedTuple):
-    """What a program's run has given.
+    """The outcome of a program's run.
 
     `before` are lines that were in the file already, `lines` those of its jobs, `plans` Flink's plan JSON of
     them (if asked for), `refusals` what was asked for and not done, `problem` why the run is not complete.

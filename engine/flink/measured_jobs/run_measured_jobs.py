@@ -73,11 +73,11 @@ def run_measured_jobs(jobs: Iterable[MeasuredJob], cluster: MiniCluster = ONE_TA
     java, jars = require_java(), flink_jars()
     classes = compiled_measured_jobs(jars, java)
     with short_lived_folder("flink-jobs") as folder:
-        given, results, log = (Path(folder, name) for name in ("jobs", "results", "log"))
-        given.write_text("".join(json.dumps(_as_json(job)) + "\n" for job in jobs), encoding="utf-8")
+        jobs_file, results, log = (Path(folder, name) for name in ("jobs", "results", "log"))
+        jobs_file.write_text("".join(json.dumps(_as_json(job)) + "\n" for job in jobs), encoding="utf-8")
         command = [
             java.path, *JAVA_OPTIONS, f"-Xmx{HEAP}", "-Dlog4j2.level=ERROR", "-cp", f"{classes}:{jars / '*'}",
-            "penstock.flink.measured.RunJobs", str(given), str(results),
+            "penstock.flink.measured.RunJobs", str(jobs_file), str(results),
             str(cluster.task_managers), str(cluster.slots), f"{cluster.buffer_bytes}b",
         ]  # fmt: skip
         with log.open("wb") as file:

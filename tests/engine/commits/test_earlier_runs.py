@@ -27,7 +27,7 @@ from tests.engine.commits.two_sinks import (
 ELSEWHERE = {**DEAD, "host": "another", "boot": "another", "machine": "another"}
 
 
-def of_owner(monkeypatch, owner):
+def run_as(monkeypatch, owner):
     monkeypatch.setattr(commits, "this_process", lambda: owner)
 
 
@@ -42,7 +42,7 @@ def test_the_run_of_a_script_is_kept_until_its_end(tmp_path, monkeypatch):
 
 
 def test_a_driver_killed_after_its_commit_is_not_run_again(tmp_path, monkeypatch):
-    of_owner(monkeypatch, DEAD)
+    run_as(monkeypatch, DEAD)
     opened, started = begin(sinks_of(tmp_path))
     with opened:
         commit_run(opened, stage(started))
@@ -53,7 +53,7 @@ def test_a_driver_killed_after_its_commit_is_not_run_again(tmp_path, monkeypatch
 
 def test_a_finished_run_of_another_machine_may_still_be_in_its_script(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        of_owner(patched, ELSEWHERE)
+        run_as(patched, ELSEWHERE)
         opened, started = begin(sinks_of(tmp_path))
         with opened:
             commit_run(opened, stage(started))
@@ -63,7 +63,7 @@ def test_a_finished_run_of_another_machine_may_still_be_in_its_script(tmp_path, 
 
 
 def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):
-    of_owner(monkeypatch, DEAD)
+    run_as(monkeypatch, DEAD)
     opened, started = begin(sinks_of(tmp_path))
     with opened:
         commit_run(opened, stage(started))
@@ -87,7 +87,7 @@ def test_live_runs_are_left_alone(tmp_path, monkeypatch, capsys):
 
 
 def test_a_run_of_another_machine_is_undone_after_a_day_of_silence(tmp_path, monkeypatch, capsys):
-    of_owner(monkeypatch, ELSEWHERE)
+    run_as(monkeypatch, ELSEWHERE)
     opened, started = begin(sinks_of(tmp_path))
     with opened:
         staged = stage(started)

@@ -29,14 +29,14 @@ EXAMPLES = plan_in_process("engine/examples/examples.jsonl").tables
 NAMES = EXAMPLES["topologies"]["name"].to_pylist()
 
 
-def of_example(name: str):
+def example_plan(name: str):
     return plan_of_tables(EXAMPLES, name, "examples")
 
 
 @pytest.mark.parametrize("layer", list(DrawnLayer))
 @pytest.mark.parametrize("name", NAMES)
 def test_boxes_of_the_examples_overlap_only_what_they_are_inside_of(name, layer):
-    graph = graph_of_layer(of_example(name), layer, "0" if layer is DrawnLayer.EXECUTION_GRAPH else None)
+    graph = graph_of_layer(example_plan(name), layer, "0" if layer is DrawnLayer.EXECUTION_GRAPH else None)
     svg = to_svg(graph)
     assert svg == to_svg(graph)
     found = list(rectangles(ElementTree.fromstring(svg)))
@@ -48,7 +48,7 @@ def test_boxes_of_the_examples_overlap_only_what_they_are_inside_of(name, layer)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_labels_of_the_examples_overlap_neither_boxes_nor_each_other(name):
-    root = ElementTree.fromstring(to_svg(graph_of_layer(of_example(name), DrawnLayer.JOB_GRAPH)))
+    root = ElementTree.fromstring(to_svg(graph_of_layer(example_plan(name), DrawnLayer.JOB_GRAPH)))
     labels = [
         (float(one.get("x", "")), float(one.get("y", "")), text_width(one.text or "", 11))
         for one in root.iter(f"{SVG}text")
@@ -64,7 +64,7 @@ def test_labels_of_the_examples_overlap_neither_boxes_nor_each_other(name):
 
 
 def test_the_job_graph_says_why_edges_are_not_chained_and_what_vertices_need():
-    graph = graph_of_layer(of_example("fraud-detection"), DrawnLayer.JOB_GRAPH)
+    graph = graph_of_layer(example_plan("fraud-detection"), DrawnLayer.JOB_GRAPH)
     names = {node.key: node.name for node in graph.nodes}
     (audit,) = [edge for edge in graph.edges if names[edge.target] == "Sink: Audit log"]
     facts = dict(audit.facts)
@@ -118,7 +118,7 @@ def test_sources_in_the_chain_of_their_reader_are_chained_wherever_it_is_said(tm
 
 
 def test_different_parallelism_is_said_with_its_values():
-    graph = graph_of_layer(of_example("fraud-detection"), DrawnLayer.STREAM_GRAPH)
+    graph = graph_of_layer(example_plan("fraud-detection"), DrawnLayer.STREAM_GRAPH)
     said = [text for edge in graph.edges for heading, text in edge.facts if heading == "not chained because"]
     assert any("parallelism differs (8 and 2)" in one for one in said)
 
@@ -144,7 +144,7 @@ def test_an_exchange_of_all_tasks_with_all_goes_through_one_point():
 
 @pytest.mark.parametrize("named", ["0", "Source: Kafka: transactions"])
 def test_a_vertex_is_chosen_by_number_or_name(named):
-    graph = graph_of_layer(of_example("fraud-detection"), DrawnLayer.EXECUTION_GRAPH, named)
+    graph = graph_of_layer(example_plan("fraud-detection"), DrawnLayer.EXECUTION_GRAPH, named)
     assert graph.nodes
 
 
@@ -154,7 +154,7 @@ def test_a_vertex_is_chosen_by_number_or_name(named):
 )
 def test_what_is_wrong_with_a_vertex_is_said(named, said):
     with pytest.raises(ConfigurationError, match=said):
-        graph_of_layer(of_example("fraud-detection"), DrawnLayer.EXECUTION_GRAPH, named)
+        graph_of_layer(example_plan("fraud-detection"), DrawnLayer.EXECUTION_GRAPH, named)
 
 
 @pytest.mark.parametrize("layer", [DrawnLayer.STREAM_GRAPH, DrawnLayer.JOB_GRAPH])

@@ -37,7 +37,7 @@ def raises(stream_edges):
 
 
 @penstock.decides("chaining")
-def of_a_strange_table(stream_edge):
+def estimate_a_strange_table(stream_edge):
     return stream_edge
 
 
@@ -75,7 +75,7 @@ def test_messages_name_file_and_line_of_a_planner():
         with pytest.raises(penstock.errors.BrokenInvariantError, match=rule):
             penstock.check(penstock.plan(FLEET, planner=planner))
     with pytest.raises(penstock.ConfigurationError, match=here):
-        penstock.plan(FLEET, planner=of_a_strange_table)
+        penstock.plan(FLEET, planner=estimate_a_strange_table)
     with pytest.raises(penstock.ConfigurationError, match="without a decision"):
         penstock.plan(FLEET, planner=len)
     with pytest.raises(penstock.ConfigurationError, match="costs"):

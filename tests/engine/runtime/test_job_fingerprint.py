@@ -29,7 +29,7 @@ class Slot:
     __slots__ = ("a", "b")
 
 
-def of_job(source=None, function=str, collection=None, type_info=None):
+def fingerprint_of_job(source=None, function=str, collection=None, type_info=None):
     env = StreamExecutionEnvironment.get_execution_environment()
     if source is None:
         stream = env.from_collection([1] if collection is None else collection, type_info)
@@ -76,8 +76,12 @@ def test_a_script_is_the_same_in_every_process(tmp_path):
     ],
 )
 def test_a_collection_counts_by_its_values(one, other, type_info):
-    assert of_job(collection=one, type_info=type_info) == of_job(collection=one, type_info=type_info)
-    assert of_job(collection=one, type_info=type_info) != of_job(collection=other, type_info=type_info)
+    assert fingerprint_of_job(collection=one, type_info=type_info) == fingerprint_of_job(
+        collection=one, type_info=type_info
+    )
+    assert fingerprint_of_job(collection=one, type_info=type_info) != fingerprint_of_job(
+        collection=other, type_info=type_info
+    )
 
 
 def lines_of(path):
@@ -91,31 +95,31 @@ def test_a_file_counts_by_what_is_in_it(tmp_path, monkeypatch, cheap):
     path = tmp_path / "in" / "a.txt"
     path.parent.mkdir()
     path.write_text("aa\n")
-    first, status = of_job(lines_of(path.parent)), path.stat()
-    assert of_job(lines_of(path.parent)) == first
+    first, status = fingerprint_of_job(lines_of(path.parent)), path.stat()
+    assert fingerprint_of_job(lines_of(path.parent)) == first
     path.write_text("bb\n")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert of_job(lines_of(path.parent)) != first
+    assert fingerprint_of_job(lines_of(path.parent)) != first
     path.write_text("aa\n")
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
-    assert of_job(lines_of(path.parent)) != first
+    assert fingerprint_of_job(lines_of(path.parent)) != first
     path.rename(path.with_name("b.txt"))
-    assert of_job(lines_of(path.parent)) != first
+    assert fingerprint_of_job(lines_of(path.parent)) != first
 
 
 def test_a_table_that_is_made_anew_is_another(tmp_path):
     table = str(tmp_path / "table")
     write_deltalake(table, pa.table({"n": [1]}))
-    first = of_job(DeltaSource(table))
-    assert of_job(DeltaSource(table)) == first
+    first = fingerprint_of_job(DeltaSource(table))
+    assert fingerprint_of_job(DeltaSource(table)) == first
     os.rename(table, f"{table}.old")
     write_deltalake(table, pa.table({"n": [2]}))
-    assert of_job(DeltaSource(table)) != first
+    assert fingerprint_of_job(DeltaSource(table)) != first
     os.rename(table, f"{table}.new")
     os.rename(f"{table}.old", table)
     write_deltalake(table, pa.table({"n": [2]}), mode="append")
-    assert of_job(DeltaSource(table, version=0)) == first
-    assert of_job(DeltaSource(table)) != first
+    assert fingerprint_of_job(DeltaSource(table, version=0)) == first
+    assert fingerprint_of_job(DeltaSource(table)) != first
 
 
 class Own(Source):
@@ -134,9 +138,9 @@ class Own(Source):
 
 
 def test_a_source_of_the_users_says_itself_what_it_reads():
-    assert of_job(Own("today")) == of_job(Own("today"))
-    assert of_job(Own("today")) != of_job(Own("tomorrow"))
-    assert of_job(Own(None)) != of_job(Own(None))  # in doubt, a run is a new one
+    assert fingerprint_of_job(Own("today")) == fingerprint_of_job(Own("today"))
+    assert fingerprint_of_job(Own("today")) != fingerprint_of_job(Own("tomorrow"))
+    assert fingerprint_of_job(Own(None)) != fingerprint_of_job(Own(None))  # in doubt, a run is a new one
 
 
 def test_no_source_can_forget_it():
@@ -148,34 +152,34 @@ def test_no_source_can_forget_it():
 
 
 def test_numbers_and_events_count_by_their_settings():
-    assert of_job(NumberSequenceSource(1, 3)) != of_job(NumberSequenceSource(1, 4))
-    assert of_job(NexmarkSource("bid", 5)) == of_job(NexmarkSource("bid", 5))
-    assert of_job(NexmarkSource("bid", 5)) != of_job(NexmarkSource("bid", 5, seed=1))
+    assert fingerprint_of_job(NumberSequenceSource(1, 3)) != fingerprint_of_job(NumberSequenceSource(1, 4))
+    assert fingerprint_of_job(NexmarkSource("bid", 5)) == fingerprint_of_job(NexmarkSource("bid", 5))
+    assert fingerprint_of_job(NexmarkSource("bid", 5)) != fingerprint_of_job(NexmarkSource("bid", 5, seed=1))
 
 
 def test_values_that_functions_hold_count():
     def adding(number):
         return lambda value: str(value + number)
 
-    assert of_job(function=adding(1)) == of_job(function=adding(1))
-    assert of_job(function=adding(1)) != of_job(function=adding(2))
+    assert fingerprint_of_job(function=adding(1)) == fingerprint_of_job(function=adding(1))
+    assert fingerprint_of_job(function=adding(1)) != fingerprint_of_job(function=adding(2))
 
 
 def test_modules_of_the_users_and_arguments_count(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    first = of_job()
+    first = fingerprint_of_job()
     (tmp_path / "helper_of_a_user.py").write_text("LIMIT = 1\n")
     __import__("helper_of_a_user")
     try:
-        second = of_job()
+        second = fingerprint_of_job()
         assert second != first
-        assert of_job() == second
+        assert fingerprint_of_job() == second
         (tmp_path / "helper_of_a_user.py").write_text("LIMIT = 2\n")
-        assert of_job() != second
+        assert fingerprint_of_job() != second
     finally:
         del sys.modules["helper_of_a_user"]
     monkeypatch.setattr(sys, "argv", [sys.argv[0], "--day", "2"])
-    assert of_job() != first
+    assert fingerprint_of_job() != first
 
 
 def test_what_cannot_be_told_is_like_no_other():
@@ -199,7 +203,7 @@ def test_what_cannot_be_told_is_like_no_other():
 def test_a_dataframe_counts_by_its_plan_and_what_it_reads(spark, tmp_path):
     def fingerprint(dataframe):
         env = StreamExecutionEnvironment.get_execution_environment()
-        return of_job(env.from_dataframe(dataframe)._transformation.operator)
+        return fingerprint_of_job(env.from_dataframe(dataframe)._transformation.operator)
 
     def rows(*numbers):
         return spark.createDataFrame(pa.table({"n": list(numbers)}))

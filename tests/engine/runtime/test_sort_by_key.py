@@ -8,11 +8,11 @@ from penstock.operators.exchange.sort_by_key import KeySorter
 STAMPS = st.none() | st.integers(0, 5)
 
 
-def of_inputs(inputs):
+def records_of(inputs):
     return st.lists(st.tuples(inputs, st.sampled_from("abcde"), STAMPS), max_size=60)
 
 
-RECORDS = of_inputs(st.integers(1, 2)) | of_inputs(st.just(2))
+RECORDS = records_of(st.integers(1, 2)) | records_of(st.just(2))
 
 
 def drained(sorter):

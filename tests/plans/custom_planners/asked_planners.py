@@ -51,5 +51,5 @@ def rejected(plan: PlannedTables) -> dict[str, tuple[str, str, str]]:
     return {row["name"]: (row["error_stage"], row["error"], row["message"]) for row in rows}
 
 
-def of_bad(topologies: pl.DataFrame) -> pl.DataFrame:
+def only_bad(topologies: pl.DataFrame) -> pl.DataFrame:
     return topologies.filter(pl.col("name") == "bad").select("topology_id")

@@ -13,7 +13,7 @@ from tests.plans.custom_planners.asked_planners import (
     GOOD,
     custom_planner,
     job,
-    of_bad,
+    only_bad,
     planned,
     rejected,
 )
@@ -21,49 +21,49 @@ from tests.plans.custom_planners.asked_planners import (
 
 @penstock.decides("parallelism")
 def too_parallel(topologies: pl.DataFrame) -> pl.DataFrame:
-    return of_bad(topologies).with_columns(id=2, parallelism=40_000)
+    return only_bad(topologies).with_columns(id=2, parallelism=40_000)
 
 
 @penstock.decides("partitioners")
 def rehash(topologies: pl.DataFrame) -> pl.DataFrame:
-    return of_bad(topologies).with_columns(target=4, in_index=0, partitioner=pl.lit("REBALANCE"))
+    return only_bad(topologies).with_columns(target=4, in_index=0, partitioner=pl.lit("REBALANCE"))
 
 
 @penstock.decides("partitioners")
 def misspelt(topologies: pl.DataFrame) -> pl.DataFrame:
-    return of_bad(topologies).with_columns(target=2, in_index=0, partitioner=pl.lit("SIDEWAYS"))
+    return only_bad(topologies).with_columns(target=2, in_index=0, partitioner=pl.lit("SIDEWAYS"))
 
 
 @penstock.decides("chaining")
 def chain_a_shuffle(topologies: pl.DataFrame) -> pl.DataFrame:
-    return of_bad(topologies).with_columns(target=4, in_index=0, chainable=True)
+    return only_bad(topologies).with_columns(target=4, in_index=0, chainable=True)
 
 
 @penstock.decides("chaining")
 def unknown_edge(topologies: pl.DataFrame) -> pl.DataFrame:
-    return of_bad(topologies).with_columns(target=77, in_index=0, chainable=True)
+    return only_bad(topologies).with_columns(target=77, in_index=0, chainable=True)
 
 
 @penstock.decides("chaining")
 def undecided(topologies: pl.DataFrame) -> pl.DataFrame:
-    return of_bad(topologies).with_columns(target=2, in_index=0, chainable=pl.lit(None, pl.Boolean))
+    return only_bad(topologies).with_columns(target=2, in_index=0, chainable=pl.lit(None, pl.Boolean))
 
 
 @penstock.decides("chaining")
 def twice(topologies: pl.DataFrame) -> pl.DataFrame:
-    row = of_bad(topologies).with_columns(target=2, in_index=0, chainable=True)
+    row = only_bad(topologies).with_columns(target=2, in_index=0, chainable=True)
     return pl.concat([row, row])
 
 
 @penstock.decides("execution_slot_sharing_groups")
 def one_task_left_out(topologies: pl.DataFrame, execution_vertices: pl.DataFrame) -> pl.DataFrame:
-    tasks = execution_vertices.join(of_bad(topologies), on="topology_id")
+    tasks = execution_vertices.join(only_bad(topologies), on="topology_id")
     return tasks.head(-1).with_columns(execution_slot_sharing_group="subtask")
 
 
 @penstock.decides("execution_slot_sharing_groups")
 def all_in_one_slot(topologies: pl.DataFrame, execution_vertices: pl.DataFrame) -> pl.DataFrame:
-    tasks = execution_vertices.join(of_bad(topologies), on="topology_id")
+    tasks = execution_vertices.join(only_bad(topologies), on="topology_id")
     return tasks.with_columns(execution_slot_sharing_group=0)
 
 
@@ -71,7 +71,7 @@ def table(name: str, **changed: Any) -> Callable[..., Any]:
     """A whole plan in which columns of a table of `bad` are changed."""
 
     def change(topologies: pl.DataFrame, **tables: pl.DataFrame) -> dict[str, pl.DataFrame]:
-        is_bad = pl.col("topology_id").is_in(of_bad(topologies)["topology_id"].implode())
+        is_bad = pl.col("topology_id").is_in(only_bad(topologies)["topology_id"].implode())
         rows = tables[name]
         values = {
             column: pl.when(is_bad).then(value).otherwise(column).cast(rows.schema[column])
@@ -162,7 +162,7 @@ def test_a_broken_rule_rejects_its_topology_only(function, rule, said, monkeypat
 def test_forward_edges_between_unequal_parallelism_are_named(monkeypatch):
     @penstock.decides("parallelism")
     def first_only(topologies: pl.DataFrame) -> pl.DataFrame:
-        return of_bad(topologies).with_columns(id=1, parallelism=7)
+        return only_bad(topologies).with_columns(id=1, parallelism=7)
 
     forward = job("bad")
     forward["transformations"].insert(
@@ -181,7 +181,7 @@ def test_forward_edges_between_unequal_parallelism_are_named(monkeypatch):
 def test_co_location_is_kept(monkeypatch):
     @penstock.decides("slot_sharing_groups")
     def apart(topologies: pl.DataFrame, job_vertices: pl.DataFrame) -> pl.DataFrame:
-        vertices = job_vertices.join(of_bad(topologies), on="topology_id")
+        vertices = job_vertices.join(only_bad(topologies), on="topology_id")
         return vertices.select("topology_id", "vertex", slot_sharing_group=pl.col("vertex").cast(pl.String))
 
     def located(name: str) -> dict[str, Any]:

@@ -251,7 +251,7 @@ def test_constants_of_a_file_count_everywhere(tmp_path, capsys):
     file = tmp_path / "constants.json"
     file.write_text('{"terms": {"serialise_ns": {"value": 50000}}}')
 
-    def of_bench(*more):
+    def bench_quality(*more):
         out = str(tmp_path / "out")
         given = ("--quality", "--planner", "flink", "--suite", str(EXAMPLES), "--out", out, "--json", *more)
         assert penstock("bench", *given) == 0
@@ -259,7 +259,7 @@ def test_constants_of_a_file_count_everywhere(tmp_path, capsys):
         return results["constants"]["serialise_ns"], _mean(results["cases"][0]["planners"][0]["fleet"])
 
     planned = penstock_names.plan(EXAMPLES)
-    usual, dear = of_bench(), of_bench("--constants", str(file))
+    usual, dear = bench_quality(), bench_quality("--constants", str(file))
     assert (usual[0], dear[0]) == (CONSTANTS.serialise_ns, 50_000)
     assert dear[1] < usual[1]
     for constants in (file, {"serialise_ns": 50_000}):

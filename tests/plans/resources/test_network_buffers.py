@@ -84,7 +84,7 @@ def numbered():
 
 
 @pytest.fixture(scope="module")
-def of_choices(numbered):
+def numbers_by_choices(numbered):
     found: dict[Choices, list[int]] = {}
     for number, row in numbered.items():
         found.setdefault(Choices(network=NetworkOptions(**row["options"])), []).append(number)
@@ -92,15 +92,15 @@ def of_choices(numbered):
 
 
 @pytest.fixture(scope="module")
-def columnar(numbered, of_choices):
-    return derive_in_process("network_buffers", tables(make_polars, numbered), of_choices)
+def columnar(numbered, numbers_by_choices):
+    return derive_in_process("network_buffers", tables(make_polars, numbered), numbers_by_choices)
 
 
 @pytest.fixture(scope="module")
-def joins(spark, numbered, of_choices):
+def joins(spark, numbered, numbers_by_choices):
     with planning_settings(spark, 2):
         given = tables(partial(make_frame, spark), numbered)
-        return derive_on_spark("network_buffers", given, of_choices)
+        return derive_on_spark("network_buffers", given, numbers_by_choices)
 
 
 @pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
