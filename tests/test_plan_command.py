@@ -171,7 +171,7 @@ def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
 def test_spark_writes_what_the_columnar_planner_reads(spark, inputs, tmp_path):
     out, exported = tmp_path / "joins", []
     for planner in ("joins", "columnar"):
-        upto = ("--until", "job_graph", "--planner", planner)
+        upto = ("--until", "stream_graph", "--planner", planner)
         ran = run("plan", inputs[0], "--out", tmp_path / planner, *upto)
         assert (ran.code, f"(planner {planner}: as asked)" in ran.stdout) == (0, True)
         exported.append(run("export", tmp_path / planner).stdout)

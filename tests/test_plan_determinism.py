@@ -1,25 +1,39 @@
-"""The plan of one process, whatever the partition count, the session's settings and the order of the rows."""
+"""The plan of one process, whatever the partition count, the session's settings and the order of the rows.
+
+One run by joins, in blocks, plans random topologies and deep ones.
+"""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import polars as pl
 import pytest
+from polars.testing import assert_frame_equal
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.planning_settings import planning_settings
-from penstock.plans.joins.run_passes import run_passes
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.joins import run_passes as by_joins
+from penstock.plans.joins.spark_schemas import keep
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import rows_of
+from tests.planned_lines import differs
+from tests.plans.columnar.test_plan_columnar import comparable, exchanges_of
+from tests.reference.deep_topologies import SHAPES, deep_topologies
+from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
 
-TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]
-Rows = dict[str, list[str]]
+RANDOM = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]
+DEEP = {topology["name"]: topology for topology in deep_topologies()}
+TOPOLOGIES = [*RANDOM, *DEEP.values()]
+Tables = dict[str, pl.DataFrame]
 WITHOUT = ("source_file", "source_line")
 """Columns that tables do not have."""
 
@@ -36,6 +50,8 @@ class Run(NamedTuple):
 RUN = Run(3, True, False, 2, 3, 20)
 """Beside one process, and what other tests plan: few partitions, no adaptive execution, ANSI."""
 
+EXCHANGES_IN_BLOCKS = 108
+
 
 @contextmanager
 def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
@@ -50,37 +66,57 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def base() -> Rows:
-    planned = plan_in_process(TOPOLOGIES, until=Layer.JOB_GRAPH)
-    return {name: rows_of(table, WITHOUT) for name, table in planned.tables.items()}
+def base() -> Tables:
+    planned = plan_in_process(TOPOLOGIES)
+    return {name: from_arrow(table) for name, table in planned.tables.items()}
 
 
-def collected(frame: DataFrame) -> list[str]:
-    """As rows_of."""
-    rows = [row.asDict(recursive=True) for row in frame.drop(*WITHOUT).collect()]
-    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+@pytest.fixture(scope="module")
+def exchanges() -> list[int]:
+    """Those in the executed plan of each kept step of `planned`, broadcasts included."""
+    return []
 
 
-def test_rows_are_equal(spark, base):
+@pytest.fixture(scope="module")
+def planned(spark: SparkSession, exchanges: list[int]) -> Tables:
     def shuffled(rows: DataFrame) -> DataFrame:
         return rows.orderBy(F.rand(RUN.shuffle_seed)).repartition(RUN.input_partitions)
+
+    def counted(rows: DataFrame) -> DataFrame:
+        exchanges.append(exchanges_of(rows))
+        return keep(rows)
 
     read = read_topology_objects(spark, TOPOLOGIES)
     settings = {
         "spark.sql.adaptive.enabled": str(RUN.adaptive).lower(),
         "spark.sql.ansi.enabled": str(RUN.ansi).lower(),
     }
-    with session_settings(spark, settings):
+    with session_settings(spark, settings), pytest.MonkeyPatch.context() as patched:
+        patched.setattr(by_joins, "keep", counted)
         given = read_topology_tables(spark, shuffled(read.topologies), shuffled(read.transformations))
         refused_by_readers = given.rejected.unionByName(read.rejected)
         given = given._replace(rejected=refused_by_readers)
         with planning_settings(spark, RUN.partitions, RUN.rows_per_block):
-            planned = run_passes(given, Layer.JOB_GRAPH, RUN.partitions)
-        found = {name: collected(frame) for name, frame in planned.tables.items()}
+            planned = by_joins.run_passes(given, Layer.SLOTS, RUN.partitions)
+        found = {name: from_arrow(frame.toArrow()) for name, frame in planned.tables.items()}
         planned.release()
     for kept in read.persisted:
         kept.unpersist()
-    assert [table for table in base if found[table] != base[table]] == []
+    return found
+
+
+def test_rows_are_equal(planned, base):
+    assert planned.keys() == base.keys()
+    for table in base:
+        found, expected = (
+            comparable(frames[table], table).drop(WITHOUT, strict=False) for frames in (planned, base)
+        )
+        assert_frame_equal(found, expected)
+
+
+def test_exchanges_of_a_plan_in_blocks(planned, exchanges):
+    """None comes back unnoticed."""
+    assert sum(exchanges) == EXCHANGES_IN_BLOCKS
 
 
 def test_the_rows_are_not_few(base):
@@ -89,6 +125,32 @@ def test_the_rows_are_not_few(base):
     assert counts["rejected"] > 5
     assert counts["stream_nodes"] == counts["chained_operators"] > 1_000
     assert min(counts.values()) > 0
+
+
+@pytest.fixture(scope="module")
+def plans(planned: Tables) -> dict[str, Any]:
+    return {name: json.loads(line) for name, line in to_plan_lines(planned).rows() if name in DEEP}
+
+
+@pytest.mark.parametrize("name", [shape.__name__ for shape in SHAPES])
+def test_deep_topologies_are_planned_as_the_reference_plans_them(name, plans):
+    expected = plan(DEEP[name])
+    assert "error" not in expected
+    assert not differs(plans[name], expected)
+
+
+def test_the_shapes_are_as_deep_as_they_say(plans):
+    sizes = {name: len(topology["transformations"]) for name, topology in DEEP.items()}
+    assert max(sizes.values()) > 2 * sys.getrecursionlimit()
+    edges = {name: len(planned["stream_graph"]["edges"]) for name, planned in plans.items()}
+    assert edges == {
+        "chain": 2_999,
+        "virtual_chain": 1,
+        "wide_union": 2_000,
+        "nested_unions": 201,
+        "uids": 2_999,
+    }
+    assert len(plans["chain"]["job_graph"]["vertices"]) == 1
 
 
 def test_planning_settings_are_what_passes_need_and_put_back_what_was_there(spark):
