@@ -5,6 +5,7 @@ tests. All others find none: JAVA_HOME names nothing, and java, javac and jar on
 """
 
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,24 @@ def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What outlives a command is not this user's; later runs find the archive of Spark's classes."""
     os.environ[STATE_DIR] = str(tmp_path_factory.mktemp("state"))
     os.environ[CACHE_DIR] = str(Path(__file__).parents[1] / "build" / "cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disks_are_not_waited_for() -> Iterator[None]:
+    """No test takes the power away, and a plan that is stored would wait for the disk some 200 times.
+
+    Tests of what survives it look at what os.fsync is called for.
+    """
+    fsync = os.fsync
+
+    def sync_special(descriptor: int) -> None:
+        mode = os.fstat(descriptor).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            fsync(descriptor)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", sync_special)
+        yield
 
 
 @pytest.fixture(scope="session")
