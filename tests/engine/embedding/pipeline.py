@@ -46,6 +46,7 @@ def session(kind: str, url: str) -> Any:
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.shuffle.partitions", "200" if kind == "plain" else "8")
         .getOrCreate()
     )
 

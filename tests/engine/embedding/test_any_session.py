@@ -96,6 +96,7 @@ def connect_server(log: Path) -> Iterator[str]:
         "spark.ui.enabled=false",
         "spark.connect.grpc.binding.port=0",
         "spark.sql.session.timeZone=America/New_York",
+        "spark.sql.shuffle.partitions=8",
         "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1",
     ):
         command += ["--conf", setting]
