@@ -5,9 +5,11 @@ tests. All others find none: JAVA_HOME names nothing, and java, javac and jar on
 """
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,15 +67,34 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take longest come first, so that of two processes none waits long for the other at the end.
 
-    These are the files that start a Java of their own, then those that share a session.
+    These are the files that share a session, then those that start a Java of their own.
     """
-    marked, own = set(), set()
-    for item in items:
-        if needs_java(item):
-            marked.add(item.path)
-            if "spark" not in getattr(item, "fixturenames", ()):
-                own.add(item.path)
-    items.sort(key=lambda item: (item.path not in own, item.path not in marked))
+    own = {item.path for item in items if needs_java(item)}
+    items.sort(key=lambda item: (not shares_spark(item.path), item.path not in own))
+
+
+@cache
+def shares_spark(file: Path) -> bool:
+    """Whether tests or fixtures of a file ask for `spark`, by their text: a wrong guess costs time only."""
+    return _ASKS_FOR_SPARK.search(file.read_text(encoding="utf-8")) is not None
+
+
+_ASKS_FOR_SPARK = re.compile(r"""\bdef \w+\([^)]*\bspark\b[,:)]|fixturevalue\("spark"\)""")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist=loadfile one process gets all files that share a session, which is warm from then on."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "spark" if shares_spark(config.rootpath / file) else file
+
+    return OneSession(config, log)
 
 
 def needs_java(item: pytest.Item) -> bool:
