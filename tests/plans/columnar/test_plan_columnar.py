@@ -122,7 +122,7 @@ PLANNED = [table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]]
 @pytest.mark.parametrize("table", ["topologies", "transformations", "job_settings", "rejected", *PLANNED])
 def test_both_planners_give_the_same_rows(both, table):
     """Every column, those that plan JSON does not show too."""
-    spark_rows, columnar_rows = (comparable(frames[table], table) for frames in both)
+    spark_rows, columnar_rows = (_comparable(frames[table], table) for frames in both)
     assert_frame_equal(spark_rows, columnar_rows)
     assert table == "co_location_groups" or len(spark_rows) > 0
 
@@ -169,7 +169,7 @@ def exchanges_of(rows):
     return found
 
 
-def comparable(frame, table):
+def _comparable(frame, table):
     """Rows in one order; maps as lists of entries in one order."""
     columns = [
         pl.col(name).map.entries().list.sort() if isinstance(kind, pl.Map) else pl.col(name)
