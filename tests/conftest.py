@@ -89,12 +89,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class OneSession(LoadFileScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            file: str = super()._split_scope(nodeid)
-            return "spark" if shares_spark(config.rootpath / file) else file
-
-    return OneSession(config, log)
+    scheduler = LoadFileScheduling(config, log)
+    file_of = scheduler._split_scope
+    scheduler._split_scope = lambda test: (
+        "spark" if shares_spark(config.rootpath / file_of(test)) else file_of(test)
+    )
+    return scheduler
 
 
 def needs_java(item: pytest.Item) -> bool:
