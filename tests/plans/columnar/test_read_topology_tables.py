@@ -112,14 +112,15 @@ def with_wrong_rows(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
 @pytest.fixture(scope="module")
 def read_alike(spark: SparkSession) -> TopologyTables:
     """What both read of tables with wrong rows, ids and names."""
-    both = zip(with_wrong_rows(spark), with_wrong_ids_and_names(spark), strict=True)
-    return assert_same(spark, *(rows.unionByName(others) for rows, others in both))
+    (topologies, rows), (others, their_rows) = with_wrong_rows(spark), with_wrong_ids_and_names(spark)
+    return assert_same(spark, topologies.unionByName(others), rows.unionByName(their_rows))
 
 
 def test_wrong_rows(read_alike: TopologyTables):
-    found = read_alike
-    assert [name for name in found.topologies["name"] if name in WITH_WRONG_ROWS] == ["fine"]
-    errors = {row["name"]: {error["error"] for error in row["errors"]} for row in found.rejected.to_dicts()}
+    assert [name for name in read_alike.topologies["name"] if name in WITH_WRONG_ROWS] == ["fine"]
+    errors = {
+        row["name"]: {error["error"] for error in row["errors"]} for row in read_alike.rejected.to_dicts()
+    }
     expected = {
         "dangling": "DanglingInput",
         "forward": "ForwardInput",
