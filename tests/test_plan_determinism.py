@@ -17,15 +17,13 @@ from pyspark.sql import functions as F
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.joins import run_passes as by_joins
-from penstock.plans.joins.spark_schemas import keep
+from penstock.plans.joins.run_passes import run_passes
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs
 from tests.plans.columnar.table_contents import rows_of
-from tests.plans.columnar.test_plan_columnar import exchanges_of
 from tests.reference.deep_topologies import SHAPES, deep_topologies
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
@@ -49,8 +47,6 @@ class Run(NamedTuple):
 
 RUN = Run(3, True, False, 2, 3, 20)
 """Beside one process, and what other tests plan: few partitions, no adaptive execution, ANSI."""
-
-EXCHANGES_IN_BLOCKS = 108
 
 
 @contextmanager
@@ -83,32 +79,21 @@ def collected(frame: DataFrame) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def exchanges() -> list[int]:
-    """Those in the executed plan of each kept step of `planned`, broadcasts included."""
-    return []
-
-
-@pytest.fixture(scope="module")
-def planned(spark: SparkSession, exchanges: list[int]) -> Rows:
+def planned(spark: SparkSession) -> Rows:
     def shuffled(rows: DataFrame) -> DataFrame:
         return rows.orderBy(F.rand(RUN.shuffle_seed)).repartition(RUN.input_partitions)
-
-    def counted(rows: DataFrame) -> DataFrame:
-        exchanges.append(exchanges_of(rows))
-        return keep(rows)
 
     read = read_topology_objects(spark, TOPOLOGIES)
     settings = {
         "spark.sql.adaptive.enabled": str(RUN.adaptive).lower(),
         "spark.sql.ansi.enabled": str(RUN.ansi).lower(),
     }
-    with session_settings(spark, settings), pytest.MonkeyPatch.context() as patched:
-        patched.setattr(by_joins, "keep", counted)
+    with session_settings(spark, settings):
         given = read_topology_tables(spark, shuffled(read.topologies), shuffled(read.transformations))
         refused_by_readers = given.rejected.unionByName(read.rejected)
         given = given._replace(rejected=refused_by_readers)
         with planning_settings(spark, RUN.partitions, RUN.rows_per_block):
-            planned = by_joins.run_passes(given, Layer.SLOTS, RUN.partitions)
+            planned = run_passes(given, Layer.SLOTS, RUN.partitions)
         found = {name: collected(frame) for name, frame in planned.tables.items()}
         planned.release()
     for kept in read.persisted:
@@ -118,11 +103,6 @@ def planned(spark: SparkSession, exchanges: list[int]) -> Rows:
 
 def test_rows_are_equal(planned, base):
     assert [table for table in base if planned[table] != base[table]] == []
-
-
-def test_exchanges_of_a_plan_in_blocks(planned, exchanges):
-    """None comes back unnoticed."""
-    assert sum(exchanges) == EXCHANGES_IN_BLOCKS
 
 
 def test_the_rows_are_not_few(base):

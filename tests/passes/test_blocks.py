@@ -1,4 +1,4 @@
-"""Topologies in blocks: what is read by whom, and how rows are packed."""
+"""Topologies in blocks: what is read by whom, how rows are packed, and how often they are exchanged."""
 
 from collections.abc import Iterator
 
@@ -12,6 +12,7 @@ from penstock.engine.planning.plan_topologies import read_topologies
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.engine.planning.split_by_size import split_by_size
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.joins import run_passes
 from penstock.plans.joins.frames import number_in_order
 from penstock.plans.joins.packed_blocks import (
     BLOCK,
@@ -25,6 +26,7 @@ from penstock.plans.joins.packed_blocks import (
 from penstock.plans.joins.spark_schemas import compute, cut_lineage, free, keep
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.vocabulary import Layer
 from tests.plans.columnar.test_plan_columnar import exchanges_of
 
 SCHEMA = pa.schema([(TOPOLOGY, pa.int64()), ("id", pa.int32()), ("name", pa.string()), ("tag", pa.string())])
@@ -131,6 +133,24 @@ def test_without_others_or_giants_there_is_one_part(read):
     ids = [row[TOPOLOGY] for row in read.topologies.collect()]
     assert split_by_size(read, []) == (read, None)
     assert split_by_size(read, ids) == (None, read)
+
+
+EXCHANGES_IN_BLOCKS = 108
+
+
+def test_exchanges_of_a_plan_in_blocks(spark, read, monkeypatch):
+    """None comes back unnoticed: exchanges in the executed plans of all steps, broadcasts included."""
+    kept = []
+
+    def counted(rows):
+        kept.append(exchanges_of(rows))
+        return keep(rows)
+
+    monkeypatch.setattr(run_passes, "keep", counted)
+    with planning_settings(spark, 3, rows_per_block=4):
+        planned = run_passes.run_passes(read, Layer.SLOTS, 3)
+    planned.release()
+    assert sum(kept) == EXCHANGES_IN_BLOCKS
 
 
 def test_a_checkpoint_keeps_its_partitioning_where_aliases_are_optimized_away(spark):
