@@ -21,7 +21,8 @@ PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=bu
 check: lint | build
 	$(PYTEST) -m 'not spark and not flink and not browser and not slow' --numprocesses=2 --dist=worksteal tests
 
-## Lint, formatting, types and all tests. Two processes share these file by file; each has a Spark of its own.
+## Lint, formatting, types and all tests, in two processes: one runs all files that share a Spark session
+## (tests/conftest.py), the other one the rest, file by file.
 test: lint | build
 	$(PYTEST) -m 'not browser' --numprocesses=2 --dist=loadfile --no-loadscope-reorder tests
 

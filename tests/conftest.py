@@ -5,8 +5,11 @@ tests. All others find none: JAVA_HOME names nothing, and java, javac and jar on
 """
 
 import os
+import re
+import stat
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,24 @@ def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What outlives a command is not this user's; later runs find the archive of Spark's classes."""
     os.environ[STATE_DIR] = str(tmp_path_factory.mktemp("state"))
     os.environ[CACHE_DIR] = str(Path(__file__).parents[1] / "build" / "cache")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _disks_are_not_waited_for() -> Iterator[None]:
+    """No test takes the power away, and a plan that is stored would wait for the disk some 200 times.
+
+    Tests of what survives it look at what os.fsync is called for.
+    """
+    fsync = os.fsync
+
+    def sync_special(descriptor: int) -> None:
+        mode = os.fstat(descriptor).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            fsync(descriptor)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", sync_special)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -46,15 +67,34 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that take longest come first, so that of two processes none waits long for the other at the end.
 
-    These are the files that start a Java of their own, then those that share a session.
+    These are the files that share a session, then those that start a Java of their own.
     """
-    marked, own = set(), set()
-    for item in items:
-        if needs_java(item):
-            marked.add(item.path)
-            if "spark" not in getattr(item, "fixturenames", ()):
-                own.add(item.path)
-    items.sort(key=lambda item: (item.path not in own, item.path not in marked))
+    own = {item.path for item in items if needs_java(item)}
+    items.sort(key=lambda item: (not shares_spark(item.path), item.path not in own))
+
+
+@cache
+def shares_spark(file: Path) -> bool:
+    """Whether tests or fixtures of a file ask for `spark`, by their text: a wrong guess costs time only."""
+    return _ASKS_FOR_SPARK.search(file.read_text(encoding="utf-8")) is not None
+
+
+_ASKS_FOR_SPARK = re.compile(r"""\bdef \w+\([^)]*\bspark\b[,:)]|fixturevalue\("spark"\)""")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist=loadfile one process gets all files that share a session, which is warm from then on."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    scheduler = LoadFileScheduling(config, log)
+    file_of = scheduler._split_scope
+    scheduler._split_scope = lambda test: (
+        "spark" if shares_spark(config.rootpath / file_of(test)) else file_of(test)
+    )
+    return scheduler
 
 
 def needs_java(item: pytest.Item) -> bool:

@@ -14,6 +14,7 @@ from penstock.engine.commands.main import app
 from tests.planned_lines import PlanJson, differs
 
 GOLDEN = Path(__file__).parent / "golden"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
 
 class Ran(NamedTuple):
@@ -171,7 +172,7 @@ def test_an_unchanged_fleet_makes_no_new_version(inputs, store, planner):
 def test_spark_writes_what_the_columnar_planner_reads(spark, inputs, tmp_path):
     out, exported = tmp_path / "joins", []
     for planner in ("joins", "columnar"):
-        upto = ("--until", "job_graph", "--planner", planner)
+        upto = ("--until", "stream_graph", "--planner", planner)
         ran = run("plan", inputs[0], "--out", tmp_path / planner, *upto)
         assert (ran.code, f"(planner {planner}: as asked)" in ran.stdout) == (0, True)
         exported.append(run("export", tmp_path / planner).stdout)
@@ -242,12 +243,28 @@ def test_the_exit_code_says_that_topologies_were_refused(spark, tmp_path, lines,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("planner", ["columnar", pytest.param("joins", marks=pytest.mark.spark)])
-def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner):
+@pytest.mark.parametrize(
+    ("planner", "options"),
+    [
+        ("columnar", ()),
+        pytest.param("joins", ("--conf", f"{JAVA_OPTIONS}=-XX:TieredStopAtLevel=1"), marks=pytest.mark.spark),
+    ],
+)
+def test_a_process_of_its_own_says_one_line(golden, tmp_path, planner, options):
     """Nothing from Spark, Java or a progress bar on standard error where no one watches."""
     source, out = tmp_path / "one.jsonl", tmp_path / "store"
     source.write_text(json.dumps(golden[0]["topology"]))
-    arguments = ["plan", str(source), "--out", str(out), "--planner", planner, "--until", "topology"]
+    arguments = [
+        "plan",
+        str(source),
+        "--out",
+        str(out),
+        "--planner",
+        planner,
+        "--until",
+        "topology",
+        *options,
+    ]
     command = [sys.executable, "-m", "penstock.engine.commands.main", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,24 +1,36 @@
-"""The plan of one process, whatever the partition count, the session's settings and the order of the rows."""
+"""The plan of one process, whatever the partition count, the session's settings and the order of the rows.
+
+One run by joins, in blocks, plans random topologies and deep ones.
+"""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.planning_settings import planning_settings
+from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.joins.run_passes import run_passes
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.vocabulary import Layer
+from tests.planned_lines import differs
 from tests.plans.columnar.table_contents import rows_of
+from tests.reference.deep_topologies import SHAPES, deep_topologies
+from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology
 
-TOPOLOGIES = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]
+RANDOM = [random_topology(seed, 3 + seed % 40, mode=mode) for mode in MODES for seed in range(500, 519)]
+DEEP = {topology["name"]: topology for topology in deep_topologies()}
+TOPOLOGIES = [*RANDOM, *DEEP.values()]
 Rows = dict[str, list[str]]
 WITHOUT = ("source_file", "source_line")
 """Columns that tables do not have."""
@@ -50,9 +62,14 @@ def session_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def base() -> Rows:
-    planned = plan_in_process(TOPOLOGIES, until=Layer.JOB_GRAPH)
-    return {name: rows_of(table, WITHOUT) for name, table in planned.tables.items()}
+def tables() -> dict[str, pa.Table]:
+    """Of one process."""
+    return dict(plan_in_process(TOPOLOGIES).tables)
+
+
+@pytest.fixture(scope="module")
+def base(tables: dict[str, pa.Table]) -> Rows:
+    return {name: rows_of(table, WITHOUT) for name, table in tables.items()}
 
 
 def collected(frame: DataFrame) -> list[str]:
@@ -61,7 +78,8 @@ def collected(frame: DataFrame) -> list[str]:
     return sorted(json.dumps(row, sort_keys=True) for row in rows)
 
 
-def test_rows_are_equal(spark, base):
+@pytest.fixture(scope="module")
+def planned(spark: SparkSession) -> Rows:
     def shuffled(rows: DataFrame) -> DataFrame:
         return rows.orderBy(F.rand(RUN.shuffle_seed)).repartition(RUN.input_partitions)
 
@@ -75,12 +93,16 @@ def test_rows_are_equal(spark, base):
         refused_by_readers = given.rejected.unionByName(read.rejected)
         given = given._replace(rejected=refused_by_readers)
         with planning_settings(spark, RUN.partitions, RUN.rows_per_block):
-            planned = run_passes(given, Layer.JOB_GRAPH, RUN.partitions)
+            planned = run_passes(given, Layer.SLOTS, RUN.partitions)
         found = {name: collected(frame) for name, frame in planned.tables.items()}
         planned.release()
     for kept in read.persisted:
         kept.unpersist()
-    assert [table for table in base if found[table] != base[table]] == []
+    return found
+
+
+def test_rows_are_equal(planned, base):
+    assert [table for table in base if planned[table] != base[table]] == []
 
 
 def test_the_rows_are_not_few(base):
@@ -89,6 +111,34 @@ def test_the_rows_are_not_few(base):
     assert counts["rejected"] > 5
     assert counts["stream_nodes"] == counts["chained_operators"] > 1_000
     assert min(counts.values()) > 0
+
+
+@pytest.fixture(scope="module")
+def plans(tables: dict[str, pa.Table]) -> dict[str, Any]:
+    """Of the deep topologies; rows by joins are equal to these."""
+    lines = to_plan_lines({name: from_arrow(table) for name, table in tables.items()})
+    return {name: json.loads(line) for name, line in lines.rows() if name in DEEP}
+
+
+@pytest.mark.parametrize("name", [shape.__name__ for shape in SHAPES])
+def test_deep_topologies_are_planned_as_the_reference_plans_them(name, plans):
+    expected = plan(DEEP[name])
+    assert "error" not in expected
+    assert not differs(plans[name], expected)
+
+
+def test_the_shapes_are_as_deep_as_they_say(plans):
+    sizes = {name: len(topology["transformations"]) for name, topology in DEEP.items()}
+    assert max(sizes.values()) > 2 * sys.getrecursionlimit()
+    edges = {name: len(planned["stream_graph"]["edges"]) for name, planned in plans.items()}
+    assert edges == {
+        "chain": 2_999,
+        "virtual_chain": 1,
+        "wide_union": 2_000,
+        "nested_unions": 201,
+        "uids": 2_999,
+    }
+    assert len(plans["chain"]["job_graph"]["vertices"]) == 1
 
 
 def test_planning_settings_are_what_passes_need_and_put_back_what_was_there(spark):

@@ -99,7 +99,8 @@ def fleet(
     for file, content in lines.items():
         text = "\n".join(content).encode()
         (folder / file).write_bytes(gzip.compress(text) if file.endswith(".gz") else text)
-    planned = plan(str(folder), spark=spark, planner=request.param)
+    until = Layer.JOB_GRAPH if request.param is Planner.JOINS else Layer.SLOTS
+    planned = plan(str(folder), until=until, spark=spark, planner=request.param)
     yield planned
     planned.release()
 

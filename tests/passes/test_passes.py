@@ -25,9 +25,8 @@ from tests.passes.topologies import choices_of, for_flink, topology_of
 
 CASES = {entry.produces: read_cases(entry.produces) for entry in PASSES}
 GOLDEN = Path(__file__).parents[1] / "golden" / "passes.jsonl.gz"
-JOINS = pytest.param("joins", marks=pytest.mark.spark)
 BLOCKS = pytest.param("blocks", marks=pytest.mark.spark)
-both_planners = pytest.mark.parametrize("planner", ["columnar", JOINS])
+both_planners = pytest.mark.parametrize("planner", ["columnar", BLOCKS])
 
 
 def weights() -> dict[str, list[int]]:
@@ -59,19 +58,13 @@ def columnar() -> Derived:
 
 
 @pytest.fixture(scope="module")
-def joins(spark: SparkSession) -> Iterator[Derived]:
-    with planning_settings(spark, 2):
-        yield derived_on_spark(spark, TOPOLOGIES)
-
-
-@pytest.fixture(scope="module")
 def blocks(spark: SparkSession) -> Iterator[Derived]:
     """By joins, with blocks of two nodes: every topology is cut as only giants are."""
     with planning_settings(spark, 3, rows_per_block=2):
         yield derived_on_spark(spark, TOPOLOGIES)
 
 
-@pytest.mark.parametrize("planner", ["columnar", BLOCKS])
+@both_planners
 @pytest.mark.parametrize("produces", CASES)
 def test_tables_are_those_of_the_fixture(produces, planner, request):
     derived = request.getfixturevalue(planner)

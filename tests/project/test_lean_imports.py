@@ -198,11 +198,13 @@ def test_only_what_needs_spark_imports_it(package):
 MODULES = """
 import sys
 from penstock.engine.commands.main import app
-try:
-    app(sys.argv[1:])
-except SystemExit as end:
-    assert not end.code, end.code
-print(sorted({name.split(".")[0] for name in sys.modules} & LEFT_OUT), file=sys.stderr)
+for command in sys.argv[1:]:
+    try:
+        app(command.split())
+    except SystemExit as end:
+        assert not end.code, end.code
+    found = sorted({name.split(".")[0] for name in sys.modules} & LEFT_OUT)
+    assert not found, (command, found)
 """
 
 
@@ -215,21 +217,21 @@ def store(tmp_path_factory) -> Path:
         '{"id": 2, "kind": "sink", "name": "k", "inputs": [1]}]}\n'
     )
     (folder / "a.jsonl").write_text(line + "refused\n")
-    assert modules_of(folder, "plan a.jsonl --out store") == "[]"
+    leave_out(folder, "plan a.jsonl --out store")
     return folder
 
 
 @pytest.mark.slow
 def test_one_thread_imports_no_pandas_either(store: Path):
-    assert modules_of(store, "plan a.jsonl --out by_one_thread", POLARS_MAX_THREADS="1") == "[]"
+    leave_out(store, "plan a.jsonl --out by_one_thread", POLARS_MAX_THREADS="1")
 
 
-def modules_of(folder: Path, command: str, **environment: str) -> str:
-    """Which of LEFT_OUT, numba and pydantic (with which Typer checks values that are not plain) a command has
-    imported in an interpreter of its own."""
+def leave_out(folder: Path, *commands: str, **environment: str) -> None:
+    """Run commands, one after the other in an interpreter of their own: they import nothing of LEFT_OUT, no
+    numba and no pydantic (with which Typer checks values that are not plain)."""
     code = MODULES.replace("LEFT_OUT", str({*LEFT_OUT, "numba", "pydantic"}))
     done = subprocess.run(
-        [sys.executable, "-c", code, *command.split()],
+        [sys.executable, "-c", code, *commands],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         capture_output=True,
@@ -238,29 +240,27 @@ def modules_of(folder: Path, command: str, **environment: str) -> str:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
-    return done.stderr.splitlines()[-1]
+
+
+COMMANDS = (
+    "plan a.jsonl --out other --until job_graph --slots-per-task-manager 2",
+    "show store",
+    "export store",
+    "export store --format flink-plan",
+    "rejected store",
+    "verify store",
+    "size store",
+    "edges store --topology a",
+    "draw store --topology a --format html",
+    "draw a.jsonl --topology a",
+    "diff store a.jsonl",
+    "runs store",
+    "generate random --topologies 3 --out made.jsonl",
+    "generate layered --out made",
+    "--help",
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    [
-        "plan a.jsonl --out other --until job_graph --slots-per-task-manager 2",
-        "show store",
-        "export store",
-        "export store --format flink-plan",
-        "rejected store",
-        "verify store",
-        "size store",
-        "edges store --topology a",
-        "draw store --topology a --format html",
-        "draw a.jsonl --topology a",
-        "diff store a.jsonl",
-        "runs store",
-        "generate random --topologies 3 --out made.jsonl",
-        "generate layered --out made",
-        "--help",
-    ],
-)
-def test_a_command_on_local_files_imports_no_spark_and_no_pandas(store: Path, command: str):
-    assert modules_of(store, command) == "[]"
+def test_commands_on_local_files_import_no_spark_and_no_pandas(store: Path):
+    leave_out(store, *COMMANDS)

@@ -36,7 +36,7 @@ secrets = ["hunter-conf", "hunter-file", "hunter-java", "hunter back\\\\slash=x"
 spark = get_session(conf={
     "spark.hadoop.fs.s3a.secret.key": secrets[0],
     "spark.my.token": secrets[3],
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC -Dstore.password=" + secrets[2],
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -Dstore.password=" + secrets[2],
     "spark.master": "local[1]", "spark.driver.memory": "1g",
 })
 

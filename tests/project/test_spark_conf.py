@@ -32,7 +32,7 @@ def test_delta_jar_is_named_in_one_file_only():
     files = [
         path
         for folder in ROOT.iterdir()
-        if folder.name not in (".venv", ".git", "build")
+        if not folder.name.startswith(".") and folder.name != "build"
         for path in (folder.rglob("*") if folder.is_dir() else [folder])
         if path.suffix in (".py", ".conf", ".toml", ".properties")
     ]

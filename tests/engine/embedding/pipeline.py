@@ -1,6 +1,6 @@
 """What a user does with Penstock inside a Spark job, in whatever session it is; prints what came as JSON.
 
-python pipeline.py plain | connect URL | cluster URL
+python pipeline.py plain | connect URL | cluster URL [PART…]
 """
 
 import json
@@ -46,6 +46,7 @@ def session(kind: str, url: str) -> Any:
         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
         .config("spark.sql.session.timeZone", "America/New_York")
+        .config("spark.sql.shuffle.partitions", "200" if kind == "plain" else "8")
         .getOrCreate()
     )
 
@@ -277,6 +278,9 @@ def plans(spark: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     spark = session(sys.argv[1], sys.argv[2])
-    for part in (plans, streams, names, types):
+    parts = [
+        part for part in (plans, streams, names, types) if part.__name__ in sys.argv[3:] or not sys.argv[3:]
+    ]
+    for part in parts:
         print(json.dumps({part.__name__: part(spark)}), flush=True)
     spark.stop()

@@ -12,7 +12,14 @@ BLOCK = re.compile(r"```(python|text)\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.spark
-def test_the_notebook_and_the_tutorial_print_what_is_shown(tmp_path: Path) -> None:
+def test_the_notebook_and_the_tutorial_print_what_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text(
+        "spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1\nspark.sql.shuffle.partitions 4\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
     notebook = nbformat.read(DOCS / "inside-spark.ipynb", as_version=4)
     in_notebook = len(notebook.cells)
     shown = {}

@@ -60,6 +60,9 @@ env.execute("slow")
 """
 
 
+QUICKLY = "--conf=spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1"
+
+
 def penstock(*arguments, cwd):
     command = [sys.executable, "-P", "-m", "penstock.engine.commands.main", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=180, check=False)
@@ -93,7 +96,8 @@ def folder(tmp_path_factory):
 @pytest.mark.spark
 def test_a_script_runs_with_what_it_imports_and_is_recorded(folder, here):
     done = penstock(
-        "run", "-p", 2, "--py-files", "more.zip", "--to", "store", "script.py", "named", cwd=folder
+        *("run", QUICKLY, "-p", 2, "--py-files", "more.zip", "--to", "store", "script.py", "named"),
+        cwd=folder,
     )
     assert done.returncode == 0, done.stderr
     lines = sorted(line.partition("> ")[2] for line in done.stdout.splitlines())
@@ -149,7 +153,7 @@ def test_mistakes_are_told_without_a_traceback(folder, here):
 def test_ctrl_c_cancels_and_commits_nothing(folder, tmp_path):
     (folder / "slow.py").write_text(SLOW.replace("WHERE", str(tmp_path)))
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "penstock.engine.commands.main", "run", "-p", "1", "slow.py"],
+        [sys.executable, "-P", "-m", "penstock.engine.commands.main", "run", QUICKLY, "-p", "1", "slow.py"],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -28,10 +28,10 @@ from tests.reference.random_topologies import random_topology
 
 PLANNED = random_topology(3, 40)
 REFUSED_LATE = {
-    "name": "more tasks than key groups",
+    "name": "two operators of one id",
     "transformations": [
-        {"id": number, "kind": "source" if number == 1 else "one_input", "parallelism": 9}
-        | ({"inputs": [number - 1], "max_parallelism": 5} if number > 1 else {})
+        {"id": number, "kind": "source" if number == 1 else "one_input", "uid": f"u{number % 19}"}
+        | ({"inputs": [number - 1]} if number > 1 else {})
         for number in range(1, 21)
     ],
 }
@@ -136,11 +136,11 @@ def test_a_topology_that_a_later_layer_refuses_is_in_no_table(
     spark: SparkSession, tmp_path: Path, handed_over: list[str]
 ):
     store = tmp_path / "store"
-    stored = plan_into(spark, store, [REFUSED_LATE, {"name": "wrong"}], Layer.EXECUTION_GRAPH)
+    stored = plan_into(spark, store, [REFUSED_LATE, {"name": "wrong"}], Layer.JOB_GRAPH)
     assert stored[1:4] == (2, 0, 2)
-    assert "job_vertices" in handed_over
+    assert "stream_edges" in handed_over
     found = read_plan(DeltaRsTables(str(store)))
-    planned = plan_in_process(str(tmp_path / "topologies.jsonl"), until=Layer.EXECUTION_GRAPH)
+    planned = plan_in_process(str(tmp_path / "topologies.jsonl"), until=Layer.JOB_GRAPH)
     assert {name for name, rows in found.items() if len(rows)} == {"rejected"}
     assert rows_of(found["rejected"]) == rows_of(planned.tables["rejected"])
     (version,) = list_versions(DeltaRsTables(str(store)))

@@ -8,6 +8,8 @@ import pyarrow as pa
 from penstock.plans.columnar.frames import empty, to_arrow
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
+_ENCODER = json.JSONEncoder(sort_keys=True)
+
 
 def with_dicts(value: Any, data_type: pa.DataType) -> Any:
     """A value with maps as dicts."""
@@ -24,17 +26,13 @@ def with_dicts(value: Any, data_type: pa.DataType) -> Any:
 
 def rows_of(table: pa.Table, without: tuple[str, ...] = ()) -> list[str]:
     """Every row as JSON, sorted."""
-    return sorted(
-        json.dumps(
-            {
-                field.name: with_dicts(row[field.name], field.type)
-                for field in table.schema
-                if field.name not in without
-            },
-            sort_keys=True,
-        )
-        for row in table.to_pylist()
-    )
+    fields = [field for field in table.schema if field.name not in without]
+    nested = [field for field in fields if pa.types.is_nested(field.type)]
+    rows = table.select([field.name for field in fields]).to_pylist()
+    for row in rows:
+        for field in nested:
+            row[field.name] = with_dicts(row[field.name], field.type)
+    return sorted(map(_ENCODER.encode, rows))
 
 
 def frame_contents(tables: TopologyTables, without: tuple[str, ...] = ()) -> dict[str, list[str]]:

@@ -121,7 +121,7 @@ def test_a_fleet_and_the_golden_topologies(
 
 
 def test_a_topology_that_goes_on_over_several_batches(spark: SparkSession):
-    n = 40_000
+    n = 20_000
     chain = [transformation(1, "source")] + [transformation(i, inputs=[i - 1]) for i in range(2, n + 1)]
     large = {"name": "chain", "transformations": chain}
     given = [simple("s"), large, large, simple("t")]

@@ -1,6 +1,7 @@
 """A folder of tables that is read in parts gives the rows of one that is read whole."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,7 @@ FLEET = [random_topology(number, 12, mode=MODES[number % len(MODES)]) for number
 ORDERS = ["as given", "shuffled", "by id", "topologies shuffled"]
 
 
+@cache
 def tables() -> tuple[pl.DataFrame, pl.DataFrame]:
     """Both tables, with every mistake that a row of them can have."""
     given = [topology for topology in FLEET if "transformations" in topology]
@@ -76,16 +78,30 @@ def together(found: list[TopologyTables]) -> TopologyTables:
     return TopologyTables(**frames, inputs=sum(part.inputs for part in found))
 
 
+@pytest.fixture(scope="module")
+def read_whole(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], tuple[str, TopologyTables, dict[str, list[str]]]]:
+    """Of an order of rows: a folder with both tables, what is read if it is read whole, and its rows."""
+
+    @cache
+    def read(order: str) -> tuple[str, TopologyTables, dict[str, list[str]]]:
+        folder = str(write_folder(tmp_path_factory.mktemp("tables"), order))
+        whole = read_topologies(folder)
+        return folder, whole, frame_contents(whole)
+
+    return read
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("size", [20, 200, 100_000])
-def test_parts_hold_what_the_whole_holds(tmp_path, monkeypatch, order, size):
+def test_parts_hold_what_the_whole_holds(read_whole, monkeypatch, order, size):
     monkeypatch.setattr(parts, "_ROWS_SORTED_AT_ONCE", 150)
-    folder = str(write_folder(tmp_path, order))
-    whole = read_topologies(folder)
+    folder, whole, rows = read_whole(order)
     found = list(read_topology_folder_in_parts([folder], size))
     assert together(found).inputs == whole.inputs == len(whole.topologies) + len(whole.rejected)
-    assert frame_contents(together(found)) == frame_contents(whole)
+    assert frame_contents(together(found)) == rows
     kinds = set(whole.rejected["error"])
     assert {"DuplicateTopologyName", "TopologyIdMismatch", "NoTopology"} < kinds
     assert (len(found) > 10) == (size == 20)

@@ -13,6 +13,8 @@ from tests.plans.columnar.test_read_topologies import COLLIDING
 from tests.plans.topology.builders import golden_lines, simple
 from tests.plans.topology.hostile_lines import RAW, hostile_lines
 from tests.plans.topology.planned_alike import PLANNERS, command, plan_alike
+from tests.plans.topology.test_limit_expansion import REFUSED
+from tests.plans.topology.test_limit_expansion import topologies as large_topologies
 
 SORT_REFUSED = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.enabled": "false"}
 NAMES = [
@@ -78,10 +80,12 @@ def test_every_line_is_planned_or_rejected_once(tmp_path):
 
 
 def test_all_planners_say_the_same_of_hostile_lines(spark, tmp_path):
-    made = encoded(*NAMES, LONG_UID)
+    made = encoded(*NAMES, LONG_UID, *large_topologies())
     lines = [*hostile_lines(12, 120), *made, *map(deep_in_a_known_key, (254, 980, 1_000, 1_030))]
-    planned, rejected = plan_alike(lines, tmp_path, PLANNERS, "--until", "stream_graph")
+    planned, rejected = plan_alike(lines, tmp_path, PLANNERS)
     assert min(planned, rejected) > 30
+    refused = open_plan(str(tmp_path / "joins_on_Spark")).table("rejected").collect()
+    assert set(refused["name"]) >= REFUSED
 
 
 def deep_in_a_known_key(depth: int) -> bytes:

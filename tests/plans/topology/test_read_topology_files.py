@@ -252,7 +252,7 @@ def test_several_partitions_give_one_result(spark: SparkSession, tmp_path: Path)
 
 
 def test_a_topology_larger_than_a_batch(spark: SparkSession):
-    n = 40_000
+    n = 20_000
     chain = [transformation(1, "source")] + [transformation(i, inputs=[i - 1]) for i in range(2, n + 1)]
     with reading(
         read_topology_objects(spark, [{"name": "chain", "transformations": chain}, simple("s")])

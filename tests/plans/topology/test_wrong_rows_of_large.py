@@ -57,16 +57,23 @@ def given_columns(rows):
     return pa.table({name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()})
 
 
-def read(rows, name="job", large=sys.maxsize):
+def read(rows, names=("job",), large=sys.maxsize):
     with patch.object(columnar, "LARGE", large):
-        return columnar.read_topology_tables(pa.table({"name": [name]}), given_columns(rows))
+        return columnar.read_topology_tables(pa.table({"name": list(names)}), given_columns(rows))
 
 
 @pytest.mark.slow
-@settings(deadline=None)
-@given(transformations(), st.sampled_from(["job", ""]))
-def test_the_errors_are_those_of_whole_lines(rows, name):
-    assert frame_contents(read(rows, name, large=0)) == frame_contents(read(rows, name))
+@settings(deadline=None, max_examples=20)
+@given(st.lists(transformations(), min_size=5, max_size=8))
+def test_the_errors_are_those_of_whole_lines(topologies):
+    """A table of several topologies, one of which has no name, takes as long as one of one."""
+    names = ["", *(f"job {number}" for number in range(1, len(topologies)))]
+    rows = [
+        row | {"topology_id": topology_id(name)}
+        for name, of_topology in zip(names, topologies, strict=True)
+        for row in of_topology
+    ]
+    assert frame_contents(read(rows, names, large=0)) == frame_contents(read(rows, names))
 
 
 def chain(size, **of_one):
