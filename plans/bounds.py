@@ -132,4 +132,4 @@ def _children(node: Any) -> list[Any]:
     if not isinstance(node.value, list):
         return []
     pairs = node.value and isinstance(node.value[0], tuple)
-    return [one for pair in node.value for one in pair] if pairs else list(node.value)
+    return [part for pair in node.value for part in pair] if pairs else list(node.value)

@@ -45,8 +45,8 @@ def printable_json(text: str) -> str:
     return _BEYOND_ASCII_IN_JSON.sub(_escaped_in_json, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found.group()
+def _escaped(match: re.Match[str]) -> str:
+    character = match.group()
     if len(character) > 1:
         return character
     code = ord(character)
@@ -55,8 +55,8 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _escaped_in_json(found: re.Match[str]) -> str:
-    units = found.group().encode("utf-16-be", "surrogatepass")
+def _escaped_in_json(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 

@@ -96,11 +96,11 @@ def _cut(value: Any, limit: int, depth: int) -> Any:
         if len(value._values) > limit:
             return list(islice(value._values, limit))
         return create_row(
-            value._names, [_cut(one, limit, depth - 1) for one in value._values], value._row_kind
+            value._names, [_cut(item, limit, depth - 1) for item in value._values], value._row_kind
         )
     if kind is dict:
-        some = islice(value.items(), limit)
-        return {key: _cut(item, limit, depth - 1) for key, item in some}
+        entries = islice(value.items(), limit)
+        return {key: _cut(item, limit, depth - 1) for key, item in entries}
     if kind is set or kind is frozenset:
         return value if len(value) <= limit else kind(islice(value, limit))
-    return kind(_cut(one, limit, depth - 1) for one in islice(value, limit))
+    return kind(_cut(item, limit, depth - 1) for item in islice(value, limit))

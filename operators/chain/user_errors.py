@@ -26,10 +26,11 @@ class FunctionError(RuntimeError):
 def user_frames(error: BaseException) -> list[str]:
     """Where `error` was raised in the author's code, the innermost line first; empty if it was not."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if not _is_ours(one.filename)]
+    own = [frame for frame in frames if not _is_ours(frame.filename)]
     return [
-        f'File "{one.filename}", line {one.lineno}, in {one.name}' + (f": {one.line}" if one.line else "")
-        for one in reversed(own[-_MOST_FRAMES:])
+        f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        + (f": {frame.line}" if frame.line else "")
+        for frame in reversed(own[-_MOST_FRAMES:])
     ]
 
 
@@ -75,9 +76,9 @@ def _author_traceback(error: BaseException) -> TracebackType | None:
     while entry is not None:
         entries.append(entry)
         entry = entry.tb_next
-    own = [one for one in entries if not _is_ours(one.tb_frame.f_code.co_filename)] or entries[-1:]
-    for one in reversed(own[-_MOST_FRAMES:]):
-        entry = TracebackType(entry, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    own = [frame for frame in entries if not _is_ours(frame.tb_frame.f_code.co_filename)] or entries[-1:]
+    for frame in reversed(own[-_MOST_FRAMES:]):
+        entry = TracebackType(entry, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return entry
 
 
@@ -87,4 +88,4 @@ def _is_ours(filename: str) -> bool:
     path = Path(filename)
     if path.is_relative_to(_OWN) and path.relative_to(_OWN).parts[0] in _OURS:
         return True
-    return any(one in path.parts for one in _FOREIGN)
+    return any(folder in path.parts for folder in _FOREIGN)

@@ -26,7 +26,7 @@ def require_text(value: Any, what: str) -> str:
 def require_kind(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
     """`value`. TypeError unless it is an object of one of the classes."""
     if not isinstance(value, kinds):
-        names = " or ".join(one.__name__ for one in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
         raise TypeError(f"{what} must be a {names}, not {_described(value)}")
     return value
 

@@ -43,23 +43,23 @@ class FieldsCodec(NullableCodec):
 
     def encoded(self, columns: Columns) -> list[pa.Array]:
         """One column per field."""
-        found = []
+        arrays = []
         for codec, field, values in zip(self._fields, self.arrow_type, columns, strict=True):
             try:
-                found.append(codec.encode(values))
+                arrays.append(codec.encode(values))
             except (TypeError, ValueError, OverflowError) as error:
                 raise _in_field(error, field.name) from error
-        return found
+        return arrays
 
     def coerced(self, columns: Columns) -> list[Sequence[Any]]:
         """The values of each field as they come back."""
-        found = []
+        fields = []
         for codec, field, values in zip(self._fields, self.arrow_type, columns, strict=True):
             try:
-                found.append(codec.coerce(values))
+                fields.append(codec.coerce(values))
             except (TypeError, ValueError, OverflowError) as error:
                 raise _in_field(error, field.name) from error
-        return found
+        return fields
 
     def decoded(self, column: pa.StructArray) -> list[list[Any]]:
         """The values of each field."""
@@ -83,7 +83,7 @@ class TupleCodec(FieldsCodec):
         if not self._fields:
             return pa.array([{} for _ in values], self.arrow_type)
         columns = self.encoded(self.columns(values))
-        return pa.StructArray.from_arrays(columns, names=[one.name for one in self.arrow_type])
+        return pa.StructArray.from_arrays(columns, names=[field.name for field in self.arrow_type])
 
     def decode_present(self, column: pa.Array) -> list[Any]:
         """The values of a column."""
@@ -188,4 +188,4 @@ def _in_field(error: Exception, name: str) -> Exception:
 
 
 def _are_rows(values: Sequence[Any]) -> bool:
-    return all(issubclass(one, Row) for one in set(map(type, values)))
+    return all(issubclass(kind, Row) for kind in set(map(type, values)))

@@ -229,7 +229,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Row):
         return value.as_dict(True)
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return value

@@ -103,7 +103,7 @@ def _is_plain(key: Any) -> bool:
 
 def _is_flat(key: tuple[Any, ...]) -> bool:
     # such that pickle's bytes depend on the values only
-    words = [one for one in key if type(one) in _WORDS]
+    words = [part for part in key if type(part) in _WORDS]
     return len(set(words)) == len(words) and _FLAT.issuperset(map(type, key))
 
 
@@ -137,21 +137,21 @@ def _state(value: Any) -> tuple[Any, ...]:
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return (reduced,)
-    arguments = tuple(one for one in reduced[1] if one is not type(value))
-    return (arguments, *(list(one) if hasattr(one, "__next__") else one for one in reduced[2:]))
+    arguments = tuple(part for part in reduced[1] if part is not type(value))
+    return (arguments, *(list(part) if hasattr(part, "__next__") else part for part in reduced[2:]))
 
 
 def _tuple(value: tuple[Any, ...], seen: dict[Any, Any]) -> Any:
-    return tuple([_normalized(one, seen) for one in value])
+    return tuple([_normalized(item, seen) for item in value])
 
 
 def _list(value: list[Any], seen: dict[Any, Any]) -> Any:
-    return [_normalized(one, seen) for one in value]
+    return [_normalized(item, seen) for item in value]
 
 
 def _dict(value: dict[Any, Any], seen: dict[Any, Any]) -> Any:
     if _FLAT.issuperset(map(type, value)):
-        return {_normalized(key, seen): _normalized(one, seen) for key, one in value.items()}
+        return {_normalized(key, seen): _normalized(item, seen) for key, item in value.items()}
     return _form(dict, [part for entry in value.items() for part in entry], seen)
 
 

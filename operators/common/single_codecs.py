@@ -40,8 +40,8 @@ class PlainCodec(Codec):
 
     def decode(self, column: pa.Array) -> list[Any]:
         """The values of a column."""
-        found: list[Any] = column.to_pylist()
-        return found
+        values: list[Any] = column.to_pylist()
+        return values
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         """What comes back from a trip through a column."""
@@ -62,8 +62,8 @@ class DayCodec(PlainCodec):
 
     def decode(self, column: pa.Array) -> list[Any]:
         """The values of a column."""
-        found: list[Any] = column.to_numpy(zero_copy_only=False).astype(object).tolist()
-        return found
+        values: list[Any] = column.to_numpy(zero_copy_only=False).astype(object).tolist()
+        return values
 
 
 class IntegerCodec(PlainCodec):
@@ -130,7 +130,8 @@ class InstantCodec(NullableCodec):
         """The column."""
         self.coerce_present(values)
         children = [
-            pa.array([getattr(value, one.name) for value in values], one.type) for one in self.arrow_type
+            pa.array([getattr(value, field.name) for value in values], field.type)
+            for field in self.arrow_type
         ]
         return pa.StructArray.from_arrays(children, fields=list(self.arrow_type))
 
@@ -157,7 +158,7 @@ class PickledCodec(Codec):
 
     def decode(self, column: pa.Array) -> list[Any]:
         """The values of a column."""
-        return [None if one is None else pickle.loads(one) for one in column.to_pylist()]
+        return [None if pickled is None else pickle.loads(pickled) for pickled in column.to_pylist()]
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         """The same values."""

@@ -53,19 +53,19 @@ class CollectionSource(Source):
 
     def fingerprint(self) -> str | None:
         """Its values, and their type; None where a value cannot be told from others."""
-        found = hashlib.sha256(str(self.type_info).encode())
+        hasher = hashlib.sha256(str(self.type_info).encode())
         for column in self._columns:
             batch = pa.RecordBatch.from_arrays([column], ["value"])
-            found.update(batch.serialize())
+            hasher.update(batch.serialize())
         for part in self._pickles:
             if isinstance(part, bytes):
-                found.update(part)
+                hasher.update(part)
                 continue
             try:  # pickles of what may be changed differ from process to process
-                found.update(identify_value([pickle.loads(one) for one in part]).encode())
+                hasher.update(identify_value([pickle.loads(pickled) for pickled in part]).encode())
             except UnidentifiableError:
                 return None
-        return found.hexdigest()
+        return hasher.hexdigest()
 
     def splits(self, parallelism: int) -> list[list[int]]:
         """The numbers of the collection's parts, for subtask 0."""
@@ -81,7 +81,7 @@ class CollectionSource(Source):
         else:
             pickled = self._pickles[split]
             if isinstance(pickled, list):
-                yield Chunk([pickle.loads(one) for one in pickled])
+                yield Chunk([pickle.loads(part) for part in pickled])
             else:
                 yield Chunk(pickle.loads(pickled))
 
@@ -144,7 +144,7 @@ def _converter(type_info: TypeInformation) -> Convert | None:
     if isinstance(type_info, TimeTypeInfo):
         return _local_time
     if isinstance(type_info, MapTypeInfo):
-        return _of_map(
+        return _map_converter(
             part_converter(type_info._key_type_info, _converter) or _same,
             part_converter(type_info._value_type_info, _converter) or _same,
         )
@@ -184,9 +184,11 @@ def _local_time(value: Any) -> Any:
     return value
 
 
-def _of_map(of_key: Convert, of_value: Convert) -> Convert:
+def _map_converter(convert_key: Convert, convert_value: Convert) -> Convert:
     return lambda value: (
-        {of_key(key): of_value(one) for key, one in value.items()} if isinstance(value, dict) else value
+        {convert_key(key): convert_value(item) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
     )
 
 

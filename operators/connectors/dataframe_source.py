@@ -145,7 +145,7 @@ def identify_dataframe(dataframe: Any) -> str | None:
         if any(f"{name}(" in known[0] for name in _OF_NOW):
             return None
         for leaf in _leaves(plan):
-            identity = _of_leaf(leaf)
+            identity = _identify_leaf(leaf)
             if identity is None:
                 return None
             known.append(identity)
@@ -162,7 +162,7 @@ def _leaves(plan: Any) -> Iterator[Any]:
         yield from (leaves.apply(number) for number in range(leaves.size()))
 
 
-def _of_leaf(leaf: Any) -> str | None:
+def _identify_leaf(leaf: Any) -> str | None:
     name = leaf.getClass().getName()
     if name in _FIXED:
         return str(name)

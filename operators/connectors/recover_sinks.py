@@ -23,8 +23,8 @@ def _undo_files(recovery: Recovery, write_id: str, options: Any) -> None:
 def _publish_delta(
     recovery: Recovery, write_id: str, committables: list[Committable], retries: int, options: Any
 ) -> None:
-    given = {**recovery.arguments, "partition_by": tuple(recovery.arguments["partition_by"])}
-    write = DeltaWrite(recovery.folder, write_id, **given, storage_options=options)
+    arguments = {**recovery.arguments, "partition_by": tuple(recovery.arguments["partition_by"])}
+    write = DeltaWrite(recovery.folder, write_id, **arguments, storage_options=options)
     commit_delta(write, committables, retries=retries)
 
 

@@ -50,8 +50,8 @@ def make_folder(system: fs.FileSystem, path: str) -> None:
         missing.append(above)
         above = posixpath.dirname(above)
     system.create_dir(path, recursive=True)
-    for one in missing:
-        force_folder(system, posixpath.dirname(one))
+    for folder in missing:
+        force_folder(system, posixpath.dirname(folder))
 
 
 def make_folder_of_user(system: fs.FileSystem, path: str) -> None:

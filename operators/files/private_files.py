@@ -24,10 +24,10 @@ def make_private_folder(path: str | os.PathLike[str]) -> None:
     while not os.path.lexists(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
-    for one in reversed(missing):
+    for missing_folder in reversed(missing):
         with suppress(FileExistsError):  # another process makes it as well
-            os.mkdir(one, 0o700)
-            force_path(os.path.dirname(one))
+            os.mkdir(missing_folder, 0o700)
+            force_path(os.path.dirname(missing_folder))
     if not os.path.isdir(path):
         raise NotADirectoryError(20, os.strerror(20), os.fspath(path))
 

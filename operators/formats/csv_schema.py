@@ -56,7 +56,9 @@ class CsvSchema:
     @property
     def row_type(self) -> RowTypeInfo:
         """Type of the rows."""
-        return Types.ROW_NAMED([one.name for one in self.columns], [one.type_info for one in self.columns])
+        return Types.ROW_NAMED(
+            [column.name for column in self.columns], [column.type_info for column in self.columns]
+        )
 
     def separator_of(self, column: CsvColumn) -> str:
         """Between the elements of an array; "" where arrays are switched off."""
@@ -70,7 +72,7 @@ class CsvSchema:
         return len(self.columns)
 
     def __str__(self) -> str:
-        names = ", ".join(f"{one.name}: {one.type_info}" for one in self.columns)
+        names = ", ".join(f"{column.name}: {column.type_info}" for column in self.columns)
         return f"CsvSchema({names}; {self.settings})"
 
 

@@ -87,7 +87,10 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
     @cached_property
     def _fields(self) -> list[Parse]:
-        return [self._nullable(_parser(one, self._parts)) for one in self.type_info.get_field_types()]
+        return [
+            self._nullable(_parser(field_type, self._parts))
+            for field_type in self.type_info.get_field_types()
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_fields"}
@@ -162,7 +165,7 @@ class CsvRowSerializationSchema(SerializationSchema):
 
     @cached_property
     def _fields(self) -> list[Write]:
-        return [_writer(one, self.settings) for one in self.type_info.get_field_types()]
+        return [_writer(field_type, self.settings) for field_type in self.type_info.get_field_types()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_fields"}
@@ -197,22 +200,24 @@ class CsvRowSerializationSchema(SerializationSchema):
 def _parser(type_info: TypeInformation, parts: Callable[[str], list[str]]) -> Parse:
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
-        fields = [_parser(one, parts) for one in type_info.get_field_types()]
+        fields = [_parser(field_type, parts) for field_type in type_info.get_field_types()]
 
         def row(text: str) -> Any:
-            found = parts(text)
-            if len(found) != len(fields):
-                raise ValueError(f"{len(fields)} fields expected in {text!r}, {len(found)} found")
-            return create_row(names, [parse(one) for parse, one in zip(fields, found, strict=True)])
+            texts = parts(text)
+            if len(texts) != len(fields):
+                raise ValueError(f"{len(fields)} fields expected in {text!r}, {len(texts)} found")
+            return create_row(
+                names, [parse(field_text) for parse, field_text in zip(fields, texts, strict=True)]
+            )
 
         return row
     if is_bytes(type_info):
         return lambda text: base64.b64decode(text, validate=True)
     if isinstance(type_info, _ARRAYS):
         element = _parser(element_type(type_info), parts)
-        return lambda text: [element(one) for one in parts(text)]
-    found = TIME_PARSERS.get(time_kind(type_info))
-    return found or parse_value(type_info)
+        return lambda text: [element(part) for part in parts(text)]
+    parse_time = TIME_PARSERS.get(time_kind(type_info))
+    return parse_time or parse_value(type_info)
 
 
 def _writer(type_info: TypeInformation, settings: CsvSettings) -> Write:
@@ -228,19 +233,19 @@ def _writer(type_info: TypeInformation, settings: CsvSettings) -> Write:
 
 def _text(type_info: TypeInformation, settings: CsvSettings, null: str) -> Write:
     if isinstance(type_info, RowTypeInfo):
-        fields = [_text(one, settings, null) for one in type_info.get_field_types()]
+        fields = [_text(field_type, settings, null) for field_type in type_info.get_field_types()]
         return lambda row: settings.array_separator.join(
-            [null if one is None else write(one) for write, one in zip(fields, row, strict=True)]
+            [null if item is None else write(item) for write, item in zip(fields, row, strict=True)]
         )
     if is_bytes(type_info):
         return lambda value: base64.b64encode(value).decode()
     if isinstance(type_info, _ARRAYS):
         element = _text(element_type(type_info), settings, null)
         return lambda values: settings.array_separator.join(
-            [null if one is None else element(one) for one in values]
+            [null if item is None else element(item) for item in values]
         )
-    found = TIME_TEXTS.get(time_kind(type_info))
-    return found or value_text(type_info)
+    write_time = TIME_TEXTS.get(time_kind(type_info))
+    return write_time or value_text(type_info)
 
 
 def _one_character(char: str) -> str:

@@ -168,7 +168,11 @@ def _is_str(type_info: TypeInformation) -> bool:
 
 def _sequence(fields: list[Text], start: str, between: str, end: str) -> Text:
     def text(values: Any) -> str:
-        return start + between.join([one(value) for one, value in zip(fields, values, strict=True)]) + end
+        return (
+            start
+            + between.join([field_text(value) for field_text, value in zip(fields, values, strict=True)])
+            + end
+        )
 
     return text
 
@@ -178,7 +182,9 @@ def _elements(element: Text) -> Text:
 
 
 def _map(key: Text, item: Text) -> Text:
-    return lambda values: f"{{{', '.join(f'{key(one)}={item(values[one])}' for one in values)}}}"
+    return lambda values: (
+        f"{{{', '.join(f'{key(entry_key)}={item(values[entry_key])}' for entry_key in values)}}}"
+    )
 
 
 _BASIC: dict[BasicType, Text] = {

@@ -70,21 +70,21 @@ class ParquetRows(BulkFormat):
         with _open(split.path) as opened:
             columns = self._columns(opened.schema_arrow.names, split.path)
             groups = None if split.details is None else list(split.details)
-            wanted = [one for one in columns if one is not None]
+            wanted = [column for column in columns if column is not None]
             for batch in opened.iter_batches(self.batch_size, row_groups=groups, columns=wanted):
                 if batch.num_rows:
                     yield as_typed(batch, columns, names, self.type_info.get_field_types())
 
-    def _columns(self, found: list[str], path: str) -> list[str | None]:
+    def _columns(self, file_columns: list[str], path: str) -> list[str | None]:
         """The file's column of each field, None where it has none."""
-        by_name = {name if self.case_sensitive else name.lower(): name for name in found}
+        by_name = {name if self.case_sensitive else name.lower(): name for name in file_columns}
         columns = [
             by_name.get(name if self.case_sensitive else name.lower())
             for name in self.type_info.get_field_names()
         ]
         if None in columns and not self.missing_as_null:
             lacking = self.type_info.get_field_names()[columns.index(None)]
-            raise ValueError(f"{path} has the columns {found}, and no {lacking!r}")
+            raise ValueError(f"{path} has the columns {file_columns}, and no {lacking!r}")
         return columns
 
 
@@ -93,8 +93,8 @@ def as_typed(
 ) -> pa.RecordBatch:
     """A batch of the fields `names`, each of one of the batch's columns (nulls where that is None)."""
     arrays = []
-    for column, one in zip(columns, types, strict=True):
-        expected = arrow_type(one)
+    for column, field_type in zip(columns, types, strict=True):
+        expected = arrow_type(field_type)
         if column is None:
             arrays.append(pa.nulls(batch.num_rows, expected))
         else:

@@ -181,8 +181,8 @@ class KeyedOperator(Operator):
             try:
                 function(timestamp, namespace)
             except BaseException as error:
-                what = f"timer of key {describe_record(backend.current_key())} at {timestamp}"
-                raise self.failed(error, DescribedError(what)) from error
+                timer = f"timer of key {describe_record(backend.current_key())} at {timestamp}"
+                raise self.failed(error, DescribedError(timer)) from error
             self._flush_if_many()
 
     def _flush_if_many(self) -> None:
@@ -209,6 +209,6 @@ class KeyedOperator(Operator):
             return dictionary_keys(keys)
         except Exception as error:
             places = list(range(len(values)))
-            failing = misfit(places, lambda some: dictionary_key(keys[some[0]]))
+            failing = misfit(places, lambda part: dictionary_key(keys[part[0]]))
             record = values[failing] if failing in places else NO_RECORD
             raise self.failed(error, record, KEY_SELECTOR) from error

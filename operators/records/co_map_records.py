@@ -28,7 +28,7 @@ class CoMapOperator(OneKeyedInput):
         self._map(self.function.map2, self.records(2, values), timestamps)
 
     def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
-        self._results.of(
+        self._results.call(
             lambda value: None if (result := function(value)) is None else (result,), values, timestamps
         )
 
@@ -46,8 +46,8 @@ class CoFlatMapOperator(OneKeyedInput):
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the first stream."""
-        self._results.of(self.function.flat_map1, self.records(1, values), timestamps)
+        self._results.call(self.function.flat_map1, self.records(1, values), timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the second stream."""
-        self._results.of(self.function.flat_map2, self.records(2, values), timestamps)
+        self._results.call(self.function.flat_map2, self.records(2, values), timestamps)

@@ -116,13 +116,13 @@ class KeyedRow:
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Open the key selector."""
-        for one in opened_functions(self.select):
-            one.open(runtime_context)
+        for function in opened_functions(self.select):
+            function.open(runtime_context)
 
     def close(self) -> None:
         """Close the key selector."""
-        for one in opened_functions(self.select):
-            one.close()
+        for function in opened_functions(self.select):
+            function.close()
 
     def __call__(self, value: Any) -> Row:
         """The Row."""
@@ -164,5 +164,5 @@ def keys_of_records(
 
 def opened_functions(*functions: Any) -> list[OpenedMethod]:
     """Those of key selectors and partitioners that are to be opened and closed."""
-    inner = [one.select if isinstance(one, TypedKeys) else one for one in functions]
-    return [one for one in inner if isinstance(one, OpenedMethod)]
+    inner = [function.select if isinstance(function, TypedKeys) else function for function in functions]
+    return [function for function in inner if isinstance(function, OpenedMethod)]

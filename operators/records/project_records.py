@@ -17,6 +17,6 @@ class Projection:
 
     def __call__(self, record: Sequence[Any]) -> tuple[Any, ...]:
         """The tuple of the fields."""
-        found = self._get(record)
+        fields = self._get(record)
         # itemgetter gives the item itself where it is asked for one
-        return found if len(self.indexes) > 1 else (found,)
+        return fields if len(self.indexes) > 1 else (fields,)

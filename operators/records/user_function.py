@@ -41,8 +41,8 @@ def close_function(function: Any) -> None:
 def method(function: Any, name: str) -> Callable[..., Any]:
     """`function.name` for a function object, `function` itself for a plain callable."""
     if has_method(function, name):
-        found: Callable[..., Any] = getattr(function, name)
-        return found
+        bound: Callable[..., Any] = getattr(function, name)
+        return bound
     if not callable(function):
         raise TypeError(f"{type(function).__name__} is neither callable nor has it a method {name!r}")
     plain: Callable[..., Any] = function

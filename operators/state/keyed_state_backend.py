@@ -110,9 +110,9 @@ class KeyedStateBackend:
                 descriptor, ReducingStateDescriptor | AggregatingStateDescriptor
             )
             clock = self._context.processing_time
-            made = make_state(descriptor, table, scope, clock, checked=checked)
-            self._states[descriptor.name, namespaced] = descriptor, made
-            return made
+            new_state = make_state(descriptor, table, scope, clock, checked=checked)
+            self._states[descriptor.name, namespaced] = descriptor, new_state
+            return new_state
         first, state = known
         if type(first) is not type(descriptor):
             kind = type(descriptor).__name__.removesuffix("Descriptor")
@@ -235,7 +235,7 @@ def make_state(
         case MapStateDescriptor():
             of_key, of_item = check(type_info._key_type_info), check(type_info._value_type_info)
             return KeyedMapState(table, scope, lifetime, of_key, of_item)
-    table.check = _of_entries(check(type_info), stamped=lifetime is not None)
+    table.check = _check_entries(check(type_info), stamped=lifetime is not None)
     match descriptor:
         case ValueStateDescriptor():
             return KeyedValueState(table, scope, lifetime)
@@ -246,5 +246,5 @@ def make_state(
     raise TypeError(f"{type(descriptor).__name__} describes no state")
 
 
-def _of_entries(check: Check | None, *, stamped: bool) -> Check | None:
+def _check_entries(check: Check | None, *, stamped: bool) -> Check | None:
     return (lambda entry: check(entry[0])) if check is not None and stamped else check

@@ -72,14 +72,14 @@ class Lifetime:
         """`merge`, of two values, for stamped ones: what has expired has no part in it."""
         now = self._clock()
 
-        def merge_stamped(one: Stamped, other: Stamped) -> Stamped:
+        def merge_stamped(first: Stamped, second: Stamped) -> Stamped:
             alive = [
                 value
-                for value, since in (one, other)
+                for value, since in (first, second)
                 if self._shows_expired or since + self._milliseconds > now
             ]
             if not alive:
-                return other
+                return second
             return (merge(*alive) if len(alive) > 1 else alive[0]), now
 
         return merge_stamped

@@ -10,14 +10,14 @@ class RemovingIterator(Iterator[Any]):
     Source: pyflink.fn_execution.state_impl.RemovableConcatIterator.
     """
 
-    def __init__(self, given: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> None:
-        self._given, self._forget = iter(given), forget
+    def __init__(self, entries: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> None:
+        self._entries, self._forget = iter(entries), forget
         self._last: list[Any] = []
 
     def __next__(self) -> Any:
-        key, given = next(self._given)
+        key, value = next(self._entries)
         self._last[:] = [key]
-        return given
+        return value
 
     def remove(self) -> None:
         """Forget the entry that was given last. Raises RuntimeError where there is none."""

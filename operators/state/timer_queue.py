@@ -71,16 +71,16 @@ class TimerQueue:
             self._insert(timestamp, entry)
 
     def _insert(self, timestamp: int, entry: Any) -> None:
-        some = self._entries.get(timestamp)
-        if some is None:
+        same_time = self._entries.get(timestamp)
+        if same_time is None:
             self._entries[timestamp] = (entry,)
             heappush(self._heap, timestamp)
-        elif entry in some:
+        elif entry in same_time:
             return
-        elif type(some) is dict:
-            some[entry] = None
+        elif type(same_time) is dict:
+            same_time[entry] = None
         else:
-            self._entries[timestamp] = {some[0]: None, entry: None}
+            self._entries[timestamp] = {same_time[0]: None, entry: None}
         self.count += 1
 
     def postpone(self, timestamp: int, entry: Any) -> None:
@@ -97,11 +97,11 @@ class TimerQueue:
             return
         if self._spilled is not None and self._spilled_from is not None and timestamp >= self._spilled_from:
             self._spilled.remove(timestamp, entry)
-        some = self._entries.get(timestamp)
-        if some is None or entry not in some:
+        same_time = self._entries.get(timestamp)
+        if same_time is None or entry not in same_time:
             return
-        if type(some) is dict and len(some) > 1:
-            del some[entry]
+        if type(same_time) is dict and len(same_time) > 1:
+            del same_time[entry]
         else:
             # The time itself stays on the heap until it is passed.
             del self._entries[timestamp]
@@ -174,19 +174,19 @@ class TimerQueue:
             portion: list[tuple[int, tuple[Any] | dict[Any, None]]] = []
             while heap and heap[0] <= limit and len(portion) < _AHEAD:
                 time = heappop(heap)
-                some = entries.pop(time, None)
-                if some is not None:
-                    self.count -= len(some)
-                    portion.append((time, some))
+                due = entries.pop(time, None)
+                if due is not None:
+                    self.count -= len(due)
+                    portion.append((time, due))
             if prepare is not None:
-                prepare([some[0] for _, some in portion if type(some) is tuple])
-            for time, some in portion:
+                prepare([due[0] for _, due in portion if type(due) is tuple])
+            for time, due in portion:
                 if self._postponed:
                     yield from self._take_postponed(time - 1)
-                if type(some) is tuple:
-                    yield time, some[0]
+                if type(due) is tuple:
+                    yield time, due[0]
                     continue
-                many = list(some)
+                many = list(due)
                 for start in range(0, len(many), _AHEAD):
                     slice_ = many[start : start + _AHEAD]
                     if prepare is not None:

@@ -70,7 +70,7 @@ class ChainedInput:
             try:
                 coerced = list(coerce(values, type_info))
             except Exception as error:
-                record = misfit(values, lambda some: list(coerce(some, type_info)))
+                record = misfit(values, lambda part: list(coerce(part, type_info)))
                 raise failure(self._producer, error, record, MISFIT) from error
             receive(coerced, timestamps)
 
@@ -87,7 +87,7 @@ class ChainedInput:
         try:
             batch = batch_of_values(values, self._type_info)
         except Exception as error:
-            record = misfit(values, lambda some: batch_of_values(some, self._type_info))
+            record = misfit(values, lambda part: batch_of_values(part, self._type_info))
             raise failure(self._producer, error, record, MISFIT) from error
         self._process_batch(batch, stamps)
 
@@ -119,7 +119,7 @@ class OperatorOutput:
 
     def __init__(self, main: list[Receiver], sides: Mapping[str, list[Receiver]], operator_name: str) -> None:
         self._main, self._sides, self._name = main, sides, operator_name
-        self._all = [*main, *(one for receivers in sides.values() for one in receivers)]
+        self._all = [*main, *(receiver for receivers in sides.values() for receiver in receivers)]
         self.records_out = 0
         # the usual case, one chained reader, costs one call
         if len(main) == 1 and isinstance(main[0], ChainedInput):
@@ -168,18 +168,20 @@ class Chain:
     ) -> None:
         self.spec = spec
         self.contexts = {
-            one.node: replace(
+            operator_spec.node: replace(
                 context,
-                operator_name=one.name,
-                function_name=one.function,
+                operator_name=operator_spec.name,
+                function_name=operator_spec.function,
                 metrics={},
-                plain_results=is_plain(one.output_type),
+                plain_results=is_plain(operator_spec.output_type),
             )
-            for one in spec.operators
+            for operator_spec in spec.operators
         }
         self.writers = [writer(output, self.contexts[output.source_node]) for output in spec.outputs]
         self.operators: dict[int, Operator] = {
-            one.node: one.operator for one in spec.operators if not one.source
+            operator_spec.node: operator_spec.operator
+            for operator_spec in spec.operators
+            if not operator_spec.source
         }
         self._edges_of: dict[int, list[ChainedEdge]] = {}
         for edge in spec.edges:
@@ -190,11 +192,11 @@ class Chain:
         #: Heads into which sources are chained beside other inputs: their watermarks come from the task.
         self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
-        for one in reversed(spec.operators):
-            output = self._output_of(one)
-            self.outputs[one.node] = output
-            if not one.source:
-                self.operators[one.node].setup(self.contexts[one.node], output)
+        for operator_spec in reversed(spec.operators):
+            output = self._output_of(operator_spec)
+            self.outputs[operator_spec.node] = output
+            if not operator_spec.source:
+                self.operators[operator_spec.node].setup(self.contexts[operator_spec.node], output)
         written = {output.source_node for output in spec.outputs}
         join_functions(self.operators, spec.edges, written, inputs)
 
@@ -263,13 +265,17 @@ class Chain:
         """Where records for input `number` of a head go in."""
         return ChainedInput(self.operators[node], number, type_info)
 
-    def _output_of(self, one: OperatorSpec) -> OperatorOutput:
+    def _output_of(self, operator_spec: OperatorSpec) -> OperatorOutput:
         main: list[Receiver] = []
         sides: dict[str, list[Receiver]] = {}
-        for edge in self._edges_of.get(one.node, ()):
-            type_info = one.output_type if edge.tag is None else one.side_output_types.get(edge.tag)
+        for edge in self._edges_of.get(operator_spec.node, ()):
+            type_info = (
+                operator_spec.output_type
+                if edge.tag is None
+                else operator_spec.side_output_types.get(edge.tag)
+            )
             target = self.operators[edge.target_node]
-            reader = ChainedInput(target, edge.input_number, type_info, self.contexts[one.node])
+            reader = ChainedInput(target, edge.input_number, type_info, self.contexts[operator_spec.node])
             if edge.encodes:
                 reader.check_types()
             if edge.target_node in self.multiple_input_heads:
@@ -277,9 +283,9 @@ class Chain:
                 reader.watermark = _no_watermark
             (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
-            if output.source_node == one.node:
+            if output.source_node == operator_spec.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
-        return OperatorOutput(main, sides, one.name)
+        return OperatorOutput(main, sides, operator_spec.name)
 
 
 def _no_watermark(timestamp: int) -> None:

@@ -55,8 +55,8 @@ def keep_rows(run: Rows, folder: str) -> Rows:
         system, path = filesystem_of(folder)
         name = f"{uuid.uuid4().hex}.arrow"
         place = posixpath.join(path, name)
-        given = run(batches)
-        first = next(given, None)
+        written = run(batches)
+        first = next(written, None)
         if first is None:
             return
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -71,7 +71,7 @@ def keep_rows(run: Rows, folder: str) -> Rows:
                 hashed = _Hashed(stream)
                 writer = opened.enter_context(pa.ipc.new_stream(hashed, first.schema, options=options))
                 writer.write_batch(first)
-            for batch in given:
+            for batch in written:
                 with _writing(folder):
                     writer.write_batch(batch)
             with _writing(folder):
@@ -135,9 +135,9 @@ def read_rows(folder: str, files: Sequence[KeptFile]) -> Rows:
 
 
 def _require_as_written(file: Any, place: str, kept: KeptFile) -> None:
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     while data := file.read(_BUFFER):
-        found.update(data)
-    if found.hexdigest() != kept.digest:
+        hasher.update(data)
+    if hasher.hexdigest() != kept.digest:
         raise ValueError(f"{place} is not as it was written: run the script again without --resume")
     file.seek(0)

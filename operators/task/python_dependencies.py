@@ -79,7 +79,7 @@ def is_prepared(path: str) -> bool:
 
 def module_folders(dependencies: PythonDependencies, folder: Path) -> list[str]:
     """Where below the prepared folder modules are looked for, the first one first."""
-    return [str(folder / "modules" / one.folder) for one in dependencies.modules]
+    return [str(folder / "modules" / module.folder) for module in dependencies.modules]
 
 
 def prepared_folder(dependencies: PythonDependencies, spark_file: Callable[[str], str]) -> Path:
@@ -96,8 +96,12 @@ def prepared_folder(dependencies: PythonDependencies, spark_file: Callable[[str]
             discard(unfinished)
             for kind, files in (("modules", dependencies.modules), ("archives", dependencies.archives)):
                 (unfinished / kind).mkdir(parents=True)
-                for one in files:
-                    _put(one, Path(spark_file(one.sent_as)), unfinished / kind / one.folder)
+                for shipped_file in files:
+                    _put(
+                        shipped_file,
+                        Path(spark_file(shipped_file.sent_as)),
+                        unfinished / kind / shipped_file.folder,
+                    )
             unfinished.rename(folder)
     return folder
 

@@ -145,13 +145,13 @@ def subtask_of(
     """
     chain = spec.chain
     if _reads_dataframe(spec):
-        return _of_dataframe(spec, batches, partition)
+        return _find_subtask(spec, batches, partition)
     first = next(batches)
     column = "target" if chain.gates else "id"
     return first.column(column)[0].as_py(), itertools.chain([first], batches)
 
 
-def _of_dataframe(
+def _find_subtask(
     spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
     """Of a partition without rows, any number will do that its task has for itself."""
@@ -174,9 +174,9 @@ def _reads_dataframe(spec: TaskSpec) -> bool:
     return any(map(reads_dataframe, spec.chain.operators))
 
 
-def reads_dataframe(one: OperatorSpec) -> bool:
+def reads_dataframe(operator_spec: OperatorSpec) -> bool:
     """Whether an operator of a chain is a source that reads the partitions of a DataFrame."""
-    return bool(getattr(one.operator, "reads_dataframe", False))
+    return bool(getattr(operator_spec.operator, "reads_dataframe", False))
 
 
 def _run(
@@ -241,7 +241,7 @@ def _run(
 
 def sources_only(spec: TaskSpec) -> list[int]:
     """Sources whose end is the end of the vertex's input: those of a chain without gates."""
-    return [one.node for one in spec.chain.operators if one.source]
+    return [operator_spec.node for operator_spec in spec.chain.operators if operator_spec.source]
 
 
 def _localize(cached_files: object) -> dict[str, str]:

@@ -142,7 +142,7 @@ class PrintOperator(TerminalOperator):
         try:
             lines = self.sink.lines(values, self.context)
         except BaseException as error:
-            record = misfit(values, lambda some: self.sink.lines(some, self.context))
+            record = misfit(values, lambda part: self.sink.lines(part, self.context))
             raise self.failed(error, record, "printing") from error
         self.send(pickle.dumps(lines, protocol=5))
 

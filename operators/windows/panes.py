@@ -232,5 +232,5 @@ class Panes:
 
 def _estimated_bytes(contents: dict[Any, Any]) -> int:
     """Roughly what a pane takes, judged by its first and last keys."""
-    some = [*islice(contents.items(), _SAMPLE), *islice(reversed(contents.items()), _SAMPLE)]
-    return len(contents) * sum(entry_bytes(key, value) for key, value in some) // max(1, len(some))
+    samples = [*islice(contents.items(), _SAMPLE), *islice(reversed(contents.items()), _SAMPLE)]
+    return len(contents) * sum(entry_bytes(key, value) for key, value in samples) // max(1, len(samples))

@@ -43,7 +43,7 @@ def require_trigger_result(result: object, trigger: object, method: str) -> Trig
         return result
     raise TypeError(
         f"{type(trigger).__name__}.{method}: found {result!r} as what it returns, "
-        f"allowed {', '.join(f'TriggerResult.{one.name}' for one in TriggerResult)}"
+        f"allowed {', '.join(f'TriggerResult.{member.name}' for member in TriggerResult)}"
     )
 
 

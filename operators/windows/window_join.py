@@ -140,12 +140,12 @@ class _JoinPairs(CoGroupFunction):
     def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any]:
         join = self._join
         if not self._flat:
-            for one in first:
-                for two in second:
-                    yield join(one, two)
+            for left in first:
+                for right in second:
+                    yield join(left, right)
             return
-        for one in first:
-            for two in second:
-                results = join(one, two)
+        for left in first:
+            for right in second:
+                results = join(left, right)
                 if results is not None:
                     yield from results

@@ -75,10 +75,10 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
 
     Precedences compare element by element, and a prefix comes first.
     """
-    found = [rows for rows in reasons if not rows.is_empty()]
-    if not found:
+    reason_tables = [rows for rows in reasons if not rows.is_empty()]
+    if not reason_tables:
         return pl.DataFrame(schema=_FIRST)
-    rows = pl.concat(found)
+    rows = pl.concat(reason_tables)
     longest = rows.select(pl.col("precedence").list.len().max()).item()
     positions = [pl.col("precedence").list.get(i, null_on_oob=True) for i in range(longest)]
     order = [pl.col(TOPOLOGY), *positions, *(pl.col(name) for name in ("error_stage", "error", "message"))]

@@ -70,13 +70,13 @@ def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]
     Raises ConfigurationError if there is no such decision.
     """
     try:
-        made = Decision(decision)
+        marked_decision = Decision(decision)
     except ValueError:
         allowed = ", ".join(Decision)
         raise ConfigurationError(f"decides({decision!r}): allowed {allowed}") from None
 
     def mark(function: Function) -> Function:
-        setattr(function, ATTRIBUTE, made)
+        setattr(function, ATTRIBUTE, marked_decision)
         return function
 
     return mark

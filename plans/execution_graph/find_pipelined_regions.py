@@ -34,9 +34,9 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
 
 def _logical_regions_with(graph: JobGraphArrays, edges: Flags) -> Flags:
     """For each vertex, whether one of `edges` leads into its logical region."""
-    found = np.zeros(len(graph.vertices), dtype=np.bool_)
-    found[graph.logical_region[graph.targets[edges]]] = True
-    return found[graph.logical_region]
+    has_edge = np.zeros(len(graph.vertices), dtype=np.bool_)
+    has_edge[graph.logical_region[graph.targets[edges]]] = True
+    return has_edge[graph.logical_region]
 
 
 def _split(graph: JobGraphArrays, mixed: Flags, edges: Flags) -> Ints:

@@ -53,10 +53,10 @@ def draw_by_trace(
         if len(inputs) > 2:
             inputs = [add({"kind": str(Kind.UNION), "inputs": inputs})]
         hashed = {"kind": str(Kind.PARTITION), "partitioner": str(Partitioner.HASH)}
-        inputs = [add({**hashed, "inputs": [one]}) for one in inputs]
+        inputs = [add({**hashed, "inputs": [parent_id]}) for parent_id in inputs]
         kind = (Kind.SOURCE, Kind.ONE_INPUT, Kind.TWO_INPUT)[len(inputs)]
-        given = {"inputs": inputs} if inputs else {}
-        operators.append(add({"kind": str(kind), "name": f"Task {task}", **given, "parallelism": size}))
+        input_entry = {"inputs": inputs} if inputs else {}
+        operators.append(add({"kind": str(kind), "name": f"Task {task}", **input_entry, "parallelism": size}))
         sizes.append(size)
     is_read = {parent for read in parents for parent in read}
     for task, operator in enumerate(operators):
@@ -97,5 +97,5 @@ def _drawn(random: Random, shares: Sequence[int]) -> int:
 
 @cache
 def _shares(trace: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(__file__).parent / TRACES[trace]).read_text(encoding="utf-8"))
-    return found
+    shares: dict[str, Any] = json.loads((Path(__file__).parent / TRACES[trace]).read_text(encoding="utf-8"))
+    return shares

@@ -80,8 +80,10 @@ def random(spec: Spec) -> Fleet:
     chunks = most // CHUNK + 1
 
     def rows(units: pl.DataFrame) -> pl.DataFrame:
-        made = draw_options(_inputs(_kinds(_rows(units, spec, draw, chunks), draw), draw), spec)
-        return made.with_columns(name=_name(draw), **operator_options(spec), **_virtual_options(draw, spec))
+        transformations = draw_options(_inputs(_kinds(_rows(units, spec, draw, chunks), draw), draw), spec)
+        return transformations.with_columns(
+            name=_name(draw), **operator_options(spec), **_virtual_options(draw, spec)
+        )
 
     units = spec.topologies * chunks
     settings = _job_settings(draw, spec)
@@ -213,8 +215,8 @@ def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
 
     def readable(name: str) -> pl.Expr:
         any_source = (pl.col(name) <= sources) & (pl.col("readable_below") == 1.0)
-        found = pl.col(f"drawn_{name}")
-        in_range = (found >= pl.col("readable_from")) & (found < pl.col("readable_below"))
+        kind_draw = pl.col(f"drawn_{name}")
+        in_range = (kind_draw >= pl.col("readable_from")) & (kind_draw < pl.col("readable_below"))
         return any_source | (in_range & (pl.col(name) > sources))
 
     def input_at(position: int) -> pl.Expr:

@@ -113,17 +113,19 @@ def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_
     topology: dict[str, Any] = {"name": graph.name, "transformations": written.transformations}
     if options.parallelism is not None:
         topology["parallelism"] = options.parallelism
-    ignored, found = set(), set()
-    for what, keys, given in (
+    ignored, used_names = set(), set()
+    for kind, keys, elements in (
         ("node", NODE_ATTRIBUTES, nodes.values()),
         ("edge", EDGE_ATTRIBUTES, graph.edges),
     ):
         taken = {options.take.get(key, key) for key in keys}
-        names = {name for one in given for name in one.attributes}
-        ignored |= {f"{what} attribute {name}" for name in names - taken}
-        found |= names & taken
+        names = {name for element in elements for name in element.attributes}
+        ignored |= {f"{kind} attribute {name}" for name in names - taken}
+        used_names |= names & taken
     ignored |= {
-        f"{key} from {name}, which nothing has" for key, name in options.take.items() if name not in found
+        f"{key} from {name}, which nothing has"
+        for key, name in options.take.items()
+        if name not in used_names
     }
     alone = [key for key in nodes if not incoming[key] and not outgoing[key]]
     if alone:
@@ -144,13 +146,13 @@ class _Written:
     def operator(self, node: GivenNode, incoming: Sequence[GivenEdge], is_read: bool) -> None:
         """Add what the node reads, then the node."""
         known = _known(node.attributes, NODE_ATTRIBUTES, self._options.take)
-        given = known.pop("kind", None)
-        if given is None:
+        own_kind = known.pop("kind", None)
+        if own_kind is None:
             self.assumed["kind"] = ASSUMED_KINDS
         if "parallelism" not in known and self._options.parallelism is None:
             self.assumed["parallelism"] = "1"
         unions = self._options.several_inputs == SeveralInputs.UNION
-        kind = given if given is not None else _kind(len(incoming), is_read, unions)
+        kind = own_kind if own_kind is not None else _kind(len(incoming), is_read, unions)
         name = str(known.pop("name", node.key))
         prefix = OPERATOR_KINDS[kind].name_prefix if kind in OPERATOR_KINDS else ""
         inputs = [self._edge(edge) for edge in incoming]
@@ -193,14 +195,14 @@ def _kind(inputs: int, is_read: bool, unions: bool) -> str:
 
 def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str, str]) -> dict[str, Any]:
     """Keys of topology files with the values that attributes give them; texts that are numbers as numbers."""
-    found = {}
+    values = {}
     for key in keys:
         value = attributes.get(take.get(key, key))
         if is_missing(value):
             continue
         plain = _plain(value)
-        found[key] = _integer(plain) if key in _INTEGERS else plain if key == "name" else _text(plain)
-    return found
+        values[key] = _integer(plain) if key in _INTEGERS else plain if key == "name" else _text(plain)
+    return values
 
 
 def is_missing(value: Any) -> bool:
@@ -243,11 +245,15 @@ def _errors(graph: GivenGraph, nodes: Mapping[str, GivenNode]) -> list[TopologyE
     if not nodes:
         return [TopologyError(ErrorKind.EMPTY_TOPOLOGY, "graph", "no nodes", "1 or more", "")]
     if not graph.directed:
-        found, allowed = "an undirected graph", "a directed graph: data goes from source to target"
-        return [TopologyError(ErrorKind.WRONG_TYPE, "graph", found, allowed, "give its edges a direction")]
+        problem, allowed = "an undirected graph", "a directed graph: data goes from source to target"
+        return [TopologyError(ErrorKind.WRONG_TYPE, "graph", problem, allowed, "give its edges a direction")]
     if not graph.edges:
-        found = "1 node and no edge" if len(nodes) == 1 else f"{len(nodes):,} nodes and no edge between them"
-        return [TopologyError(ErrorKind.EMPTY_TOPOLOGY, "graph", found, "operators that read each other", "")]
+        problem = (
+            "1 node and no edge" if len(nodes) == 1 else f"{len(nodes):,} nodes and no edge between them"
+        )
+        return [
+            TopologyError(ErrorKind.EMPTY_TOPOLOGY, "graph", problem, "operators that read each other", "")
+        ]
     keys = list(nodes)
     numbers = {key: number for number, key in enumerate(keys)}
     inputs: dict[int, list[int]] = {number: [] for number in numbers.values()}
@@ -257,10 +263,12 @@ def _errors(graph: GivenGraph, nodes: Mapping[str, GivenNode]) -> list[TopologyE
     if not cycle:
         return []
     shown = " reads ".join([*(shorten(keys[i], 60) for i in (*cycle[:20], cycle[0]))])
-    found = f"{shown}{' (a self loop)' if len(cycle) == 1 else ''}"
+    problem = f"{shown}{' (a self loop)' if len(cycle) == 1 else ''}"
     hint = "Flink's graphs have no feedback; leave one of the edges out"
     return [
-        TopologyError(ErrorKind.CYCLE, f"node {shorten(keys[cycle[0]], 60)}", found, "an acyclic graph", hint)
+        TopologyError(
+            ErrorKind.CYCLE, f"node {shorten(keys[cycle[0]], 60)}", problem, "an acyclic graph", hint
+        )
     ]
 
 

@@ -80,13 +80,13 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
     edges: dict[tuple[str, str], None] = {}
     for key, task in zip(keys, tasks, strict=True):
         # Either end may name the other.
-        pairs = [(one, key, one) for one in task.get("parents", ())]
-        pairs += [(key, one, one) for one in task.get("children", ())]
+        pairs = [(other, key, other) for other in task.get("parents", ())]
+        pairs += [(key, other, other) for other in task.get("children", ())]
         for source, target, named in pairs:
             if named not in known:
-                found = f"{shorten(named, 80)}, which no task has as its name or id"
+                problem = f"{shorten(named, 80)}, which no task has as its name or id"
                 errors.append(
-                    TopologyError(ErrorKind.DANGLING_EDGE, f"task {shorten(key, 80)}", found, "a task", "")
+                    TopologyError(ErrorKind.DANGLING_EDGE, f"task {shorten(key, 80)}", problem, "a task", "")
                 )
             else:
                 edges[known.get(source, source), known.get(target, target)] = None

@@ -21,9 +21,9 @@ def java_string_hashes(strings: pa.Array) -> Hashes:
     """
     if is_worth_compiling(len(strings)):
         bounds, utf8 = _utf8(strings.fill_null("").cast(pa.large_string()))
-        found = np.zeros(len(strings), np.uint32)
-        compiled(_by_horners_rule)(bounds, utf8, found)
-        return found.view(np.int32)
+        codes = np.zeros(len(strings), np.uint32)
+        compiled(_by_horners_rule)(bounds, utf8, codes)
+        return codes.view(np.int32)
     starts = range(0, len(strings), _STRINGS_AT_ONCE)
     hashes = [_hashes(strings.slice(start, _STRINGS_AT_ONCE)) for start in starts]
     return np.concatenate([np.zeros(0, dtype=np.int32), *hashes])

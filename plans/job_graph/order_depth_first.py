@@ -197,8 +197,8 @@ def find_heads(rows: pa.Table) -> pa.RecordBatch:
     below_cut = behind_legacy[first] & (passed >= 1)
     is_cut = below_cut & yielding & (passed == 1)
     above[(above >= 0) & is_cut[above]] = _NONE
-    found = _heads(topologies, nodes, parents, above, behind_legacy, below_cut)
-    return found.filter(pa.array(~is_cut))
+    heads = _heads(topologies, nodes, parents, above, behind_legacy, below_cut)
+    return heads.filter(pa.array(~is_cut))
 
 
 def _heads(
@@ -228,8 +228,8 @@ def _positions_or_none(topologies: Ints, nodes: Ints, wanted: Ints) -> Ints:
     """Where each wanted node of the same topology stands, rows being sorted by topology and node."""
     starts = np.concatenate(([True], topologies[1:] != topologies[:-1]))
     keys = np.cumsum(starts) << 32
-    found = np.minimum(np.searchsorted(keys | nodes, keys | wanted), len(nodes) - 1)
-    return np.where((keys | nodes)[found] == (keys | wanted), found, _NONE)
+    places = np.minimum(np.searchsorted(keys | nodes, keys | wanted), len(nodes) - 1)
+    return np.where((keys | nodes)[places] == (keys | wanted), places, _NONE)
 
 
 def _first_of_chain(above: Ints) -> Ints:

@@ -109,8 +109,8 @@ def _walk_rows(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFram
                 compact(table.filter(pc.field(PART) == place).select(names))
                 for place, (names, compact) in enumerate(zip(columns, compacts, strict=True))
             ]
-            for found in walk(*tables):
-                yield from pa.Table.from_batches([found]).cast(schema).to_batches()
+            for result in walk(*tables):
+                yield from pa.Table.from_batches([result]).cast(schema).to_batches()
 
     return rows.sortWithinPartitions(TOPOLOGY, PART, *order).mapInArrow(run, from_arrow_schema(schema))
 
@@ -133,14 +133,16 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
                 ]
                 place, walked = 0, walk(*tables)
                 del tables  # a walk lets columns go that it has read
-                for found in walked:
-                    for start in range(0, len(found), size):
-                        yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
+                for result in walked:
+                    for start in range(0, len(result), size):
+                        yield packed(topology, 0, place, pa.Table.from_batches([result.slice(start, size)]))
                         place += 1
 
     by_topology = rows.repartition(1) if walked_alone(rows) else rows.repartition(TOPOLOGY)
-    found = by_topology.sortWithinPartitions(TOPOLOGY, PART, BLOCK).mapInArrow(run, from_arrow_schema(PACKED))
-    return _spread(found).mapInArrow(unpack_blocks(schema), from_arrow_schema(schema))
+    packed_rows = by_topology.sortWithinPartitions(TOPOLOGY, PART, BLOCK).mapInArrow(
+        run, from_arrow_schema(PACKED)
+    )
+    return _spread(packed_rows).mapInArrow(unpack_blocks(schema), from_arrow_schema(schema))
 
 
 @contextmanager

@@ -36,8 +36,8 @@ def expand_in_workers(rows: DataFrame, expansion: Expansion) -> DataFrame:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for found in _expanded(batch, expansion):
-                yield from found.to_batches()
+            for table in _expanded(batch, expansion):
+                yield from table.to_batches()
 
     return conform(rows.mapInArrow(run, spark_schema(expansion.table)), expansion.table)
 
@@ -55,8 +55,8 @@ def _parts(
         for rows in _together(batches):
             for table, expansion in expansions.items():
                 if table in tables:
-                    for found in _expanded(rows, expansion):
-                        yield table, found
+                    for part in _expanded(rows, expansion):
+                        yield table, part
 
     return parts
 

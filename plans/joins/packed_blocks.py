@@ -156,8 +156,8 @@ NUMBERS = ("target", "id", "node", "vertex")
 
 def rows_per_block(frame: DataFrame) -> int | None:
     """How many numbers a block has in this run, or None if every topology is one block."""
-    found = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
-    return int(found) if found else None
+    setting = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
+    return int(setting) if setting else None
 
 
 def walked_alone(frame: DataFrame) -> bool:

@@ -154,30 +154,30 @@ _BESIDE = (Walk, HandOver)
 
 def _awaited_by_walks(chosen: Sequence[tuple[str, AnyStep]], needs: Mapping[str, set[str]]) -> set[str]:
     """The steps without which a walk cannot begin, and the walks."""
-    found: set[str] = set()
+    awaited_steps: set[str] = set()
     for name, step in reversed(chosen):  # no step reads what a later one makes
-        if isinstance(step, Walk) or name in found:
-            found |= {name, *needs[name]}
-    return found
+        if isinstance(step, Walk) or name in awaited_steps:
+            awaited_steps |= {name, *needs[name]}
+    return awaited_steps
 
 
 def readers(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str]) -> dict[str, set[str]]:
     """Table to the steps that read it. What a view reads is read by those that read the view."""
     views = {name: step for name, step in chosen if isinstance(step, View)}
-    found: dict[str, set[str]] = {}
+    steps_by_table: dict[str, set[str]] = {}
     for name, step in chosen:
         if name not in views:
             for table in with_views(step.reads, views):
-                found.setdefault(table, set()).add(name)
+                steps_by_table.setdefault(table, set()).add(name)
     for table in with_views(stored, views):
-        found.setdefault(table, set()).add(AFTER_ALL_STEPS)
-    return found
+        steps_by_table.setdefault(table, set()).add(AFTER_ALL_STEPS)
+    return steps_by_table
 
 
 def with_views(names: Collection[str], views: Mapping[str, View]) -> set[str]:
     """Those tables, and all that the views among them read."""
-    found = set(names)
+    tables = set(names)
     for name in names:
         if name in views:
-            found |= with_views(views[name].reads, views)
-    return found
+            tables |= with_views(views[name].reads, views)
+    return tables

@@ -157,8 +157,8 @@ def compute(kept: DataFrame) -> None:
     """
     if not kept._jdf.logicalPlan().rdd().isCheckpointed():
         jvm: Any = kept.sparkSession._jvm
-        one = _object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
-        first = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(one, kept._jdf.logicalPlan())
+        literal = _object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
+        first = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalLimit(literal, kept._jdf.logicalPlan())
         _frame_of_plan(first, kept).select(F.lit(1)).collect()
 
 
@@ -186,4 +186,6 @@ def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any
     ids = [by.apply(i).exprId().id() for i in range(by.size())]
     if not place.keys() >= set(ids):
         return partitioning
-    return partitioning.withNewChildren(jvm.PythonUtils.toSeq([columns.apply(place[one]) for one in ids]))
+    return partitioning.withNewChildren(
+        jvm.PythonUtils.toSeq([columns.apply(place[expression_id]) for expression_id in ids])
+    )

@@ -52,8 +52,8 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:
     for topology, milliseconds in finished.select(TOPOLOGY, "milliseconds").iter_rows():
         of_run = {name: tables[name].filter(pl.col(TOPOLOGY) == topology) for name in RUN_TABLES[2:]}
         tasks = tables["executions"].filter(pl.col(TOPOLOGY) == topology, pl.col("state") == "FINISHED")
-        found, sent = _measure_run(of_run, tasks, max(milliseconds, 1) / 1000)
-        rows += [{TOPOLOGY: topology, **row} for row in found]
+        measured, sent = _measure_run(of_run, tasks, max(milliseconds, 1) / 1000)
+        rows += [{TOPOLOGY: topology, **row} for row in measured]
         edges += [{TOPOLOGY: topology, **row} for row in sent]
     along = {
         TOPOLOGY: pl.Int64,
@@ -181,10 +181,10 @@ def _leaving(
     `outputs`: of each operator, its main output and side outputs, among which the model divides its records.
     """
     todo = [node]
-    for one in todo:
-        if one in emitted:
-            return sum(emitted[one]) / len(emitted[one]) * outputs[one]
-        todo += below.get(one, ())
+    for operator in todo:
+        if operator in emitted:
+            return sum(emitted[operator]) / len(emitted[operator]) * outputs[operator]
+        todo += below.get(operator, ())
     return None
 
 
@@ -201,30 +201,30 @@ def _records_of_edges(
         writers[edge.writer].append(place)
         readers[edge.reader].append(place)
     while True:
-        before = sum(one is not None for one in known)
+        before = sum(records is not None for records in known)
         for vertices, total, by_reader in ((readers, read, True), (writers, written, False)):
             for vertex, places in vertices.items():
                 open_places = [place for place in places if known[place] is None]
                 if len(open_places) == 1:
                     (place,) = open_places
-                    copies = [edges[one].copies if by_reader else 1 for one in places]
-                    rest = sum((known[one] or 0) * many for one, many in zip(places, copies, strict=True))
+                    copies = [edges[other].copies if by_reader else 1 for other in places]
+                    rest = sum((known[other] or 0) * many for other, many in zip(places, copies, strict=True))
                     known[place] = max(0.0, total[vertex] - rest) / (edges[place].copies if by_reader else 1)
-        if before == sum(one is not None for one in known):
+        if before == sum(records is not None for records in known):
             break
     for vertex, places in writers.items():
         open_places = [place for place in places if known[place] is None]
         rest = max(0.0, written[vertex] - sum(known[place] or 0 for place in places))
         for place in open_places:
             known[place] = rest / len(open_places)
-    return [one or 0.0 for one in known]
+    return [records or 0.0 for records in known]
 
 
 def _running_seconds(timestamps: Any) -> float:
     """How long a task was in RUNNING, by its ExecutionStates and when it entered them."""
     entries: dict[str, datetime] = dict(
-        (one["key"], one["value"]) if isinstance(one, dict) else one
-        for one in (timestamps.items() if isinstance(timestamps, dict) else timestamps or ())
+        (entry["key"], entry["value"]) if isinstance(entry, dict) else entry
+        for entry in (timestamps.items() if isinstance(timestamps, dict) else timestamps or ())
     )
     if not {"RUNNING", "FINISHED"} <= entries.keys():
         return 0.0

@@ -48,13 +48,13 @@ _STRIDE = 0x9E3779B97F4A7C15
 
 
 def operator_costs(
-    stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, *given: pl.DataFrame | None
+    stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, *known_costs: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """One row per stream node, with columns of COSTS: as the first of `given` that says it, or ASSUMED.
+    """One row per stream node, with columns of COSTS: as the first of `known_costs` that says it, or ASSUMED.
 
     A selectivity that none of them gives follows from levels (see selectivity_of_levels).
     """
-    costs = costs_and_levels(stream_nodes, *given)
+    costs = costs_and_levels(stream_nodes, *known_costs)
     copies = pl.when("broadcast").then(pl.max_horizontal("parallelism", 1)).otherwise(1)
     parallelism = stream_nodes.select(TOPOLOGY, "id", "parallelism")
     edges = look_up(
@@ -84,14 +84,14 @@ def _outputs(edges: pl.DataFrame) -> pl.Series:
     return edges.select(pl.col("output_tag").fill_null("").n_unique().over(TOPOLOGY, "source"))["output_tag"]
 
 
-def costs_and_levels(stream_nodes: pl.DataFrame, *given: pl.DataFrame | None) -> pl.DataFrame:
+def costs_and_levels(stream_nodes: pl.DataFrame, *known_costs: pl.DataFrame | None) -> pl.DataFrame:
     """As operator_costs, with LEVEL, and no selectivity where none is given."""
     nodes = stream_nodes.select(TOPOLOGY, "id", reads=~(pl.col("source") | pl.col("legacy_source")))
     names = [*ASSUMED, LEVEL]
     values = {name: pl.lit(None, pl.Float64()) for name in names}
-    for number, found in enumerate(rows for rows in given if rows is not None):
-        here = {name: f"{name}/{number}" for name in names if name in found.columns}
-        nodes = nodes.join(found.rename(here), on=[TOPOLOGY, "id"], how="left", maintain_order="left")
+    for number, costs in enumerate(rows for rows in known_costs if rows is not None):
+        here = {name: f"{name}/{number}" for name in names if name in costs.columns}
+        nodes = nodes.join(costs.rename(here), on=[TOPOLOGY, "id"], how="left", maintain_order="left")
         values |= {
             name: pl.coalesce(values[name], pl.col(column).fill_nan(None)) for name, column in here.items()
         }
@@ -212,12 +212,12 @@ def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
     if entries.is_empty():
         return pl.DataFrame(schema=COSTS)
     identified = entries.with_columns(id=pl.col("key").str.strip_prefix(PREFIX).cast(pl.Int32, strict=False))
-    found = identified.with_columns(
+    costs = identified.with_columns(
         pl.col("value").str.extract(rf"\b{name}:([^,]*)").cast(pl.Float64, strict=False).alias(name)
         for name in ASSUMED
     )
-    _require_right(found.filter(~_is_right()))
-    return found.select(pl.col(name).cast(kind) for name, kind in COSTS.items())
+    _require_right(costs.filter(~_is_right()))
+    return costs.select(pl.col(name).cast(kind) for name, kind in COSTS.items())
 
 
 def _is_right() -> pl.Expr:

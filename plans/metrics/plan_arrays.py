@@ -90,7 +90,7 @@ class Plans(NamedTuple):
     needed_tasks: Ints
 
 
-class Found(NamedTuple):
+class SteadyState(NamedTuple):
     """`along`: records/s of each of the given edges, as its producer emits them."""
 
     along: Floats

@@ -18,10 +18,10 @@ from penstock.plans.metrics.plan_arrays import (
     NO_VERTEX,
     Edges,
     Floats,
-    Found,
     Operators,
     Plans,
     Slots,
+    SteadyState,
     Vertices,
 )
 
@@ -51,7 +51,7 @@ class Sorted(NamedTuple):
     is_head: Flags
 
 
-def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: ModelCluster) -> Found:
+def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: ModelCluster) -> SteadyState:
     """The steady state of graphs without cycles: for the offered rates, and as far as backpressure lets it
     go.
 
@@ -72,15 +72,15 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     task_managers = count_task_managers(order, slots, cluster.slots)
     remote = remote_shares(order, slots, task_managers)
     graph = graph_of_flows(order, slots, cluster, emitted, shares, copies, remote)
-    found = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
+    offered = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
-    in_given_order = np.empty_like(found.along)
-    in_given_order[order.by_input] = found.along
-    vertices = _vertices(order, found)
-    return Found(
+    in_given_order = np.empty_like(offered.along)
+    in_given_order[order.by_input] = offered.along
+    vertices = _vertices(order, offered)
+    return SteadyState(
         in_given_order,
         vertices,
-        _plans(order, cluster.constants, found, vertices, copies, task_managers),
+        _plans(order, cluster.constants, offered, vertices, copies, task_managers),
     )
 
 
@@ -231,15 +231,15 @@ def limits_of(terms: Constants) -> Limits:
     )
 
 
-def _vertices(order: Sorted, found: Offered) -> Vertices:
+def _vertices(order: Sorted, offered: Offered) -> Vertices:
     heads = order.is_head
-    load, nodes = found.load[heads], order.nodes
+    load, nodes = offered.load[heads], order.nodes
     return Vertices(
         topologies=nodes.topologies[heads],
         vertices=nodes.ids[heads],
-        records_per_second=found.arriving[heads],
-        cpu_load=load + found.network_load[heads],
-        utilisation=load / nodes.tasks[heads] + found.beyond_load[heads],
+        records_per_second=offered.arriving[heads],
+        cpu_load=load + offered.network_load[heads],
+        utilisation=load / nodes.tasks[heads] + offered.beyond_load[heads],
         needed_parallelism=np.clip(np.ceil(np.round(load, 9)), 1, MOST_NEEDED).astype(np.int64),
     )
 
@@ -247,14 +247,14 @@ def _vertices(order: Sorted, found: Offered) -> Vertices:
 def _plans(
     order: Sorted,
     terms: Constants,
-    found: Offered,
+    offered: Offered,
     vertices: Vertices,
     copies: Floats,
     task_managers: Floats,
 ) -> Plans:
     nodes, number, starts = order.nodes, order.number, order.starts
     of_vertices = number[order.is_head]
-    moved = found.along * nodes.record_bytes[order.source] * copies
+    moved = offered.along * nodes.record_bytes[order.source] * copies
     leaves = ~order.edges.chained
     crossing = leaves & ~order.edges.forward
     busiest = np.lexsort((-vertices.utilisation, of_vertices))
@@ -266,25 +266,25 @@ def _plans(
     def summed(numbers: Ints, values: Floats) -> Floats:
         return np.bincount(numbers, weights=values, minlength=len(starts)).astype(np.float64)
 
-    own = found.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
+    own = offered.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
     in_vertex = order.heads != NO_VERTEX
     cpu_load = summed(of_vertices, vertices.cpu_load)
     rates = np.where(nodes.records_per_second > 0, nodes.records_per_second, 0.0)
-    raised = np.where(rates > 0, found.level, 0.0)
+    raised = np.where(rates > 0, offered.level, 0.0)
     with np.errstate(over="ignore"):
         sustained = summed(number, np.minimum(np.where(raised == np.inf, np.inf, rates * raised), np.inf))
     return Plans(
         topologies=nodes.topologies[starts],
         operators=np.bincount(number, minlength=len(starts)),
-        critical_path=np.maximum.reduceat(found.exchanges, starts) if len(starts) else found.exchanges,
+        critical_path=np.maximum.reduceat(offered.exchanges, starts) if len(starts) else offered.exchanges,
         exchanged_bytes_per_second=summed(number[order.source[leaves]], moved[leaves]),
         shuffled_bytes_per_second=summed(number[order.source[crossing]], moved[crossing]),
-        remote_bytes_per_second=found.sent,
+        remote_bytes_per_second=offered.sent,
         cpu_load=cpu_load,
         exchange_cpu_load=np.maximum(cpu_load - summed(number[in_vertex], own[in_vertex]), 0.0),
         utilisation=utilisation,
-        slot_utilisation=found.slot_utilisation,
-        network_utilisation=found.sent / (task_managers * terms.network_bytes_per_second),
+        slot_utilisation=offered.slot_utilisation,
+        network_utilisation=offered.sent / (task_managers * terms.network_bytes_per_second),
         bottleneck=bottleneck,
         source_records_per_second=summed(number, nodes.records_per_second),
         delivered_records_per_second=summed(number, rates * np.minimum(raised, 1.0)),

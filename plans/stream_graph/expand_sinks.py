@@ -70,20 +70,20 @@ def parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
 
     All parts take their ids first, as all transformations are made first; then virtual nodes take theirs.
     """
-    given: dict[str, Any] = orjson.loads(sink_topology)
-    is_global = bool(given.get("global_committer"))
-    made = list(_before_global_committer(given))
-    last = max((place for place, part in enumerate(made) if part["kind"] != Kind.PARTITION), default=0)
-    ids, ways = len(made) + is_global, 0  # GlobalCommitterTransform has an id and is no node
+    sink: dict[str, Any] = orjson.loads(sink_topology)
+    is_global = bool(sink.get("global_committer"))
+    steps = list(_before_global_committer(sink))
+    last = max((place for place, part in enumerate(steps) if part["kind"] != Kind.PARTITION), default=0)
+    ids, ways = len(steps) + is_global, 0  # GlobalCommitterTransform has an id and is no node
     read_by_one = True
-    for part in made if is_global else made[: last + 1]:
+    for part in steps if is_global else steps[: last + 1]:
         if part["kind"] != Kind.PARTITION:
             read_by_one = False
         elif read_by_one:
             ways += 1
         else:
             ids += 1
-    parts = [{**part, "id_after": place, "ways_before": 0} for place, part in enumerate(made, 1)]
+    parts = [{**part, "id_after": place, "ways_before": 0} for place, part in enumerate(steps, 1)]
     if is_global:
         of_global = {"ways_before": ways}
         parts.append(_partition(Partitioner.GLOBAL) | of_global | {"id_after": ids + 1})
@@ -92,23 +92,23 @@ def parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
     return [{"sink_topology": sink_topology, **part} for part in parts], ids, ways
 
 
-def _before_global_committer(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _before_global_committer(sink: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     hashes = {
-        _WRITER: given["writer"].get("uid_hash"),
-        _COMMITTER: given.get("committer", {}).get("uid_hash"),
+        _WRITER: sink["writer"].get("uid_hash"),
+        _COMMITTER: sink.get("committer", {}).get("uid_hash"),
     }
-    concurrent = bool(given["writer"].get("supports_concurrent_execution_attempts", False))
-    for step in given.get("pre_write", ()):
+    concurrent = bool(sink["writer"].get("supports_concurrent_execution_attempts", False))
+    for step in sink.get("pre_write", ()):
         yield _step(step, hashes) | {"concurrent_attempts": concurrent and step["kind"] != Kind.PARTITION}
     yield _operator(Kind.WRITER, _WRITER, hashes) | {"concurrent_attempts": concurrent}
-    if "committer" in given:
+    if "committer" in sink:
         yield _fail_over_region()
-        for step in given.get("pre_commit", ()):
+        for step in sink.get("pre_commit", ()):
             yield _step(step, hashes)
         yield _operator(Kind.COMMITTER, _COMMITTER, hashes)
-    if given.get("post_commit") or given.get("global_committer"):
+    if sink.get("post_commit") or sink.get("global_committer"):
         yield _fail_over_region()
-        for step in given.get("post_commit", ()):
+        for step in sink.get("post_commit", ()):
             yield _step(step, hashes)
 
 

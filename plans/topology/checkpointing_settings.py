@@ -83,8 +83,8 @@ def read_checkpointing(config: Mapping[str, str], batch: bool, *, reads_changelo
 
 def _backlog_interval(config: Mapping[str, str], interval: int) -> int:
     """CheckpointConfig.getCheckpointIntervalDuringBacklog."""
-    given = read_setting(config, options.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
-    backlog = _effective(interval if given is None else given)
+    configured = read_setting(config, options.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
+    backlog = _effective(interval if configured is None else configured)
     if backlog < _effective(interval):
         allowed = f"0, or at least {options.CHECKPOINTING_INTERVAL.key}"
         option = options.CHECKPOINTING_INTERVAL_DURING_BACKLOG

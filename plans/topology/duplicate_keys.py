@@ -51,7 +51,7 @@ def duplicate_keys_of_transformation(
     """As duplicate_keys, of the object of one transformation alone."""
     if not may_have_duplicate_keys(text, parsed):
         return []
-    where = _of_transformation(parsed.get("id"), position)
+    where = _name_transformation(parsed.get("id"), position)
     return [_twice(where, path, count) for path, count in paths_of_duplicates(text).items()]
 
 
@@ -70,7 +70,7 @@ def paths_of_duplicates(text: bytes) -> dict[Path, int]:
 
     In: valid JSON. Of objects with one path, since the key that holds them comes twice, the most counts.
     """
-    found: dict[Path, int] = {}
+    counts: dict[Path, int] = {}
     path: list[str | int] = []
     keys: list[dict[str, int]] = []
     before_key = False
@@ -99,33 +99,37 @@ def paths_of_duplicates(text: bytes) -> dict[Path, int]:
                 count = keys[-1][key] = keys[-1].get(key, 0) + 1
                 if count > 1:
                     kept = tuple(path) if len(path) <= _DEEPEST else (*path[:_DEEPEST], "…", key)
-                    found[kept] = max(found.get(kept, 0), count)
-    return found
+                    counts[kept] = max(counts.get(kept, 0), count)
+    return counts
 
 
 def _location(path: Path, topology: dict[str, Any]) -> str:
     """The transformation, node or edge that the key is in, as other errors name it."""
     match path:
         case (TopologyForm.TRANSFORMATIONS, int(place), _, *_):
-            found = _entry(topology.get(TopologyForm.TRANSFORMATIONS), place).get("id")
-            return _of_transformation(found, place + 1)
+            transformation_id = _entry(topology.get(TopologyForm.TRANSFORMATIONS), place).get("id")
+            return _name_transformation(transformation_id, place + 1)
         case (TopologyForm.STREAM_GRAPH, "nodes" | "edges" as listed, int(place), _, *_):
             graph = topology.get(TopologyForm.STREAM_GRAPH)
             entry = _entry(graph.get(listed) if type(graph) is dict else None, place)
-            what, key = ("node", "id") if listed == "nodes" else ("edge", "edge_id")
-            return f"{what} {shorten(entry[key])}" if key in entry else f"{what} at position {place + 1}"
+            label, key = ("node", "id") if listed == "nodes" else ("edge", "edge_id")
+            return f"{label} {shorten(entry[key])}" if key in entry else f"{label} at position {place + 1}"
         case (TopologyForm.STREAM_GRAPH, _, *_):
             return "stream_graph"
     return "topology"
 
 
-def _of_transformation(found: Any, position: int) -> str:
-    return f"transformation {found}" if type(found) is int else f"transformation at position {position}"
+def _name_transformation(transformation_id: Any, position: int) -> str:
+    return (
+        f"transformation {transformation_id}"
+        if type(transformation_id) is int
+        else f"transformation at position {position}"
+    )
 
 
 def _entry(entries: Any, place: int) -> dict[str, Any]:
-    found = entries[place] if type(entries) is list and place < len(entries) else None
-    return found if type(found) is dict else {}
+    entry = entries[place] if type(entries) is list and place < len(entries) else None
+    return entry if type(entry) is dict else {}
 
 
 def _shown(path: Path) -> str:

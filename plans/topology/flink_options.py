@@ -59,9 +59,9 @@ def parse_cached_files(value: str) -> dict[str, str]:
 def _files(value: str) -> list[str]:
     """The text of each file: the elements of a list in YAML, else the parts between semicolons."""
     try:
-        found = load_yaml(value)
-        if isinstance(found, list):
-            return [as_option_text(one) for one in found]
+        document = load_yaml(value)
+        if isinstance(document, list):
+            return [as_option_text(part) for part in document]
     except ValueError:
         pass
     return split_escaped(value, ";")
@@ -94,13 +94,13 @@ def _fields(text: str) -> dict[str, str]:
 
 def _fields_in_yaml(text: str) -> dict[str, str] | None:
     try:
-        found = load_yaml(text)
-        if not isinstance(found, dict):
+        document = load_yaml(text)
+        if not isinstance(document, dict):
             return None
-        fields = {as_option_text(key): as_option_text(item) for key, item in found.items()}
+        fields = {as_option_text(key): as_option_text(item) for key, item in document.items()}
     except ValueError:
         return None
-    return fields if len(fields) == len(found) else None
+    return fields if len(fields) == len(document) else None
 
 
 def _path(entry: _Entry) -> str:

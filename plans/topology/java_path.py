@@ -60,23 +60,28 @@ def _character_error(uri: str) -> str | None:
     """The first illegal character of a URI that has neither scheme nor authority."""
     path, *_ = re.split("([?#])", uri, maxsplit=1)
     query_end = uri.find("#")
-    for place, one in enumerate(uri):
-        what = "path" if place < len(path) else "query" if query_end < 0 or place < query_end else "fragment"
-        if one == "%":
+    for place, character in enumerate(uri):
+        component = (
+            "path" if place < len(path) else "query" if query_end < 0 or place < query_end else "fragment"
+        )
+        if character == "%":
             if not re.match("%[0-9A-Fa-f]{2}", uri[place:]):
                 return f"Malformed escape pair at index {place}: {uri}"
         elif (
-            ord(one) < 0x80
-            and one not in _IN_PATH
-            and (what == "path" or one not in "[]?")
+            ord(character) < 0x80
+            and character not in _IN_PATH
+            and (component == "path" or character not in "[]?")
             and place not in (len(path), query_end)
         ):
-            return f"Illegal character in {what} at index {place}: {uri}"
+            return f"Illegal character in {component} at index {place}: {uri}"
     return None
 
 
 def _escaped(path: str) -> str:
-    return "".join(one if one in _IN_PATH or ord(one) >= 0x80 else f"%{ord(one):02X}" for one in path)
+    return "".join(
+        character if character in _IN_PATH or ord(character) >= 0x80 else f"%{ord(character):02X}"
+        for character in path
+    )
 
 
 def _authority_error(uri: str, start: int, authority: str) -> str | None:

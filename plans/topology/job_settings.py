@@ -68,12 +68,12 @@ def read_job_settings(
     `setting_refusals`. Raises FlinkRefusal where Flink refuses the settings before that.
     """
     # As their author sets them, these two are in Flink's configuration before it is read.
-    given = {
+    flink_config = {
         **config,
         **({} if max_parallelism is None else {options.MAX_PARALLELISM_OPTION.key: str(max_parallelism)}),
         **({} if chaining else {options.OPERATOR_CHAINING.key: "false"}),
     }
-    derived = _derived(tuple(given.items()), transformations_have_unbounded_source)
+    derived = _derived(tuple(flink_config.items()), transformations_have_unbounded_source)
     return {**derived, **_given(derived, config, topology_name, parallelism, max_parallelism)}
 
 
@@ -109,7 +109,7 @@ def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict
     try:
         batch, first = before_transformations(config, unbounded)
     except SettingRefusal as refusal:
-        raise FlinkRefusal.of_setting(STREAM_GRAPH_STAGE, refusal) from refusal
+        raise FlinkRefusal.from_setting(STREAM_GRAPH_STAGE, refusal) from refusal
     return {**_common(config, batch), **first}
 
 
@@ -132,15 +132,15 @@ def read_stream_graph_settings(
         read_setting(config, options.RUNTIME_MODE)
         common = {**graph_options(config), **_common(config, batch)}
     except SettingRefusal as refusal:
-        raise FlinkRefusal.of_setting(STREAM_GRAPH_STAGE, refusal) from refusal
+        raise FlinkRefusal.from_setting(STREAM_GRAPH_STAGE, refusal) from refusal
     of_job_graph = [row for row in common["setting_refusals"] if row["step"] in JOB_GRAPH_STEPS]
-    given = {
+    settings = {
         **common,
         "setting_refusals": of_job_graph,
         **_given(common, config, topology_name, parallelism, max_parallelism),
         **{key: graph[key] for key in SETTINGS_OF_GRAPHS},
     }
-    return given if graph["checkpointing"] else {**given, "checkpointing_interval_milliseconds": -1}
+    return settings if graph["checkpointing"] else {**settings, "checkpointing_interval_milliseconds": -1}
 
 
 def check_stream_graph_checkpointing(

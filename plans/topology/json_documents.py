@@ -113,8 +113,7 @@ class _Cutter:
         whole = text.rstrip(b"\\")
         text, self._rest = whole, text[len(whole) :]
         begin = 0
-        for found in self._signs(text):
-            at, sign, before, after, line = found
+        for at, sign, before, after, line in self._signs(text):
             if self._in_element:
                 if sign in _CLOSING and after == self._in_array:
                     yield from self._taken(text[begin : at + 1], self._first_line)
@@ -220,7 +219,7 @@ def _is_topology(line: bytes) -> bool:
     if text[:1] != b"{" or text[-1:] != b"}" or not any(form in text for form in _FORMS):
         return False
     try:
-        found = orjson.loads(text)
+        document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
-    return any(form in found for form in TopologyForm)
+    return any(form in document for form in TopologyForm)

@@ -47,8 +47,8 @@ def known(ids: Ids, read: Ids) -> Flags:
     """Which of the ids that are read some transformation has."""
     if not len(ids):
         return np.zeros(len(read), np.bool_)
-    found: Flags = ids[np.minimum(np.searchsorted(ids, read), len(ids) - 1)] == read
-    return found
+    is_known: Flags = ids[np.minimum(np.searchsorted(ids, read), len(ids) - 1)] == read
+    return is_known
 
 
 def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:

@@ -81,7 +81,7 @@ class FlinkRefusal(Exception):
         self.ours = ours
 
     @classmethod
-    def of_setting(cls, error_stage: str, refusal: SettingRefusal) -> "FlinkRefusal":
+    def from_setting(cls, error_stage: str, refusal: SettingRefusal) -> "FlinkRefusal":
         """The refusal of an option that Flink reads at this stage whatever the transformations are."""
         return cls(error_stage, refusal.error, refusal.flink_message, (refusal.ours,))
 
@@ -119,7 +119,7 @@ def refused_setting(
 ) -> SettingRefusal:
     """An option that Flink parses and then finds out of range, or incompatible with another."""
     key = key_set(config, option)
-    found = f"{option.default} (not set)" if key is None else shorten(config[key])
+    shown_value = f"{option.default} (not set)" if key is None else shorten(config[key])
     location = f"config {key or option.key}"
-    ours = TopologyError(ErrorKind.INVALID_OPTION_VALUE, location, found, allowed, "")
+    ours = TopologyError(ErrorKind.INVALID_OPTION_VALUE, location, shown_value, allowed, "")
     return SettingRefusal(ILLEGAL_ARGUMENT, flink_message, ours)

@@ -110,8 +110,8 @@ def sink_topology(row: dict[str, Any]) -> str | None:
     """What a sink expands into as JSON with sorted keys; null for a sink function and all other kinds."""
     if "writer" not in row:
         return None
-    given = {key: row[key] for key in SINK_TOPOLOGY if key in row}
-    return orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
+    sink = {key: row[key] for key in SINK_TOPOLOGY if key in row}
+    return orjson.dumps(sink, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:

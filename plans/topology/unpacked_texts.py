@@ -37,9 +37,9 @@ def unpacked_texts(packed: Any, codec: str, block_bytes: int) -> Iterator[bytes]
     if codec == "deflate":
         yield from _inflated(packed, block_bytes)
     elif codec == "lz4":
-        yield from _joined(_chunks(packed, _of_lz4()), block_bytes)
+        yield from _joined(_chunks(packed, _lz4_unpacker()), block_bytes)
     elif codec == "snappy":
-        yield from _joined(_chunks(packed, _of_snappy()), block_bytes)
+        yield from _joined(_chunks(packed, _snappy_unpacker()), block_bytes)
     else:
         stream = pa.CompressedInputStream(packed, codec)
         while text := stream.read(block_bytes):
@@ -67,10 +67,10 @@ def _inflated(packed: Any, block_bytes: int) -> Iterator[bytes]:
 def _chunks(packed: Any, unpack: Callable[[bytes], bytes]) -> Iterator[bytes]:
     """Blocks, each its unpacked size and then chunks, each its packed size and data; all sizes in 4 bytes."""
     while begin := packed.read(4):
-        left = _size(begin)
-        if left == 0:
+        remaining_bytes = _size(begin)
+        if remaining_bytes == 0:
             return
-        while left > 0:
+        while remaining_bytes > 0:
             size = _size(packed.read(4))
             if size > _LARGEST_CHUNK_BYTES:
                 raise OSError(f"it has a chunk of {size:,} bytes")
@@ -81,9 +81,9 @@ def _chunks(packed: Any, unpack: Callable[[bytes], bytes]) -> Iterator[bytes]:
                 text = unpack(data)
             except (OSError, pa.ArrowException, IndexError) as error:
                 raise OSError(f"a chunk is broken: {error}") from None
-            if not text and left:
+            if not text and remaining_bytes:
                 raise OSError("it has an empty chunk")
-            left -= len(text)
+            remaining_bytes -= len(text)
             yield text
 
 
@@ -107,12 +107,12 @@ def _joined(pieces: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _of_lz4() -> Callable[[bytes], bytes]:
+def _lz4_unpacker() -> Callable[[bytes], bytes]:
     codec = pa.Codec("lz4_raw")
     return lambda data: codec.decompress(data, _at_most(_unpacked_size_of_lz4(data)), asbytes=True)
 
 
-def _of_snappy() -> Callable[[bytes], bytes]:
+def _snappy_unpacker() -> Callable[[bytes], bytes]:
     codec = pa.Codec("snappy")
     return lambda data: codec.decompress(data, _at_most(_unpacked_size_of_snappy(data)), asbytes=True)
 

@@ -43,15 +43,15 @@ def validate_wrong_rows(
             entry = orjson.loads(row)
             if not refused_hashes and "uid_hash" in entry and not UID_HASH.accepts(entry["uid_hash"]):
                 refused_hashes.append(entry)
-            found = duplicate_keys_of_transformation(row, entry, position)
-            repeated.extend(found if len(repeated) < KEPT else repeated[-1:] * len(found))
+            duplicates = duplicate_keys_of_transformation(row, entry, position)
+            repeated.extend(duplicates if len(repeated) < KEPT else repeated[-1:] * len(duplicates))
             yield position, entry
 
-    def of_transformations(_: Any) -> list[TopologyError]:
+    def check_transformations(_: Any) -> list[TopologyError]:
         return errors_of_entries(entries(), position_of) + cycle_errors(cycle)
 
-    of_topology = validate_topology(outside, of_transformations)  # which fills `repeated`
-    errors = repeated + of_topology
+    topology_errors = validate_topology(outside, check_transformations)  # which fills `repeated`
+    errors = repeated + topology_errors
     if not errors:
         return None
     stage, errors = with_stage(outside | {"transformations": refused_hashes}, errors)

@@ -103,7 +103,7 @@ def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries:
                 raise
         time.sleep(_FIRST_WAIT_SECONDS * 2**conflicts)
     _force_log(write.folder)
-    delete_files(write.folder, write.write_id, keep={one.target for one in committables})
+    delete_files(write.folder, write.write_id, keep={committable.target for committable in committables})
 
 
 def abort_delta(folder: str, write_id: str, storage_options: Mapping[str, str] | None = None) -> None:
@@ -121,19 +121,20 @@ def has_write(table: DeltaTable, write_id: str) -> bool:
 def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
     """Delete the data files of a write except those named `keep`."""
     system, base = filesystem_of(folder)
-    for one in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
-        name = posixpath.basename(one.path)
+    for entry in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
+        name = posixpath.basename(entry.path)
         named = FILE_NAME.fullmatch(name)
         if named is not None and named[1] == write_id and name not in keep:
-            system.delete_file(one.path)
+            system.delete_file(entry.path)
 
 
 def require_columns(table: DeltaTable, folder: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
     """ValueError unless the table has these columns and partition columns."""
-    found = tuple(table.metadata().partition_columns)
-    if found != partition_by:
+    partition_columns = tuple(table.metadata().partition_columns)
+    if partition_columns != partition_by:
         raise ValueError(
-            f"the Delta table {folder} is partitioned by {list(found)}, not by {list(partition_by)}"
+            f"the Delta table {folder} is partitioned by {list(partition_columns)}, "
+            f"not by {list(partition_by)}"
         )
     theirs = {field.name: field.type for field in table.schema().fields}
     ours = {field.name: field.type for field in schema.fields}
@@ -162,13 +163,17 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
     system, base = filesystem_of(write.folder)
     if not committables:
         return
-    for one in committables:
-        named = FILE_NAME.fullmatch(one.target)
+    for committable in committables:
+        named = FILE_NAME.fullmatch(committable.target)
         if named is None or named[1] != write.write_id:
-            raise ValueError(f"{one.target} is no data file of the write {write.write_id}")
+            raise ValueError(f"{committable.target} is no data file of the write {write.write_id}")
     entries = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
-    sizes = {posixpath.basename(one.path): one.size for one in entries}
-    missing = sorted(one.target for one in committables if sizes.get(one.target) != one.size)
+    sizes = {posixpath.basename(entry.path): entry.size for entry in entries}
+    missing = sorted(
+        committable.target
+        for committable in committables
+        if sizes.get(committable.target) != committable.size
+    )
     if missing:
         raise FileNotFoundError(
             f"{len(missing)} of the {len(committables)} data files that the job wrote into the Delta table "
@@ -222,8 +227,17 @@ def _commit(table: DeltaTable | None, write: DeltaWrite, committables: list[Comm
 
 def _actions(committables: list[Committable], now: int) -> list[AddAction]:
     return [
-        AddAction(one.target, one.size, one.details["partition"], now, True, one.details["stats"])
-        for one in sorted(committables, key=lambda one: (one.subtask, one.target))
+        AddAction(
+            committable.target,
+            committable.size,
+            committable.details["partition"],
+            now,
+            True,
+            committable.details["stats"],
+        )
+        for committable in sorted(
+            committables, key=lambda committable: (committable.subtask, committable.target)
+        )
     ]
 
 
@@ -234,7 +248,7 @@ def _force_log(folder: str) -> None:
         return
     log = posixpath.join(base, "_delta_log")
     entries = system.get_file_info(fs.FileSelector(log))
-    for entry in sorted(one.path for one in entries if one.path.endswith(".json"))[-_FORCED_ENTRIES:]:
+    for entry in sorted(info.path for info in entries if info.path.endswith(".json"))[-_FORCED_ENTRIES:]:
         force_file(system, entry)
     force_folder(system, log)
     force_folder(system, base)

@@ -87,7 +87,7 @@ class DeltaSource(Source):
             place = path if "://" in path else posixpath.join(self.path, unquote(path))
             size = files.column("size_bytes")[number].as_py()
             splits.append(FileSplit(place, 0, size, DeltaFile(values, deleted.get(path))))
-        return balanced(sorted(splits, key=lambda one: one.path), parallelism)
+        return balanced(sorted(splits, key=lambda split: split.path), parallelism)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
         """The rows of a data file that are still in the table."""
@@ -112,8 +112,8 @@ class DeltaSource(Source):
     def _typed(self, batch: pa.RecordBatch, partition: pa.RecordBatch | None) -> pa.RecordBatch:
         columns: list[Any] = []
         names = self.type_info.get_field_names()
-        for name, one in zip(names, self.type_info.get_field_types(), strict=True):
-            expected = arrow_type(one)
+        for name, field_type in zip(names, self.type_info.get_field_types(), strict=True):
+            expected = arrow_type(field_type)
             if partition is not None and name in partition.schema.names:
                 values = pa.repeat(partition.column(name)[0], batch.num_rows)
                 columns.append(as_arrow_type(values, expected))
@@ -143,12 +143,12 @@ def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
     if "deletionVectors" not in _features(table):
         return {}
     root = table.table_uri.rstrip("/") + "/"
-    found = {}
+    rows_by_path = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
         for uri, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
-            found[uri.removeprefix(root)] = np.flatnonzero(~mask).astype(np.int64)
-    return found
+            rows_by_path[uri.removeprefix(root)] = np.flatnonzero(~mask).astype(np.int64)
+    return rows_by_path
 
 
 def _features(table: DeltaTable) -> set[str]:

@@ -16,7 +16,7 @@ from penstock.operators.common.arguments import require_integer, require_text
 from penstock.operators.common.no_java import NoJavaError
 
 
-def _of_java(name: str, supported: str) -> NoReturn:
+def _refuse_java(name: str, supported: str) -> NoReturn:
     raise NoJavaError(f"{name} of a Java class: Penstock runs without Flink's JVM; supported: {supported}")
 
 
@@ -24,7 +24,7 @@ class BucketAssigner:
     """Says which folder below the base path records go to."""
 
     def __init__(self, *java: Any) -> None:
-        _of_java("BucketAssigner", "base_path_bucket_assigner, date_time_bucket_assigner")
+        _refuse_java("BucketAssigner", "base_path_bucket_assigner, date_time_bucket_assigner")
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
@@ -78,7 +78,7 @@ class RollingPolicy:
     inactivity_interval: int | None = None  #: milliseconds without a record
 
     def __init__(self, *java: Any) -> None:
-        _of_java("RollingPolicy", "default_rolling_policy, on_checkpoint_rolling_policy")
+        _refuse_java("RollingPolicy", "default_rolling_policy, on_checkpoint_rolling_policy")
 
     @staticmethod
     def default_rolling_policy(
@@ -107,8 +107,8 @@ class DefaultRollingPolicy(RollingPolicy):
         rollover_interval: int = 60 * 1000,
         inactivity_interval: int = 60 * 1000,
     ) -> None:
-        for given in (part_size, rollover_interval, inactivity_interval):
-            require_integer(given, "part_size, rollover_interval and inactivity_interval")
+        for limit in (part_size, rollover_interval, inactivity_interval):
+            require_integer(limit, "part_size, rollover_interval and inactivity_interval")
         if min(part_size, rollover_interval, inactivity_interval) <= 0:
             raise ValueError("part_size, rollover_interval and inactivity_interval must be positive")
         self.part_size = part_size

@@ -113,17 +113,17 @@ def prepare_files(base: str, write_id: str, committables: Iterable[Committable])
     folders = set()
     staging = staging_folder(inside, write_id)
     waiting = []
-    for one in committables:
-        _require_within(one, staging, inside)
-        if system.get_file_info(one.staged).type == fs.FileType.File:
-            folders.add(posixpath.dirname(one.staged))
-            waiting.append(one)
+    for committable in committables:
+        _require_within(committable, staging, inside)
+        if system.get_file_info(committable.staged).type == fs.FileType.File:
+            folders.add(posixpath.dirname(committable.staged))
+            waiting.append(committable)
         else:
-            _require_published(system, one)
-    _require_targets(system, inside, staging, [one.target for one in waiting])
+            _require_published(system, committable)
+    _require_targets(system, inside, staging, [committable.target for committable in waiting])
     if folders:
         folders |= {staging, inside}
-        folders |= {folder for one in list(folders) if (folder := posixpath.dirname(one)).startswith(staging)}
+        folders |= {above for folder in folders if (above := posixpath.dirname(folder)).startswith(staging)}
     for folder in sorted(folders):
         force_folder(system, folder)
 
@@ -137,22 +137,22 @@ def commit_files(base: str, write_id: str, committables: Iterable[Committable]) 
     """
     system, inside = filesystem_of(base)
     staging = staging_folder(inside, write_id)
-    made = {inside}
+    changed_folders = {inside}
     make_folder(system, inside)
-    for one in committables:
-        _require_within(one, staging, inside)
-        folder = posixpath.dirname(one.target)
-        if folder not in made:
+    for committable in committables:
+        _require_within(committable, staging, inside)
+        folder = posixpath.dirname(committable.target)
+        if folder not in changed_folders:
             _make_bucket(system, inside, folder)
-            made.add(folder)
-        if system.get_file_info(one.staged).type != fs.FileType.File:
-            _require_published(system, one)
+            changed_folders.add(folder)
+        if system.get_file_info(committable.staged).type != fs.FileType.File:
+            _require_published(system, committable)
             continue
         try:
-            move_file(system, one.staged, one.target, inside)
+            move_file(system, committable.staged, committable.target, inside)
         except FileNotFoundError:  # another process finishes the same commit
-            _require_published(system, one)
-    for folder in sorted(made):
+            _require_published(system, committable)
+    for folder in sorted(changed_folders):
         force_folder(system, folder)
     remove_folder(system, staging)
 
@@ -192,9 +192,11 @@ def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: li
         for folder, inside in by_folder.items()
     }
     hidden = {folder: _hidden_name(staging, target) for folder, target in longest.items()}
-    missing = sorted({one for folder in by_folder for one in _missing_folders(base, folder)}, key=len)
-    made = [posixpath.relpath(one, base) for one in (*hidden.values(), *reversed(missing))]  # it may be moved
-    write_private_file(posixpath.join(staging, _TRIED), json.dumps(made).encode())
+    missing = sorted({path for folder in by_folder for path in _missing_folders(base, folder)}, key=len)
+    tried = [
+        posixpath.relpath(path, base) for path in (*hidden.values(), *reversed(missing))
+    ]  # it may be moved
+    write_private_file(posixpath.join(staging, _TRIED), json.dumps(tried).encode())
     try:
         for folder, target in longest.items():
             with open_folder(base, folder, make=True):
@@ -237,9 +239,9 @@ def _remove_tried(base: str, staging: str) -> None:
     except (OSError, ValueError):
         return
     hidden = f"{posixpath.basename(staging)}-"
-    for one in (posixpath.join(base, made) for made in tried):
-        name = posixpath.basename(one)
-        with suppress(OSError), open_folder(base, posixpath.dirname(one)) as folder:
+    for path in (posixpath.join(base, name_in_base) for name_in_base in tried):
+        name = posixpath.basename(path)
+        with suppress(OSError), open_folder(base, posixpath.dirname(path)) as folder:
             if name.startswith(hidden):
                 os.unlink(name, dir_fd=folder)
             else:
@@ -255,19 +257,27 @@ def _make_bucket(system: fs.FileSystem, base: str, folder: str) -> None:
         pass
 
 
-def _require_within(one: Committable, staging: str, base: str) -> None:
-    if not (_is_below(one.staged, staging) and _is_below(one.target, base)):
-        raise ValueError(f"{one.staged} to {one.target}: a sink renames files within its folder only")
+def _require_within(committable: Committable, staging: str, base: str) -> None:
+    if not (_is_below(committable.staged, staging) and _is_below(committable.target, base)):
+        raise ValueError(
+            f"{committable.staged} to {committable.target}: a sink renames files within its folder only"
+        )
 
 
-def _require_published(system: fs.FileSystem, one: Committable) -> None:
+def _require_published(system: fs.FileSystem, committable: Committable) -> None:
     """FileNotFoundError unless the file that was staged is the one that is at its target now."""
-    found = system.get_file_info(one.target)
-    if found.type != fs.FileType.File:
-        raise FileNotFoundError(f"{one.staged}: it was written, and is neither there nor at {one.target}")
-    if found.size != one.size or one.details.get(DIGEST, "") not in ("", content_digest(system, one.target)):
+    info = system.get_file_info(committable.target)
+    if info.type != fs.FileType.File:
         raise FileNotFoundError(
-            f"{one.staged}: it was written, and is not there; what is at {one.target} is another file"
+            f"{committable.staged}: it was written, and is neither there nor at {committable.target}"
+        )
+    if info.size != committable.size or committable.details.get(DIGEST, "") not in (
+        "",
+        content_digest(system, committable.target),
+    ):
+        raise FileNotFoundError(
+            f"{committable.staged}: it was written, and is not there; "
+            f"what is at {committable.target} is another file"
         )
 
 

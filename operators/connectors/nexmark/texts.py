@@ -94,8 +94,8 @@ def channels(seed: int) -> tuple[pa.StringArray, pa.StringArray]:
     marked = (dice.below(10) > 0).tolist()  # a tenth of the urls do not say which channel
     names = HOT_CHANNELS + [f"channel-{number}" for number in range(CHANNELS)]
     urls = []
-    for place, (one, two, three) in enumerate(zip(*folders, strict=True)):
-        url = f"https://www.nexmark.com/{one}/{two}/{three}/item.htm?query=1"
+    for place, (first, second, third) in enumerate(zip(*folders, strict=True)):
+        url = f"https://www.nexmark.com/{first}/{second}/{third}/item.htm?query=1"
         number = place - len(HOT_CHANNELS)
         urls.append(f"{url}&channel_id={_reversed_bits(number)}" if number >= 0 and marked[place] else url)
     return pa.array(names), pa.array(urls)

@@ -77,10 +77,10 @@ def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFram
 
 
 def _places(edges: pl.DataFrame, end: str, ordered_vertices: pl.DataFrame) -> Places:
-    found = places(edges, ordered_vertices.select(TOPOLOGY, "vertex"), {end: "vertex"})
-    if (found == NONE).any():
+    end_places = places(edges, ordered_vertices.select(TOPOLOGY, "vertex"), {end: "vertex"})
+    if (end_places == NONE).any():
         raise missing_node()
-    return found
+    return end_places
 
 
 def order_job_vertices(job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:

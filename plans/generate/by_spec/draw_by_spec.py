@@ -41,9 +41,9 @@ def draw_by_spec(spec: FleetSpec, seed: int, number: int, counts: Counts) -> dic
     flow = spec.workflow
 
     def drawn(key: str, distribution: SpecDistribution) -> Any:
-        found = distribution.draw(random)
-        counts[key][found] += 1
-        return found
+        value = distribution.draw(random)
+        counts[key][value] += 1
+        return value
 
     depth = drawn("depth", flow.depth)
     shape = drawn("connection.shape", flow.connection.shape)
@@ -124,10 +124,10 @@ def divided(total: int, operators: int, balancing: str, variability: float) -> l
     weights = 1 + variability * rise
     spare = max(total - operators, 0)
     exact = spare * weights / weights.sum() if weights.sum() else np.zeros(operators)
-    found = np.floor(exact).astype(int)
-    order = np.argsort(-(exact - found), kind="stable")
-    found[order[: spare - int(found.sum())]] += 1
-    return [int(one) + 1 for one in found]
+    shares = np.floor(exact).astype(int)
+    order = np.argsort(-(exact - shares), kind="stable")
+    shares[order[: spare - int(shares.sum())]] += 1
+    return [int(share) + 1 for share in shares]
 
 
 def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Distance]:
@@ -146,7 +146,7 @@ def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Dista
         "scalability.operators": flow.scalability.operators,
     }
     random = np.random.default_rng(seed % 2**63)
-    found = []
+    distances = []
     for key, distribution in asked.items():
         if not counts[key] or len(distribution.values) == 1:
             continue
@@ -157,5 +157,5 @@ def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Dista
         others = random.multinomial(many, shares, RESAMPLED) / many
         by_chance = np.quantile(np.abs(others - shares).sum(axis=1) / 2, 0.95)
         distance = float(np.abs(drawn / many - shares).sum() / 2)
-        found.append(Distance(key, TOTAL_VARIATION, distance, float(by_chance)))
-    return found
+        distances.append(Distance(key, TOTAL_VARIATION, distance, float(by_chance)))
+    return distances

@@ -63,12 +63,12 @@ def _in_order(graph: Mapping[str, Any]) -> list[Json]:
     for edge in graph["edges"]:
         sorter.add(edge["target"], edge["source"])
     sorter.prepare()
-    found = []
+    ordered_nodes = []
     while sorter.is_active():
         ready = sorted(sorter.get_ready())
-        found += [nodes[key] for key in ready]
+        ordered_nodes += [nodes[key] for key in ready]
         sorter.done(*ready)
-    return found
+    return ordered_nodes
 
 
 class _Written:
@@ -169,10 +169,10 @@ class _Written:
         row = {"kind": str(Kind.PARTITION), "partitioner": partitioner}
         if mode != StreamExchangeMode.UNDEFINED:
             row["exchange_mode"] = mode
-        made = self._append(row, [read])
+        partition_id = self._append(row, [read])
         if len(edges) == 1:
-            self._partitions[edges[0]["edge_id"]] = made
-        return made
+            self._partitions[edges[0]["edge_id"]] = partition_id
+        return partition_id
 
     def _asked(self, edge: Mapping[str, Any]) -> tuple[str, str] | None:
         """Partitioner and exchange mode; None for those of an edge without a partition."""

@@ -144,9 +144,9 @@ def _chained_sources(
 def _empty_names(operators: DataFrame) -> DataFrame:
     """Sources that are chained into a head are not looked at."""
     empty = operators.filter((F.col("chain_index") >= HEAD) & ((F.col("name") == "") | (F.col("uid") == "")))
-    what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
+    attribute = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
     before, after = map(F.lit, EMPTY_STRING)
-    message = F.concat(before, what, after)
+    message = F.concat(before, attribute, after)
     order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
     location = F.concat(F.lit("node "), "node")
     return refusals(empty, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
@@ -178,8 +178,8 @@ def _incompatible_data_sets(connected_edges: DataFrame) -> DataFrame:
     later = connected_edges.filter("consumer_index > 0")
     message = F.coalesce(
         *(
-            F.when(F.col(what) != F.col(f"first_{what}"), F.lit(incompatible))
-            for what, incompatible in INCOMPATIBLE.items()
+            F.when(F.col(attribute) != F.col(f"first_{attribute}"), F.lit(incompatible))
+            for attribute, incompatible in INCOMPATIBLE.items()
         )
     )
     on = {"source_vertex": "producer", "output_index": "output"}

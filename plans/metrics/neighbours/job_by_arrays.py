@@ -49,9 +49,9 @@ def job_by_arrays(
     apart = plan_apart()
     if apart is None or not places_follow_groups(apart):  # edges and heads that Flink's plan does not have
         return None
-    of_operators = costs(tables["stream_nodes"], tables["stream_edges"])
-    found = arrays_of_job(apart, of_operators, choices.task_manager, choices.network, constants)
-    return None if found is None else JobByArrays(tables, *found, choices, constants)
+    operator_costs = costs(tables["stream_nodes"], tables["stream_edges"])
+    arrays = arrays_of_job(apart, operator_costs, choices.task_manager, choices.network, constants)
+    return None if arrays is None else JobByArrays(tables, *arrays, choices, constants)
 
 
 class JobByArrays:
@@ -143,10 +143,10 @@ class JobByArrays:
             return self._flinks_managed_bytes
         decided = changed.decided_group.tolist()
         groups = [own if other < 0 else other for own, other in zip(self._group, decided, strict=True)]
-        found = self._managed_of_groups.bytes_of_fullest(self._memory.graph.heads.tolist(), groups)
+        managed_bytes = self._managed_of_groups.bytes_of_fullest(self._memory.graph.heads.tolist(), groups)
         if changed.decided_group is self._no_group:
-            self._flinks_managed_bytes = found
-        return found
+            self._flinks_managed_bytes = managed_bytes
+        return managed_bytes
 
     def _chained_name(self, place: int, changed: Changed) -> str:
         """The name of the vertex, as StreamingJobGraphGenerator.createChainedName makes it."""
@@ -248,10 +248,10 @@ class ManagedMemoryOfGroups:
             key = tuple(numbers)
             if key not in self._known:
                 self._known[key] = self._bytes([self._consumers[number] for number in numbers])
-            found = self._known[key]
-            if found is None:
+            group_bytes = self._known[key]
+            if group_bytes is None:
                 return None
-            most = max(most, found)
+            most = max(most, group_bytes)
         return most
 
     def _bytes(self, consumers: list[_Consumer]) -> int | None:
@@ -259,7 +259,9 @@ class ManagedMemoryOfGroups:
         total = sum(weights)
         if total > MAX_INT:
             return None
-        scopes = [scope for scope in SLOT_SCOPE if any(scope.value in one.scopes for one in consumers)]
+        scopes = [
+            scope for scope in SLOT_SCOPE if any(scope.value in consumer.scopes for consumer in consumers)
+        ]
         present = {*scopes, *([_OPERATOR] if weights else [])}
         if not self._managed_state:
             present.discard(ManagedMemoryUseCase.STATE_BACKEND)

@@ -104,9 +104,9 @@ def _active_use_cases() -> Column:
 
 def _memory_of_slot(task_manager: TaskManager) -> Column:
     """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
-    found = F.lit(0.0)
+    memory = F.lit(0.0)
     for use_case in USE_CASES:
         fractions = F.array(*map(F.lit, fractions_of_slot(use_case, task_manager)))
         of_use_case = F.element_at(fractions, F.col("active") + 1)
-        found = F.when(F.col("use_case") == use_case.value, of_use_case).otherwise(found)
-    return found
+        memory = F.when(F.col("use_case") == use_case.value, of_use_case).otherwise(memory)
+    return memory

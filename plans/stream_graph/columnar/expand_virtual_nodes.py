@@ -41,9 +41,9 @@ def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl
     if (ways == _MOST).any():
         raise MemoryError("unions of unions: more edges than can be numbered")
     starts = offsets(np.where(virtual, ways, 0))
-    found = np.full((1 + len(_LABELS), starts[-1]), _NONE, np.int32)
-    run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(found))
-    sources, *deciding = found
+    way_columns = np.full((1 + len(_LABELS), starts[-1]), _NONE, np.int32)
+    run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(way_columns))
+    sources, *deciding = way_columns
 
     labelled = transformations.select(_LABELLED).filter(pl.Series(values=virtual)).rechunk()
     places = np.append(np.cumsum(virtual) - 1, _NONE).astype(np.uint32)

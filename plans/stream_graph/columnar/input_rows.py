@@ -103,5 +103,5 @@ def find_edge_ends(
     )
     if given_stream_edges.is_empty():
         return translated
-    given = {f"{end}_row": places(given_stream_edges, stream_nodes, {end: "id"}) for end in _ENDS}
-    return pl.concat([translated, pl.DataFrame(given)], rechunk=True)
+    given_ends = {f"{end}_row": places(given_stream_edges, stream_nodes, {end: "id"}) for end in _ENDS}
+    return pl.concat([translated, pl.DataFrame(given_ends)], rechunk=True)

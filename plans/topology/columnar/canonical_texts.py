@@ -64,9 +64,9 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
 def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
     """Where each cell of a column of strings starts, and where the last one ends; the text from the first."""
     _, bounds, text = column.buffers()
-    found = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
+    starts = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
     characters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
-    return found, characters[found[0] : found[-1]]
+    return starts, characters[starts[0] : starts[-1]]
 
 
 def _write(

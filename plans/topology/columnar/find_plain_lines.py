@@ -49,8 +49,8 @@ def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
     has_key = np.zeros(len(characters), np.bool_)
     not_plain = len(_NEVER_PLAIN)
     compiled(_look_for_surprises)(text, starts, ends, characters, not_plain, is_plain, has_key)
-    found = frozenset(key for key, has in zip(keys, has_key[not_plain:].tolist(), strict=True) if has)
-    return FoundLines(text, starts, ends, is_plain, config_starts, config_ends, found)
+    present_keys = frozenset(key for key, has in zip(keys, has_key[not_plain:].tolist(), strict=True) if has)
+    return FoundLines(text, starts, ends, is_plain, config_starts, config_ends, present_keys)
 
 
 def _quoted(keys: Sequence[str]) -> Bytes:

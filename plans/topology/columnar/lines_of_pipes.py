@@ -20,7 +20,7 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
 
     Raises InputError for a pipe that cannot be read to its end.
     """
-    found: dict[str, pa.Table] = {}
+    lines_by_path: dict[str, pa.Table] = {}
     read: set[str] = set()
     for path in filter(is_pipe, paths):
         files = [file for file in find_topology_files([path]) if file not in read]
@@ -33,5 +33,5 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
             data, file, first = block
             values = data.split(b"\n")[:-1]
             batches.append(lines_batch(values, file, range(first, first + len(values))))
-        found.setdefault(path, pa.Table.from_batches(batches, _LINES))
-    return found
+        lines_by_path.setdefault(path, pa.Table.from_batches(batches, _LINES))
+    return lines_by_path

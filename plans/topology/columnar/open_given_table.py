@@ -69,13 +69,13 @@ def open_given_table(table: Path) -> GivenTable:
 
     try:
         if not is_delta(table):
-            return _of_files(table, dataset.dataset(table, format="parquet", partitioning="hive"))
+            return _open_files(table, dataset.dataset(table, format="parquet", partitioning="hive"))
         from deltalake import DeltaTable
 
         delta = DeltaTable(table)
         plain = plain_files(table, delta)
         if plain is not None:
-            return _of_files(table, dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
+            return _open_files(table, dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
         whole = pa.RecordBatchReader.from_stream(delta.scan())
         return GivenTable(
             table,
@@ -88,7 +88,7 @@ def open_given_table(table: Path) -> GivenTable:
         raise _unreadable(table, error) from None
 
 
-def _of_files(table: Path, files: "dataset.Dataset") -> GivenTable:
+def _open_files(table: Path, files: "dataset.Dataset") -> GivenTable:
     def read(columns: Sequence[str] | None) -> pa.RecordBatchReader:
         scanner = files.scanner(
             columns=None if columns is None else list(columns),

@@ -113,9 +113,9 @@ def settings_of_plain_topologies(
         topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True
     )
     of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
-    found = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
-    refused = np.array([settings is None for settings in found], bool)[of_rows]
-    columns_of_settings = pa.array(found, SETTINGS).take(pa.array(of_rows)).flatten()
+    settings = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
+    refused = np.array([settings is None for settings in settings], bool)[of_rows]
+    columns_of_settings = pa.array(settings, SETTINGS).take(pa.array(of_rows)).flatten()
     name = SETTINGS.get_field_index("job_name")
     unnamed = pc.equal(columns_of_settings[name], "")
     columns_of_settings[name] = pc.if_else(unnamed, topologies.names, columns_of_settings[name])
@@ -169,21 +169,21 @@ _BESIDE = "beside_writer"
 _IS_SINK = "is_sink"
 
 
-def plain_sinks(given: pa.StructArray) -> tuple[pa.Array, Flags]:
+def plain_sinks(transformations: pa.StructArray) -> tuple[pa.Array, Flags]:
     """The column sink_topology; and which rows have keys that do not go together, or wrong values.
 
     In: transformations as `lines_as_arrow` gives them, null for keys that are not there.
     """
-    keys = [field.name for field in given.type if field.name in READ_BY_ARROW]
-    has_keys = np.zeros(len(given), bool)
+    keys = [field.name for field in transformations.type if field.name in READ_BY_ARROW]
+    has_keys = np.zeros(len(transformations), bool)
     for key in keys:
-        has_keys |= _is_there(given, key)
+        has_keys |= _is_there(transformations, key)
     if not has_keys.any():
-        return pa.nulls(len(given), pa.string()), has_keys
-    values = _values(given.filter(pa.array(has_keys)), keys)
+        return pa.nulls(len(transformations), pa.string()), has_keys
+    values = _values(transformations.filter(pa.array(has_keys)), keys)
     distinct = values.unique(maintain_order=True)
     texts = [_text(row) for row in distinct.iter_rows(named=True)]
-    found = values.join(
+    row_texts = values.join(
         distinct.with_columns(text=pl.Series(texts, dtype=pl.String)),
         on=values.columns,
         how="left",
@@ -191,7 +191,7 @@ def plain_sinks(given: pa.StructArray) -> tuple[pa.Array, Flags]:
         maintain_order="left",
     )["text"]
     places = np.cumsum(has_keys) - 1
-    column = found.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string())
+    column = row_texts.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string())
     of_rows = column.take(pa.array(places, mask=~has_keys))
     return of_rows, has_keys & of_rows.is_null().to_numpy(zero_copy_only=False)
 

@@ -143,13 +143,13 @@ def head_of(texts: Iterator[bytes]) -> list[bytes]:
 
 def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[LineBlock | pa.RecordBatch]:
     lines = 0
-    for found in whole_lines(texts, max_line_bytes):
-        if isinstance(found, LongLine):
-            yield lines_batch([b""], file, [lines], too_long_bytes=[found.size_bytes])
+    for piece in whole_lines(texts, max_line_bytes):
+        if isinstance(piece, LongLine):
+            yield lines_batch([b""], file, [lines], too_long_bytes=[piece.size_bytes])
             lines += 1
             continue
-        yield LineBlock(found.removeprefix(BYTE_ORDER_MARK) if lines == 0 else found, file, lines)
-        lines += found.count(b"\n")
+        yield LineBlock(piece.removeprefix(BYTE_ORDER_MARK) if lines == 0 else piece, file, lines)
+        lines += piece.count(b"\n")
 
 
 # A stream of text cut into whole lines, in bounded memory.

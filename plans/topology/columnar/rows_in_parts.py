@@ -38,14 +38,15 @@ class Division(NamedTuple):
         return np.where(places == _NONE, _NONE, np.append(self.part_of_id, _NONE)[places])
 
 
-def divide_by_topology(given: _Ints, columns: Iterable[pa.Array], rows_of_a_part: int) -> Division:
+def divide_by_topology(topology_ids: _Ints, columns: Iterable[pa.Array], rows_of_a_part: int) -> Division:
     """Parts of topologies with about `rows_of_a_part` rows, a topology counting as a row too.
 
-    `given`: topology_id of each row of `topologies`; `columns`: those of all transformations, batch by batch.
+    `topology_ids`: topology_id of each row of `topologies`; `columns`: topology_id of all transformations,
+    batch by batch.
     Parts are in the order of the transformations if the rows of each topology follow one another, else in
     the order of `topologies`.
     """
-    ids, first = np.unique(given, return_index=True)
+    ids, first = np.unique(topology_ids, return_index=True)
     rows, runs = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     begins = np.full(len(ids), np.iinfo(np.int64).max)
     without: dict[int | None, None] = {}
@@ -69,7 +70,7 @@ def divide_by_topology(given: _Ints, columns: Iterable[pa.Array], rows_of_a_part
     cut = (np.cumsum(sizes) - sizes) // rows_of_a_part
     part_of_id = np.empty(len(ids), np.int64)
     part_of_id[ordered] = np.unique(cut, return_inverse=True)[1]
-    part_of_given = part_of_id[np.searchsorted(ids, given)]
+    part_of_given = part_of_id[np.searchsorted(ids, topology_ids)]
     parts = int(part_of_id.max()) + 1 if len(ids) else 1
     return Division(
         ids,
@@ -91,17 +92,17 @@ def rows_in_parts(
     """
     pieces = _pieces_in_order if division.in_runs else _pieces_from_disk
     part = 0
-    found: list[pa.RecordBatch] = []
+    part_batches: list[pa.RecordBatch] = []
     for of_part, piece in pieces(division, batches(), key):
         while part < of_part:
-            yield found
-            found = []
+            yield part_batches
+            part_batches = []
             part += 1
-        found.append(piece)
+        part_batches.append(piece)
         del piece
     while part < division.parts:
-        yield found
-        found = []
+        yield part_batches
+        part_batches = []
         part += 1
 
 

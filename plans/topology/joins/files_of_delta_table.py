@@ -58,11 +58,11 @@ def paths_of_glob(spark: SparkSession, path: str) -> list[str]:
     """
     if _GLOB_SIGNS.isdisjoint(path):
         return [path]
-    given = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-    files = given.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    if files.exists(given):
+    hadoop_path = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+    files = hadoop_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if files.exists(hadoop_path):
         return [path]
-    matches = files.globStatus(given)
+    matches = files.globStatus(hadoop_path)
     if not matches:
-        raise no_such_path(files.makeQualified(given).toString())
+        raise no_such_path(files.makeQualified(hadoop_path).toString())
     return [match.getPath().toString() for match in matches]

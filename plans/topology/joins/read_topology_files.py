@@ -72,13 +72,11 @@ def read_topology_files(
     read_documents = None
     if files := [path for path in paths if path not in piped]:
         reader = _reader(spark, files)
-        found = reader().inputFiles()
-        if can_be_split(found):
-            parts.append(
-                _parsed_splits(spark, list(filter(_holds_data, found)), max_line_bytes, job_defaults)
-            )
+        uris = reader().inputFiles()
+        if can_be_split(uris):
+            parts.append(_parsed_splits(spark, list(filter(_holds_data, uris)), max_line_bytes, job_defaults))
         else:
-            parsed = partial(parse_remote_files, spark, reader, found, max_line_bytes, job_defaults)
+            parsed = partial(parse_remote_files, spark, reader, uris, max_line_bytes, job_defaults)
             of_pipes = parts
             parts = [*of_pipes, *parsed()]
 
@@ -113,7 +111,7 @@ def _parsed_splits(
 
 def _reader(spark: SparkSession, paths: Sequence[str]) -> Callable[..., DataFrame]:
     """Spark's reader of text, in lines, over the files that `paths` are or match; options are arguments."""
-    as_they_are = [found for path in paths for found in _paths(spark, path)]
+    as_they_are = [uri for path in paths for uri in _paths(spark, path)]
 
     def read(**options: str) -> DataFrame:
         reader = (
@@ -140,8 +138,8 @@ def _errors_of(paths: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except AnalysisException as e:
-        found = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
-        raise no_such_path(found) from None
+        missing_path = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
+        raise no_such_path(missing_path) from None
     except (PySparkException, Py4JJavaError) as e:
         raise unusable_path(", ".join(paths), _reason(e)) from None
 

@@ -45,7 +45,7 @@ def topologies_that_read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     Input columns: topology_id, id, is_source (unbounded), is_virtual, inputs; sorted by topology_id and id,
     bounded sources left out.
     """
-    topology, found = None, False
+    topology, reads_unbounded = None, False
     unbounded = np.zeros(0, np.bool_)
     for batch in batches:
         ids = batch.column("topology_id").to_numpy()
@@ -54,16 +54,16 @@ def topologies_that_read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
             if start == end:
                 continue
             if topology != ids[start]:
-                topology, found = ids[start], False
+                topology, reads_unbounded = ids[start], False
                 unbounded = np.zeros(0, np.bool_)
-            if found:
+            if reads_unbounded:
                 continue
             part = batch.slice(start, end - start)
             last = int(part.column("id")[-1].as_py())
             if last >= len(unbounded):
                 unbounded = np.append(unbounded, np.zeros(last + 1, np.bool_))
             if _an_operator_reads(part, unbounded):
-                found = True
+                reads_unbounded = True
                 yield pa.RecordBatch.from_arrays([pa.array([topology], LONG)], schema=_TOPOLOGY)
 
 
