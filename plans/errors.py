@@ -43,7 +43,7 @@ class SchemaError(PenstockError):
 
 
 class StoreError(PenstockError):
-    """The plan store cannot be used as asked: no such version, not a store, a concurrent writer won."""
+    """The plan store cannot be used as asked: not a store, no such version, or a concurrent writer won."""
 
     exit_code = 4
 

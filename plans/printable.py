@@ -31,9 +31,9 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """A message of several lines, as `printable` but for its line feeds and backslashes, which stay.
+    """A message of several lines made printable; its line feeds and backslashes stay.
 
-    A message quotes what is foreign in it, so that its backslashes are escapes already.
+    A message has escaped the foreign text in it already, so its backslashes are escapes.
     """
     return "\n".join(_HIDDEN_CHARACTER.sub(_escaped, line) for line in text.split("\n"))
 

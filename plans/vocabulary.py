@@ -63,9 +63,9 @@ class ChainingStrategy(StrEnum):
 
 
 class Partitioner(StrEnum):
-    """To which subtasks an edge sends, as topology files spell it; edges hold it in upper case.
+    """Which subtasks an edge sends to, as topology files spell it; edges have it in upper case.
 
-    Read by `choose_partitioners`, and by all that reads an edge's distribution afterwards.
+    Read by `choose_partitioners` and every later step that needs an edge's distribution.
     """
 
     FORWARD = "forward"  #: to the subtask of the same number

@@ -215,7 +215,7 @@ class Attempts:
                     break
                 await asyncio.sleep(self._strategy.get_backoff_time_millis(attempts) / 1000)
         except BaseException as raised:
-            # A predicate or strategy that fails, or a call that was cancelled.
+            # A predicate or strategy failed, or a call was cancelled.
             error = raised
         finally:
             if limit is not None:

@@ -1,6 +1,6 @@
-"""Exceptions and records as text of bounded length, whatever their own methods do.
+"""Exceptions and records as text of bounded length, even if their own methods fail.
 
-What an author's exception or record says of itself is that author's code: it may raise, and it may be of any
+The text of an author's exception or record comes from that author's code: it may raise, and it may have any
 length. A message about a failure must come through all the same.
 """
 
@@ -86,7 +86,7 @@ def _arguments(error: BaseException) -> str:
 
 
 def _cut(value: Any, limit: int, depth: int) -> Any:
-    """`value` with no part longer than what can be shown of it: repr of the whole may not fit in memory."""
+    """`value` with every part cut to the length that is shown: repr of the whole may not fit in memory."""
     kind = type(value)
     if kind is str or kind is bytes:
         return value[:limit]

@@ -35,10 +35,10 @@ def user_frames(error: BaseException) -> list[str]:
 
 
 def author_first(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`results` for a Python worker of Spark's, where an error begins with the author's lines.
+    """`results` for a Python worker of Spark, with errors that begin with the author's lines.
 
-    A UserFunctionError becomes a FunctionError whose traceback has the author's frames alone. Spark leaves
-    frames of its own files out of what it tells; the one that raises here counts as such a file's.
+    A UserFunctionError becomes a FunctionError whose traceback has only the author's frames. Spark leaves
+    frames of its own files out of its message; the frame that raises here counts as one of them.
     """
     spark = sys.modules.get("pyspark")
     if spark is None or spark.__file__ is None:

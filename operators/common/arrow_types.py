@@ -62,7 +62,7 @@ _LOCAL = {
 
 
 def arrow_type(type_info: TypeInformation | None) -> pa.DataType:
-    """The Arrow type of a column of such values; None stands for pickles. TypeError if there is none."""
+    """The Arrow type of a column of such values; None means pickles. TypeError for types without one."""
     if type_info is None:
         return pa.binary()
     for kind in type(type_info).__mro__:

@@ -39,7 +39,7 @@ class TypeInformation:
         return hash(self._identity())
 
     def __getstate__(self) -> dict[str, Any]:
-        # what operators.common.arrow_columns remembers about the type stays where it is
+        # without the codec that operators.common.arrow_columns caches in the type
         return {name: value for name, value in self.__dict__.items() if name != "_codec"}
 
 

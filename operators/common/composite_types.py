@@ -11,7 +11,7 @@ from penstock.operators.common.row import Row, RowKind
 
 
 class RowTypeInfo(TypeInformation):
-    """A Row. Fields without names are called f0, f1, …; types are equal whatever the names.
+    """A Row. Fields without names are called f0, f1, …; names do not count when types are compared.
 
     ValueError for another number of names than of types, or a name that occurs twice.
     """

@@ -122,7 +122,7 @@ class Configuration:
         target_dict.update(self._entries)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Set all that `other` has, its keys after `prefix`."""
+        """Set all options of `other`, with `prefix` before their keys."""
         for key, value in other._entries.items():
             self._entries[(prefix or "") + key] = value
         return self

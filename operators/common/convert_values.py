@@ -1,4 +1,4 @@
-"""What a single value becomes on its way through PyFlink's coder of its type, or why it does not get through.
+"""Converts single values as PyFlink's coder of their type does, and explains values that it refuses.
 
 Source: pyflink.fn_execution.coder_impl_fast.
 """

@@ -1,4 +1,4 @@
-"""Which part of a function keeps it from being sent to Spark's workers."""
+"""Finds the part of a function that keeps it from being sent to Spark's workers."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ def describe_unpicklable(function: Any, what: str, error: BaseException) -> str:
     """Why `function`, whose pickling raised `error`, cannot be pickled, and what to do about it.
 
     `what` says whose function it is, as in "map's function". The culprit is searched for in captured
-    variables, globals, defaults, attributes and elements; whatever is found is pickled to see whether it is
-    the one, so that this takes time where a lot is captured.
+    variables, globals, defaults, attributes and elements; each candidate is pickled to test it, which takes
+    time if a lot is captured.
     """
     path, culprit = _culprit(function, dumps=_dumps, depth=_DEEPEST)
     where = "" if not path else f": {', '.join(path)}"

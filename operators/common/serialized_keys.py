@@ -39,7 +39,7 @@ _NAMED = (type, FunctionType, BuiltinFunctionType)
 
 
 class SerializedKey:
-    """A key that a dictionary would refuse or confuse with others: its serialised form beside the key."""
+    """A key that a dictionary would refuse or confuse with others, together with its serialised form."""
 
     __slots__ = ("_hash", "original", "serialized")
 

@@ -75,7 +75,7 @@ class IntegerCodec(PlainCodec):
             try:
                 return pa.array(values, self.arrow_type)
             except (pa.ArrowInvalid, OverflowError):
-                pass  # the one that does not fit is named below
+                pass  # the value that does not fit is named below
         return pa.array(self.converted(values), self.arrow_type)
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:

@@ -87,7 +87,7 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
 
 
 def given_schema(type_info: TypeInformation | None) -> GivenSchema | None:
-    """The schema that the type was made of; None for a type that was declared."""
+    """The schema that the type was derived from; None for a declared type."""
     schema: GivenSchema | None = getattr(type_info, "spark_schema", None)
     return schema
 
@@ -112,7 +112,7 @@ def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
 
 def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
     """The first of several equal types, whose columns may be null where they may in one of the others."""
-    first, schemas = types[0], [given_schema(schema) for schema in types]
+    first, schemas = types[0], [given_schema(type_info) for type_info in types]
     known = schemas[0]
     if first is None or known is None or all(schema == known for schema in schemas):
         return first
@@ -136,11 +136,11 @@ def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation |
 
 
 def carried_type(data_type: DataType, column: str) -> DataType:
-    """The type in which a column reaches Python: its own, or the one that PySpark can carry in its place.
+    """The type in which a column reaches Python: its own, or a substitute that PySpark can carry.
 
-    Intervals of months are whole numbers, calendar intervals are text, what has no elements has some type of
-    element, and fields of a struct that have one name get names of their own. TypeError names the column
-    where there is nothing.
+    Intervals of months become whole numbers, calendar intervals text; arrays and maps that are always empty
+    get an element type, and repeated field names of a struct become unique. If nothing fits, TypeError names
+    the column.
     """
     if isinstance(data_type, YearMonthIntervalType):
         return IntegerType()

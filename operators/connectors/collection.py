@@ -37,9 +37,9 @@ from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 class CollectionSource(Source):
     """The values of a collection in their order; all of them are subtask 0's.
 
-    `values` are as a user's function would see them; they are taken at once, and travel as Arrow columns of
-    `type_info`, or pickled where it is None or PICKLED_BYTE_ARRAY. TypeError or ValueError where a value is
-    not of the type; PicklingError where it cannot be pickled.
+    `values` are as a user's function would see them; they are copied at once, and travel as Arrow columns of
+    `type_info`, or pickled if it is None or PICKLED_BYTE_ARRAY. TypeError or ValueError if a value is not of
+    the type; PicklingError if it cannot be pickled.
     """
 
     def __init__(self, values: Iterable[Any], type_info: TypeInformation | None = None) -> None:

@@ -149,7 +149,7 @@ def identify_dataframe(dataframe: Any) -> str | None:
             if identity is None:
                 return None
             known.append(identity)
-    except Exception:  # of py4j, Spark, or another form of plan: nobody can tell
+    except Exception:  # raised by py4j or Spark, or by another form of plan: not known
         return None
     return hashlib.sha256("\n".join(known).encode()).hexdigest()
 

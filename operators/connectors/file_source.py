@@ -115,7 +115,7 @@ class FileSourceBuilder:
         )
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there when the job starts; the default."""
+        """Read the files that exist when the job starts; the default."""
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:

@@ -1,4 +1,4 @@
-"""Finishing and undoing the commit of a sink from what a journal says of it, without the sink."""
+"""Finishes or undoes the commit of a sink from its entry in a journal, without the sink."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

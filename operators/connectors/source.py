@@ -52,7 +52,7 @@ class Source(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str | None:
-        """A text that is another one wherever `read` would give other records; None where that is not known.
+        """A text that differs whenever `read` would give other records; None if that is not known.
 
         A run whose driver was killed right after its commit is not repeated where all sources have the same
         fingerprint as then: data that changes, such as a file, must show in it. With None each run is new.

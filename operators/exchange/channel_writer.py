@@ -120,7 +120,7 @@ class ChannelWriter:
     def collect(self, values: Values, timestamps: Timestamps) -> None:
         """Buffer records; full blocks go out.
 
-        Raises EnoughResults once there are as many as the limit, or the budget is used up.
+        Raises EnoughResults once the limit is reached or the budget is used up.
         """
         if self._spec.limit is not None and self.records + len(values) >= self._spec.limit:
             count = self._spec.limit - self.records

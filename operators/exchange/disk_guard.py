@@ -1,7 +1,7 @@
 """Stops a subtask that fills the disk with what it writes to an exchange.
 
 An exchange is a barrier on Spark: all of it is on disk before its first reader begins. A function that never
-ends would fill the disk, and take down whatever else runs on the machine.
+ends would fill the disk and stop everything else on the machine.
 """
 
 import errno

@@ -229,7 +229,7 @@ def remove_folder(system: fs.FileSystem, path: str) -> None:
                 shutil.rmtree(path)
             elif system.get_file_info(path).type == fs.FileType.Directory:
                 system.delete_dir(path)
-        except FileNotFoundError:  # it is gone, or somebody else deletes it as well
+        except FileNotFoundError:  # it is gone, or another process deletes it as well
             if isinstance(system, fs.LocalFileSystem) and not os.path.lexists(path):
                 return
             continue

@@ -31,7 +31,7 @@ _relative_to = ""
 
 @contextmanager
 def relative_paths_from(folder: str) -> Iterator[None]:
-    """Inside, relative paths of sources and sinks start at `folder`, wherever the process goes meanwhile."""
+    """Relative paths of sources and sinks start at `folder`, even if the working directory changes."""
     global _relative_to  # noqa: PLW0603 as the process has one working folder
     before, _relative_to = _relative_to, folder
     try:

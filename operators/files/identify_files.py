@@ -16,8 +16,8 @@ _CHEAP_BYTES_TOGETHER = 64 << 20
 def identify_files(paths: Iterable[str]) -> str | None:
     """A digest of the files at and below `paths`: names, sizes, times of modification, content of small ones.
 
-    Of large local files the time of their last change counts, too, which no program can set. None where that
-    cannot be found out.
+    Large local files also count with the time of their last status change, which no program can set. None if
+    any of that cannot be read.
     """
     hasher, bytes_left = hashlib.sha256(), _CHEAP_BYTES_TOGETHER
     try:

@@ -1,6 +1,7 @@
-"""Files and folders that only this user reads and writes, and which of those that are there are such.
+"""Files and folders that only this user reads and writes, and the check that an existing one is such.
 
-What another user can have written is not acted upon: it may name anything. Nothing here imports pyarrow.
+Files that another user may have written are not trusted: they may name anything. Nothing here imports
+pyarrow.
 """
 
 import os
@@ -18,7 +19,7 @@ class NotOwnError(PermissionError):
 def make_private_folder(path: str | os.PathLike[str]) -> None:
     """Make the folder `path` and the missing ones above it, each for this user only, and force their names.
 
-    Folders that are there stay as they are. OSError where one cannot be made.
+    Existing folders stay as they are. OSError if one cannot be made.
     """
     folder, missing = os.path.abspath(path), []
     while not os.path.lexists(folder):

@@ -112,10 +112,10 @@ class CsvColumns(LinesOfColumns):
 
 
 class JsonLines(LinesOfColumns):
-    """One JSON value per line: rows of `type_info` by name, or without a type whatever the line holds.
+    """One JSON value per line: rows of `type_info` by name; without a type, any value.
 
-    Rows are made as by JsonRowDeserializationSchema; batches by pyarrow, which is strict about types. What a
-    row's object lacks is null, what the type lacks is dropped. ValueError for a line that is wrong.
+    Rows are made as by JsonRowDeserializationSchema; batches by pyarrow, which is strict about types. Fields
+    that an object lacks are null, keys that the type lacks are dropped. ValueError for a line that is wrong.
     """
 
     def __init__(self, type_info: TypeInformation | None = None) -> None:

@@ -126,7 +126,7 @@ def _java_float(value: float, shortest: str, number: Any) -> str:
         shortest = np.format_float_scientific(number, trim="0")
         mantissa, _, exponent = shortest.partition("e")
     elif "." not in mantissa:
-        # Java wants a digit after the point, and takes the one that is nearest to the number
+        # Java needs a digit after the point, and takes the one nearest to the number
         mantissa, _, exponent = f"{number:.1e}".partition("e")
     return f"{mantissa}E{int(exponent)}"
 
@@ -151,7 +151,7 @@ def _tuple(fields: list[TypeInformation]) -> Text:
 
 
 def _plain_tuple(fields: list[TypeInformation]) -> Text:
-    """Of fields whose text is str's: most tuples are of whole numbers and strings."""
+    """Text of tuples whose fields have the text of str: whole numbers and strings, so most tuples."""
     size, exactly = len(fields), _tuple(fields)
 
     def text(values: Any) -> str:

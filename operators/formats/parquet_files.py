@@ -48,7 +48,7 @@ class ParquetRows(BulkFormat):
         self.missing_as_null = missing_as_null
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Row groups, as many together as make `piece` bytes."""
+        """Row groups, combined into pieces of `piece` bytes."""
         if file.size <= piece:
             return [FileSplit(file.path, 0, file.size)]
         splits: list[FileSplit] = []

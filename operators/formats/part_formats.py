@@ -34,7 +34,7 @@ class PartWriter(ABC):
         """Write what belongs after the last record."""
 
     def close(self) -> None:  # noqa: B027 most formats hold nothing
-        """Let go of the stream without `finish`: nobody will read the file."""
+        """Release the stream without `finish`: the file will not be read."""
 
 
 class PartFormat(ABC):

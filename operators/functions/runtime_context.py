@@ -31,7 +31,7 @@ class DistributedCache:
         self._files = files
 
     def get_file(self, name: str) -> str:
-        """The local path of the file or directory registered as `name`. Raises ValueError: there is none."""
+        """The local path of the file or directory registered as `name`. ValueError if there is none."""
         if name not in self._files:
             raise ValueError(f"no file {name!r} is in the distributed cache; there are {sorted(self._files)}")
         return self._files[name]

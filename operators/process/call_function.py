@@ -22,7 +22,7 @@ class Keyed(Protocol):
 
 
 class NoKey:
-    """Stands for a state backend where there is none."""
+    """Takes the place of a state backend for operators without one."""
 
     key: Any = None
 

@@ -54,7 +54,7 @@ class KeyedOperator(Operator):
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Handle records of input `number` (from 1): set `backend.key` to each one's key, fill `results`.
 
-        `keys` are as many dictionary keys as there are values, to be iterated over once.
+        `keys`: one dictionary key per value, to be iterated over once.
         """
         raise NotImplementedError
 
@@ -117,10 +117,10 @@ class KeyedOperator(Operator):
                 self.results.flush()
 
     def end_key(self) -> None:
-        """Fire all timers of the current key, put out what is final, forget the key.
+        """Fire all timers of the current key, emit final results, forget the key.
 
-        As in Flink timers that are registered meanwhile are ignored: a timer that always sets the next one
-        would never come to an end.
+        As in Flink, timers that these register are ignored: a timer that always sets the next one would never
+        end.
         """
         self.watermark = MAX_WATERMARK
         event, processing = self.event_timers, self.processing_timers
@@ -141,7 +141,7 @@ class KeyedOperator(Operator):
         self.backend.commit()
 
     def close(self) -> None:
-        """Close key selectors, let go of state and timers."""
+        """Close key selectors, release state and timers."""
         for function in opened_functions(*self.key_selectors):
             function.close()
         if hasattr(self, "backend"):

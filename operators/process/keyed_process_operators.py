@@ -29,7 +29,7 @@ class KeyedFunctionOperator(KeyedOperator):
             self.function.open(RuntimeContext(self.context, self.backend))
 
     def close(self) -> None:
-        """Close the function, let go of state and timers."""
+        """Close the function, release state and timers."""
         try:
             close_function(self.function)
         finally:

@@ -167,7 +167,7 @@ class _Writer:
 
     def _copy_shared(self, record: str) -> None:
         # An object that the function still refers to may be changed before it goes on. A record that goes
-        # through is nobody else's, unless a flat map may have given it twice.
+        # through belongs to this loop alone, unless a flat map may have returned it twice.
         same = "" if self._flat else f"{record} is not value and "
         self._add(f"if {same}getrefcount({record}) > UNSHARED: {record} = frozen({record})")
         self._add(f"elif kind is not list or not all_unchanging(map(type, {record})):", 1)

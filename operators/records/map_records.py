@@ -118,7 +118,7 @@ class FunctionRun:
         before = len(self.results)
         self._loop.run(self, rest, stamps)
         if self._looks and not CONSTANT.issuperset(map(type, islice(self.results, before, None))):
-            # not what was declared: from here on each result is looked at before the next call
+            # not the declared type: from here on each result is checked before the next call
             self.results[before:] = map(frozen, self.results[before:])
             self._looks, self._settle = False, Settle.ALL
 
@@ -163,7 +163,7 @@ class FlatMapResults:
                     outputs = ()
                     if len(results) >= limit:
                         results, limit = self._relieved(stamp, stamped)
-                # few items are looked at in loops: calls would take longer
+                # a loop checks few items faster than calls would
                 for result in outputs:
                     kind = type(result)
                     if kind not in constant:

@@ -18,5 +18,5 @@ class Projection:
     def __call__(self, record: Sequence[Any]) -> tuple[Any, ...]:
         """The tuple of the fields."""
         fields = self._get(record)
-        # itemgetter gives the item itself where it is asked for one
+        # for a single index itemgetter returns the item itself
         return fields if len(self.indexes) > 1 else (fields,)

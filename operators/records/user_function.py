@@ -52,7 +52,8 @@ def method(function: Any, name: str) -> Callable[..., Any]:
 def has_method(function: Any, name: str) -> TypeGuard[Any]:
     """Whether `function` is a function object with that method.
 
-    Other callables are called, whatever attributes they have: pathlib.Path has `open`, pandas.Series `map`.
+    Other callables are called even if they have such an attribute: pathlib.Path has `open`, pandas.Series
+    `map`.
     """
     plain = callable(function) and not isinstance(function, Function)
     return not plain and hasattr(function, name)

@@ -53,7 +53,7 @@ class MergingState(AppendingState[IN, OUT]):
 
 
 class ReducingState(MergingState[T, T]):
-    """One value per key: what a reduce function makes from all that is added; None before that."""
+    """One value per key: all added values combined by a reduce function; None before the first."""
 
 
 class AggregatingState(MergingState[IN, OUT]):

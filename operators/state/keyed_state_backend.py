@@ -37,7 +37,7 @@ from penstock.operators.state.lifetime import Lifetime
 from penstock.operators.state.state_table import SpilledEntries, StateTable
 from penstock.operators.state.value_check import Check, value_check
 
-#: How many records are handled before the size of state is looked at for the first time, and later at most.
+#: Records handled before the size of state is first measured, and at most between later measurements.
 _RECORDS_FIRST, _RECORDS_A_CHECK = 1 << 7, 1 << 16
 #: After how many records PyFlink ends a bundle and encodes state (python.fn-execution.bundle.size).
 _RECORDS_A_BUNDLE = 1000

@@ -1,6 +1,6 @@
-"""How long entries of state live: beside each value is the time of the write (or access) that it lives from.
+"""Lifetime of state entries: each value is stored with the time of the write (or access) that it counts from.
 
-What was written at w with time to live t has expired at w + t. Lists and maps expire element by element.
+A value written at w with time to live t has expired at w + t. Lists and maps expire element by element.
 
 Source: org.apache.flink.runtime.state.ttl.{TtlUtils,AbstractTtlDecorator}.
 """

@@ -1,4 +1,4 @@
-"""What a map state gives of its entries, which can be removed meanwhile."""
+"""Iterates over the entries of a map state, which may be removed on the way."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ class RemovingIterator(Iterator[Any]):
         return value
 
     def remove(self) -> None:
-        """Forget the entry that was given last. Raises RuntimeError where there is none."""
+        """Remove the entry that was returned last. Raises RuntimeError if there is none."""
         if not self._last:
             raise RuntimeError("remove(): found no entry; it takes the one that next() gave last, once")
         self._forget(self._last.pop())

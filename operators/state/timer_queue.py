@@ -116,9 +116,9 @@ class TimerQueue:
     def due(self, limit: int, prepare: Prepare | None = None) -> Iterator[tuple[int, Any]]:
         """Take out the timers up to `limit` in rounds, each in order of time, then of registration.
 
-        A round is all timers that are due when it begins. As in PyFlink's operators, which learn at the end
-        of a bundle what its timers have done, those that are registered meanwhile belong to the next round,
-        and those that are deleted fire nevertheless.
+        A round has all timers that are due when it begins. As in PyFlink's operators, which see the effects
+        of timers at the end of a bundle, timers registered during a round belong to the next one, and timers
+        deleted during a round fire nevertheless.
         """
         while (first := self.next_time()) is not None and first <= limit:
             self._firing_until = limit
@@ -133,7 +133,7 @@ class TimerQueue:
                 self._insert(timestamp, entry)
 
     def due_at_last(self) -> Iterator[tuple[int, Any]]:
-        """Take out all timers in order of time. What is deleted meanwhile does not fire."""
+        """Take out all timers in order of time. Timers deleted on the way do not fire."""
         heap, entries = self._heap, self._entries
         while heap:
             time = heappop(heap)

@@ -189,7 +189,7 @@ class Chain:
         inputs = Counter(edge.target_node for edge in spec.edges)
         chained = set(inputs)
         inputs.update(gate.target_node for gate in spec.gates)
-        #: Heads into which sources are chained beside other inputs: their watermarks come from the task.
+        #: Heads that have chained sources and other inputs: their watermarks come from the task.
         self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
         for operator_spec in reversed(spec.operators):
@@ -240,7 +240,7 @@ class Chain:
             writer.tell_cut_off()
 
     def close(self) -> None:
-        """Close what chooses subtasks, then the operators, tail first: all of them, whatever one raises.
+        """Close partitioners and key selectors, then operators, tail first; all of them, even if one fails.
 
         Raises the first failure. Source: RegularOperatorChain.closeAllOperators.
         """
@@ -289,7 +289,7 @@ class Chain:
 
 
 def _no_watermark(timestamp: int) -> None:
-    """Of a source whose operator has further inputs."""
+    """The watermark receiver of a source whose operator has further inputs."""
 
 
 def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:

@@ -123,7 +123,7 @@ def _with_text(batch: pa.RecordBatch, name: str, text: str | None) -> pa.RecordB
 
 
 def placeholder_row(schema: pa.Schema) -> pa.RecordBatch:
-    """A row that nobody reads, with a value in each column that must have one."""
+    """A placeholder row, never read, with a value in each column that must have one."""
     return pa.RecordBatch.from_arrays([_placeholder(field) for field in schema], schema=schema)
 
 

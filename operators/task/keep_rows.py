@@ -78,7 +78,7 @@ def keep_rows(run: Rows, folder: str) -> Rows:
                 opened.close()
                 force_file(system, place)
         except BaseException:
-            # closing writes, too: what it says would take the place of what went wrong
+            # closing writes, too: its error would hide the original one
             with suppress(OSError):
                 opened.close()
             raise

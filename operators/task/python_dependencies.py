@@ -32,7 +32,7 @@ class ShippedFile:
 
     sent_as: str  #: its name among Spark's files, which tells its content
     name: str  #: as the author called it
-    folder: str  #: where it is put, below the archives' or the modules' folder
+    folder: str  #: its folder, below the archives' or the modules' folder
     is_archive: bool
 
 
@@ -183,5 +183,5 @@ def _extract_zip(archive: Path, folder: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder and what is in it, as far as that is possible."""
+    """Remove as much of a folder and its content as possible."""
     shutil.rmtree(folder, ignore_errors=True)

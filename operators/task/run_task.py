@@ -140,8 +140,8 @@ def subtask_of(
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
     """The number of this subtask, and the same batches again.
 
-    Where Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks; the
-    first row tells: of a source it holds the subtask, of an exchange it is the one that greets each subtask.
+    If Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks. The
+    first row has the number: a source's row holds it, and an exchange begins with a greeting to each subtask.
     """
     chain = spec.chain
     if _reads_dataframe(spec):
@@ -154,7 +154,7 @@ def subtask_of(
 def _find_subtask(
     spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """Of a partition without rows, any number will do that its task has for itself."""
+    """The subtask in the first row's last column; a partition without rows takes any unique number."""
     alone = partition % spec.chain.parallelism
     if not spec.chain.outputs:
         return alone, batches

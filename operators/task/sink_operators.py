@@ -46,7 +46,7 @@ class TerminalOperator(Operator):
 class CollectOperator(TerminalOperator):
     """Brings the records themselves to the driver, in blocks; with a `limit` the first ones only.
 
-    Raises EnoughResults once there are as many as the limit.
+    Raises EnoughResults once the limit is reached.
     """
 
     _BLOCK_RECORDS = 16_384
@@ -102,7 +102,7 @@ class CollectOperator(TerminalOperator):
 class CollectBatchesOperator(TerminalOperator):
     """Brings record batches to the driver as they are; with a `limit` the first rows only.
 
-    Raises EnoughResults once there are as many rows as the limit.
+    Raises EnoughResults once the limit is reached.
     """
 
     columnar = True

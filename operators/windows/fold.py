@@ -62,7 +62,7 @@ def _aggregation(function: Any, check: Check | None) -> Fold:
 
 
 def _checked(result: Callable[[Any], Any], check: Check) -> Callable[[Any], Any]:
-    # contents are looked at when they are read, not record by record: what is wrong mostly stays wrong
+    # contents are checked when they are read, not record by record: a wrong value mostly stays wrong
     def checked(contents: Any) -> Any:
         check(contents)
         return result(contents)

@@ -36,7 +36,7 @@ class Buffer:
             self.values.insert(place, value)
 
     def forget(self, watermark: int, kept_for: int) -> None:
-        """Forget the records that the watermark has left that far behind, unless they came after it."""
+        """Remove the records that the watermark has passed by that much, unless they came late."""
         if watermark == self._watermark:
             return
         self._watermark = watermark
@@ -112,7 +112,7 @@ class IntervalJoinOperator(KeyedOperator):
             self.function.open(RuntimeContext(self.context, self.backend))
 
     def close(self) -> None:
-        """Close the function and let go of everything."""
+        """Close the function and release everything."""
         try:
             close_function(self.function)
         finally:

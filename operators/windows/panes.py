@@ -19,7 +19,7 @@ from penstock.operators.windows.fold import Fold
 from penstock.operators.windows.pane_log import PARTS, PaneLog
 from penstock.operators.windows.window import TimeWindow
 
-#: How many records are handled before memory is looked at again.
+#: Records handled between checks of memory.
 _RECORDS_A_CHECK = 1 << 16
 _SAMPLE = 32
 #: Stands for "not just one dictionary" as the place for a record.

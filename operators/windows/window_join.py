@@ -1,7 +1,7 @@
-"""Two keyed streams in the same windows: coGroup, and the join that is made of it.
+"""Two keyed streams in the same windows: coGroup, and the join built on it.
 
-As in the Java API records of both inputs go through one window operator, wrapped in a TaggedUnion that says
-which input each came from.
+As in the Java API, records of both inputs go through one window operator, wrapped in a TaggedUnion that names
+their input.
 
 Source: org.apache.flink.streaming.api.datastream.{CoGroupedStreams,JoinedStreams}.
 """

@@ -60,7 +60,7 @@ class WindowOperator(WindowFunctionOperator):
         self._windows = quick or TriggeredWindows(self)
 
     def close(self) -> None:
-        """Close the window function and let go of everything."""
+        """Close the window function and release everything."""
         try:
             super().close()
         finally:
@@ -91,7 +91,7 @@ class WindowOperator(WindowFunctionOperator):
         self._windows.end_key()
 
 
-# Panes in a window operator: for which windows they are used, and what becomes of their contents.
+# Panes in a window operator: the windows they are used for, and what happens to their contents.
 
 
 _KEYS_AT_ONCE = 1024

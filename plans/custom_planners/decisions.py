@@ -28,9 +28,10 @@ class Decision(StrEnum):
 
 
 class Answer(NamedTuple):
-    """The table in which a decision is given: `of` names the table whose rows it decides about.
+    """The table that holds a planner's decision; `of` names the table whose rows it decides about.
 
-    `keys` are columns of both, beside topology_id. Rows that are not given stay as Flink has them.
+    `keys`: columns of both tables, in addition to topology_id. Rows without a decision stay as Flink has
+    them.
     """
 
     layer: Layer

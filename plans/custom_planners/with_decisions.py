@@ -24,9 +24,9 @@ Follow = Callable[..., pl.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A pass whose table is then changed as an answer says.
+    """A pass whose table is changed afterwards by a planner's answer.
 
-    `takes` are the tables that the pass reads, `reads` those that the change needs beside.
+    `takes` are the tables that the pass reads, `reads` those that the change needs in addition.
     """
 
     derive: Step

@@ -12,8 +12,8 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
     """The number of each task's region.
 
     A logical region with an all-to-all edge inside is one region. In a logical region of one parallelism,
-    pointwise edges connect equal subtasks, so that each subtask index is a region. Tasks of all other
-    logical regions are looked at one by one.
+    pointwise edges connect equal subtasks, so each subtask index is a region. All other logical regions are
+    walked task by task.
     """
     logical, parallelism = graph.logical_region, graph.parallelism
     places = sums_before(parallelism)

@@ -79,7 +79,7 @@ def _levels(random: Random, shares: Mapping[str, Any]) -> list[int]:
 
 
 def _connected(levels: Sequence[int], random: Random) -> list[list[int]]:
-    """Of each task, level by level, the tasks of the level before that it reads."""
+    """The tasks that each task reads, all from the level before; level by level."""
     parents: list[list[int]] = [[] for _ in range(sum(levels))]
     start = 0
     for size, size_of_next in pairwise(levels):

@@ -137,9 +137,9 @@ class Spec:
     """Parameters of a generated fleet; the same Spec gives the same tables on any cluster.
 
     `operators` is the size of one topology in physical operators, `width` how many operators stand side by
-    side (what exactly, the shape says). `parallelism` is every topology's default parallelism;
+    side (its exact meaning depends on the shape). `parallelism` is every topology's default parallelism;
     `share_of_uids` the share of physical operators that have a uid. None leaves the choice to the shape.
-    `with_refusals`: topologies have options, too, for which Flink refuses some of them.
+    `with_refusals`: some topologies have options that Flink refuses.
     """
 
     operators: int

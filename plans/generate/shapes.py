@@ -146,7 +146,7 @@ OTHERS: tuple[DrawnShape, ...] = (
 
 
 def find_shape(name: str, argument: str = "SHAPE") -> Shape:
-    """The shape of that name. Raises ConfigurationError, which names all that can be generated."""
+    """The shape called `name`. Raises ConfigurationError, which lists everything that can be generated."""
     shape = next((shape for shape in SHAPES if shape.name == name), None)
     if shape is None:
         allowed = [*(shape.name for shape in SHAPES), WORKLOADS, *TRACES]

@@ -59,7 +59,7 @@ def fleet_tables(fleet: Fleet) -> tuple[pa.Table, pa.Table]:
 
 
 def _parameters(spec: Spec) -> list[str]:
-    """`name=value` of all that a topology's rows depend on besides its index."""
+    """`name=value` for everything that a topology's rows depend on, except its index."""
     names = [field.name for field in fields(spec) if field.name != "topologies"]
     return [f"{name}={getattr(spec, name)}" for name in names]
 

@@ -61,7 +61,7 @@ def from_flink_plan(
 ) -> Imported:
     """A topology named `name`, whose operators are the job vertices as given (see ASSUMED).
 
-    `known`: keys of stream nodes that are known of vertices besides, by the vertex's id.
+    `known`: more keys of stream nodes, by the vertex's id.
     """
     errors = errors_of_known(document, _JOB, ("nodes",), "plan")
     if errors:
@@ -115,7 +115,7 @@ def _described(node: Mapping[str, Any], tree: bool) -> str:
 
 
 def _add_operator_facts(vertex: Vertex, operators: Sequence[str]) -> Vertex:
-    """A vertex with what the names of its operators say."""
+    """Add the facts that follow from the names of a vertex's operators."""
     hashed = any(read.ship_strategy == Partitioner.HASH.upper() for read in vertex.inputs)
     keyed = hashed and not operators[0].startswith("Sink: ")
     said = known_of_python_vertex(operators, len(vertex.inputs), keyed)

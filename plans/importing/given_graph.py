@@ -21,7 +21,7 @@ ASSUMED_PARTITIONER = "Flink's choice: FORWARD where the parallelism is the same
 
 
 class SeveralInputs(StrEnum):
-    """What becomes of a node without a kind that has several inputs."""
+    """The kind of a node that has several inputs and no kind of its own."""
 
     OPERATOR = "operator"  #: a two_input or multi_input
     UNION = "union"  #: a one_input that reads a union of them
@@ -88,10 +88,10 @@ _BOX = "inside"
 
 
 def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_GIVEN) -> Imported:
-    """A topology with an operator for each node and an edge for each edge, or why there is none.
+    """A topology with an operator for each node and an edge for each edge, or the errors that prevent it.
 
-    Operators are created in an order in which inputs come first, else that of the nodes. Of a graph that is
-    undirected, empty, without edges or not acyclic there is none.
+    Operators are created in topological order, ties in the order of the nodes. A graph that is undirected,
+    empty, cyclic or without edges gives errors.
     """
     boxes = {node.attributes.get(_BOX) for node in graph.nodes}
     nodes = {node.key: node for node in graph.nodes if node.key not in boxes}

@@ -1,4 +1,4 @@
-"""What a GraphML file is made of, looked at before igraph reads it, which leaves some of it out."""
+"""Checks a GraphML file before igraph reads it, because igraph silently drops parts of it."""
 
 from typing import BinaryIO
 from xml.parsers import expat

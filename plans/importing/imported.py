@@ -45,5 +45,5 @@ def errors_of_known(
 
 
 def ignored_keys(entry: Mapping[str, Any], known: Iterable[str]) -> set[str]:
-    """Keys beside the `known` ones that hold something."""
+    """Keys with a value that are not among the `known` ones."""
     return {key for key in entry.keys() - set(known) if entry[key] not in (None, "", {}, [])}

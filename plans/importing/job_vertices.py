@@ -81,7 +81,7 @@ def topology_of_vertices(name: str, job_type: str, vertices: Sequence[Vertex], t
             target, place = outgoing[source][at]
             read = inputs[target][place]
             mode = _MODES[ResultPartitionType(read.exchange.upper())]
-            # Flink takes a timeout for edges that nobody reads before they are written for a mistake.
+            # Flink considers a timeout a mistake on edges that are written completely before they are read.
             pipelined = mode in (StreamExchangeMode.PIPELINED, StreamExchangeMode.UNDEFINED)
             edges[target, place] = stream_edge(
                 numbers[source],

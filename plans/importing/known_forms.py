@@ -109,7 +109,7 @@ def _plain(attributes: Mapping[str, Any], *but: str) -> dict[str, Any]:
 def as_topology(
     document: Mapping[str, Any], file: str | None, place: int, options: ImportOptions = AS_GIVEN
 ) -> Imported:
-    """`document` as a topology: itself where it is one or in no form that is known, else what it becomes.
+    """`document` converted to a topology; unchanged if it is one already or in no known form.
 
     Forms: Flink's plan of a job, with details of the job or without, and its execution plan, each as Flink
     gives it or as export writes it, plan JSON, and WfFormat, which is read with `options`. A document without
@@ -216,7 +216,7 @@ def is_job_details(document: Mapping[str, Any]) -> bool:
 def from_job_details(document: Mapping[str, Any], name: str) -> Imported:
     """A topology named `name`: as from_flink_plan, with names, max parallelism and slot sharing groups.
 
-    The groups are told apart by their ids; they are called as the document says where it does.
+    Groups are distinguished by their ids and named as in the document, if it names them.
     """
     plan = document["plan"]
     vertices = [_set(vertex) if type(vertex) is dict else vertex for vertex in document["vertices"]]

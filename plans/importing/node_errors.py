@@ -19,7 +19,7 @@ from penstock.plans.vocabulary import ResultPartitionType
 def errors_of_nodes(
     nodes: Sequence[Any], what: str, errors_of: Callable[[Mapping[str, Any], str], list[TopologyError]]
 ) -> list[TopologyError]:
-    """Errors of each node by itself. `errors_of`: from an object and where it is to its errors."""
+    """Errors of each node by itself. `errors_of` maps an object and its location to its errors."""
     errors: list[TopologyError] = []
     for place, node in enumerate(nodes, 1):
         at = f"{what} at position {place}"
@@ -132,7 +132,7 @@ _INPUT: Rules = {
 
 
 def plan_json_errors(document: Mapping[str, Any]) -> list[TopologyError]:
-    """What of a planned line of plan JSON cannot be imported; later layers are not looked at."""
+    """Errors that prevent the import of a planned line of plan JSON; later layers are not checked."""
     name = document.get("name")
     if type(name) is not str or not name:
         return [TopologyError(ErrorKind.MISSING_KEY, "plan", "no name", "a string, not empty", "add name")]

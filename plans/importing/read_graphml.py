@@ -13,10 +13,10 @@ _NAMES = ("name", "label")
 
 
 def read_graphml(path: str, file: str, name: str) -> GivenGraph:
-    """The graph of the file at `path`: what its <data> says of nodes and edges are attributes.
+    """The graph of the file at `path`; <data> elements become attributes of nodes and edges.
 
-    `file` is what messages call it. Raises InputError for what is no GraphML, and for what igraph would leave
-    out (see require_one_plain_graph).
+    `file`: the name for messages. Raises InputError for anything but GraphML, and for parts that igraph would
+    drop (see require_one_plain_graph).
     """
     import igraph
 

@@ -53,13 +53,13 @@ def form_of_graph(file: str) -> str | None:
 
 
 def begins_as_json(file: str) -> bool:
-    """Whether a local file begins as JSON does, whatever it is called."""
+    """Whether the content of a local file begins like JSON, regardless of its name."""
     beginning = next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES]
     return beginning.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
 
 
 def recognised(file: str) -> Content | NoJob | None:
-    """What a local file is by its beginning, whatever it is called; None: nothing that is told by that."""
+    """The kind of a local file by its first bytes, regardless of its name; None if they do not tell."""
     return content_of(next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES])
 
 

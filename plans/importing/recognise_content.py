@@ -1,5 +1,5 @@
-"""What a file is, by its beginning: forms that `penstock import` reads whatever a file is called, and things
-that are known and no graphs of jobs.
+"""Recognises a file by its first bytes: forms that `penstock import` reads regardless of the file's name, and
+known formats that hold no graph of a job.
 """
 
 import json
@@ -36,7 +36,7 @@ _PARTITIONERS = {
 
 
 def json_in_text(text: str) -> dict[str, Any] | None:
-    """Flink's JSON of a plan in what `flink info` or EXPLAIN prints; None: none is there."""
+    """Flink's JSON of a plan within the output of `flink info` or EXPLAIN; None if it has none."""
     begin = INFO_BEGIN.search(text)
     sections = {match[1]: match.end() for match in SECTION.finditer(text)}
     start = sections.get(JSON_SECTION) if begin is None else begin.end()
@@ -65,7 +65,7 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
     end = next((match.start() for match in SECTION.finditer(text, sections[chosen])), len(text))
     nodes: list[GivenNode] = []
     edges: list[GivenEdge] = []
-    above: list[tuple[int, str, str | None]] = []  # depth, who reads, through which partitioner
+    above: list[tuple[int, str, str | None]] = []  # depth, reader, partitioner
     shared: dict[str, str] = {}
     waiting: list[tuple[str, str, str | None]] = []
     for line in text[sections[chosen] : end].splitlines():
@@ -165,7 +165,7 @@ _NODE = re.compile(r'^\s*\[\s*\{[^{}]*"(pact|predecessors|operator_strategy)"\s*
 
 
 def content_of(beginning: bytes) -> Content | NoJob | None:
-    """What a file is that begins so; None: nothing that its beginning tells, such as topology lines."""
+    """The kind of file that begins like this; None if the beginning does not tell, as for topology lines."""
     known = next((content for magic, content in _BINARY if beginning.startswith(magic)), None)
     if known is not None or b"\0" in beginning:
         return known

@@ -1,4 +1,4 @@
-"""Stream graphs (docs/topology-files.md) out of what an imported document says of nodes and edges."""
+"""Stream graphs (docs/topology-files.md) built from the nodes and edges of imported documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -72,7 +72,7 @@ def stream_node(node_id: int, name: str, parallelism: int, kind: str, **known: A
 def stream_edge(source: int, target: int, partitioner: str, **known: Any) -> dict[str, Any]:
     """An edge with a partitioner as Flink prints it; its id is made by stream_graph.
 
-    What Flink does not print as one of its own partitioners is somebody's own, which Flink wraps.
+    Any other text than Flink's own partitioners print means a user-defined partitioner, which Flink wraps.
     """
     kind = _PARTITIONERS.get(partitioner, Partitioner.CUSTOM)
     of_table = partitioner.startswith("HASH[")

@@ -36,15 +36,15 @@ _TASK: Rules = {"name": text(), "id": text(), "parents": _REFERENCES, "children"
 
 
 def is_wfformat(document: Mapping[str, Any]) -> bool:
-    """Whether an object is an instance, of whatever version."""
+    """Whether an object is an instance of any version."""
     return "schemaVersion" in document and type(document.get("workflow")) is dict
 
 
 def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions) -> Imported:
     """A topology named `name`: an operator for each task, an edge for each dependency.
 
-    Tasks that nobody is before are sources, those that nobody is after are sinks. What is known of a task and
-    of its execution (coreCount, runtimeInSeconds, …) are attributes of its node.
+    Tasks without parents are sources, those without children are sinks. The properties of a task and of its
+    execution (coreCount, runtimeInSeconds, …) become attributes of its node.
     """
     version = str(document["schemaVersion"])  # 1.5 without quotes is meant as "1.5"
     if version not in VERSIONS:
@@ -136,7 +136,7 @@ def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _name(task: Mapping[str, Any]) -> str:
-    """Name and id of a task, or the one that has the other in it."""
+    """A task's name and id, or just one of them if it contains the other."""
     name, own = str(task["name"]), str(task.get("id", ""))
     if name in own:
         return own

@@ -15,7 +15,7 @@ _BITS = 64
 
 
 def hash_texts(texts: pa.Array, named: Flags) -> Halves:
-    """Both halves of murmur3-128 of every text that is there."""
+    """Both halves of the murmur3-128 hash of every text that is not null."""
     texts = texts.cast(pa.large_string())
     _, offsets, characters = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -82,7 +82,7 @@ def _word(characters: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
 
 @compiled
 def _hash_texts(named: Flags, bounds: Ints, characters: npt.NDArray[np.uint8], hashes: Halves) -> None:
-    """murmur3-128 of every text that is there."""
+    """The murmur3-128 hash of every text that is not null."""
     for row in range(len(named)):
         if not named[row]:
             continue

@@ -94,9 +94,9 @@ class _State(NamedTuple):
 
 
 def _walk(walked: _Walked, order: DepthFirstOrder, state: _State) -> None:
-    """The walk (see run_loop). It goes through the outputs of a node in two rounds, chained ones first.
+    """The walk (see run_loop). It visits the outputs of a node in two rounds, chained ones first.
 
-    Of `vertex` it writes those of heads.
+    It sets `vertex` for heads only.
     """
     entries, out_bounds, out_targets, rounds, chained_outputs = walked
     preorder, postorder, branch, closings, head, distance, vertex, operator_order, no_output = order
@@ -243,7 +243,7 @@ def _first_of_chain(above: Ints) -> Ints:
 
 
 def _sum_to_first(above: Ints, values: Ints) -> Ints:
-    """Of each row, the sum of its value and those of all rows above it."""
+    """For each row, the sum of its value and those of all rows above it."""
     total, pointer = values.copy(), above.copy()
     open_rows = np.flatnonzero(pointer >= 0)
     while len(open_rows):

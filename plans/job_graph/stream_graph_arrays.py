@@ -65,7 +65,7 @@ def stream_graph_arrays(
 def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
     """Arrays of node rows sorted by topology and id, and edge rows sorted by topology, id and out_index.
 
-    Of its uid a node row has the hash: uid_lower and uid_upper.
+    Node rows have the hash of the uid: uid_lower and uid_upper.
     """
     topologies = topologies_of(nodes)
     position = positions(topologies, nodes.column("id").to_numpy())

@@ -23,8 +23,8 @@ BYTES_AT_A_TIME = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """How rows of `table` are made of another one's: `expand` gets some of these at a time, and
-    `rows_of_each` says how many come of each, about."""
+    """How rows of `table` are derived from those of another one: `expand` gets some of these at a time, and
+    `rows_of_each` estimates how many rows each one becomes."""
 
     table: str
     expand: Callable[[pl.DataFrame], pl.DataFrame]
@@ -62,7 +62,7 @@ def _parts(
 
 
 def _together(batches: Batches) -> Iterator[pa.Table]:
-    """Tables of at least ROWS_AT_A_TIME rows or BYTES_AT_A_TIME, but for the last."""
+    """Tables of at least ROWS_AT_A_TIME rows or BYTES_AT_A_TIME, except the last."""
     kept: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -23,9 +23,9 @@ class Finished(Protocol):
         """About how many rows a table has; said before the first comes."""
 
     def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
-        """Take the rows of `tables` (names of plans.tables.TABLES), some of which workers make of `packed`.
+        """Take the rows of `tables` (keys of plans.tables.TABLES); workers derive some from `packed`.
 
-        No table comes twice. Called in a thread of its own, one call beside another.
+        No table comes twice. Called from several threads at once.
         """
 
     def clear(self) -> None:
@@ -35,8 +35,8 @@ class Finished(Protocol):
 def with_hand_overs(chosen: Sequence[tuple[str, JoinStep]], until: Layer) -> list[tuple[str, AnyStep]]:
     """`chosen` (see plans.joins.passes.steps), and a HandOver for each layer that can refuse topologies.
 
-    A layer's is of the tables that follow from what its passes and those of the layers before have computed.
-    What follows only from later passes is left to who runs them.
+    The HandOver of a layer has the tables that are complete once its passes and those of earlier layers have
+    run. Tables that need later passes are left to the caller.
     """
     places = {name: place for place, (name, _) in enumerate(chosen)}
     views = {name: step for name, step in chosen if isinstance(step, View)}

@@ -208,7 +208,7 @@ class _Run:
         rows, seconds = begun.outcome.result()
         if rows is not None:
             self.tables[name] = rows
-        # What passed beside other steps is theirs: together, steps take no longer than the run.
+        # Time that overlaps with other steps counts as theirs, so that all steps add up to the run.
         beside = sum(self.seconds.values()) - begun.counted
         self.seconds[name] = max(0.0, seconds - beside)
         _LOG.info("%s: %.2f s", name, self.seconds[name])

@@ -1,5 +1,6 @@
-"""The order in which steps run: one after another, each planned while the one before is computed; walks and
-the storing of tables beside the steps that do not wait for them."""
+"""The order in which steps run: one after another, each planned while the one before is computed.
+
+Walks and the storing of tables run in parallel with steps that do not need them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from queue import SimpleQueue
@@ -46,11 +47,12 @@ class Steps(Protocol):
 
 
 def run_steps(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
-    """Run all steps, each when the tables that it reads are there, and free tables after their last reader.
+    """Run all steps, each once the tables that it reads exist, and free tables after their last reader.
 
-    Steps are computed one after another in the order of `chosen`, but those that a walk waits for before
-    others; while one is, Spark's driver plans the next. A walk keeps one core busy, mostly: it begins as soon
-    as it can, beside them. So does a HandOver. `stored` are tables that are read after all steps.
+    Steps are computed one after another in the order of `chosen`, those that a walk needs before others;
+    Spark's driver plans the next step meanwhile. A walk mostly keeps a single core busy, so it begins as soon
+    as it can, in parallel with other steps. So does a HandOver. `stored`: tables that are read after all
+    steps.
     """
     order = _Order(chosen, stored, steps)
     try:
@@ -175,7 +177,7 @@ def readers(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str]) -> d
 
 
 def with_views(names: Collection[str], views: Mapping[str, View]) -> set[str]:
-    """Those tables, and all that the views among them read."""
+    """The tables `names`, and all tables that the views among them read."""
     tables = set(names)
     for name in names:
         if name in views:

@@ -22,12 +22,12 @@ def offered_and_levels(graph: FlowGraph, task_managers: Floats, limits: Limits) 
     """The offered flow, and the max-min fair levels of sources with their offered rates as weights.
 
     All sources are raised together until something is full: the thread of a task, the cores of a slot, the
-    cores or the network of all. The sources that it works for stop there, as backpressure stops them; the
-    others go on. In a round, whatever is full before anything else that its sources reach is full stops its
-    sources; so each round stops one source at least, and there are as many rounds as sources at most, mostly
-    one or two. Max-min fair rates are unique (Bertsekas, Gallager: Data Networks, 2nd ed., 6.5.2), so the
-    order does not matter. After MOST_ROUNDS the sources that are left stop at the lowest level that any of
-    them reaches, which everything keeps up with.
+    cores or the network of all. The sources that feed it stop there, as under backpressure; the others go on.
+    In a round, a resource stops its sources if nothing else that they reach fills up before it. So each round
+    stops at least one source, and there are at most as many rounds as sources, mostly one or two. Max-min
+    fair rates are unique (Bertsekas, Gallager: Data Networks, 2nd ed., 6.5.2), so the order does not matter.
+    After MOST_ROUNDS the remaining sources stop at the lowest level that any of them reaches, which every
+    resource can sustain.
     """
     nodes, edges, count = len(graph.heads), len(graph.source), len(graph.first_node) - 1
     offered = offered_arrays(nodes, edges, count)

@@ -34,16 +34,16 @@ class _Edge(NamedTuple):
 def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:
     """Costs of the operators of runs that have finished. In: RUN_TABLES; one run of each topology.
 
-    A vertex is measured as one: what enters and leaves it is counted, what happens inside is not. So the
-    operator that records leave has the selectivity, the head of a chain all of its time, and what is not
-    known is null. Where a vertex writes several data sets, records are told apart by
-    what their readers have read, where determined; the remainder is split evenly.
+    A vertex is measured as a whole: records that enter and leave it are counted, those inside are not. So the
+    operator that emits the vertex's records gets the selectivity, the head of the chain gets all of its time,
+    and unknown values are null. If a vertex writes several data sets, records are attributed by what their
+    readers have read, where determined; the remainder is split evenly.
 
-    Nobody counts what an operator gets of sources chained to it. Each of them is taken to emit what its other
-    inputs bring on average; if it has no others, all together what leaves the operator.
+    Records from sources chained into an operator are not counted. Each such source is assumed to emit the
+    average of the operator's other inputs; if there are none, they emit together what leaves the operator.
 
     `records_per_second` is over the whole run; `cpu_nanoseconds_per_record` is the time that tasks ran,
-    divided by the records that they read (of sources: wrote). DS2 (Kalavri et al., OSDI 2018) measures true
+    divided by the records that they read (for sources: wrote). DS2 (Kalavri et al., OSDI 2018) measures true
     rates the same way.
     """
     rows: list[dict[str, Any]] = []
@@ -176,9 +176,9 @@ def _leaving(
     below: Mapping[int, Sequence[int]],
     outputs: Mapping[int, int],
 ) -> float | None:
-    """Records on all outputs of an operator; where only chained ones read it, on those of the next below.
+    """Records on all outputs of an operator; if only chained operators read it, those of the next one below.
 
-    `outputs`: of each operator, its main output and side outputs, among which the model divides its records.
+    `outputs`: the number of outputs of each operator, main and side, among which the model divides records.
     """
     todo = [node]
     for operator in todo:
@@ -193,7 +193,7 @@ def _records_of_edges(
 ) -> list[float]:
     """Records that producers sent along each edge, from what vertices wrote and read in all.
 
-    Where all other edges of a vertex are known, the last one is what is left.
+    If all other edges of a vertex are known, the last one gets the remainder.
     """
     known: list[float | None] = [None] * len(edges)
     writers, readers = defaultdict(list), defaultdict(list)

@@ -192,7 +192,7 @@ _SHOWN = 20
 
 
 def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
-    """Columns of COSTS, one row per operator that its topology says something of. In: topologies.
+    """Columns of COSTS, one row per operator whose costs its topology gives. In: topologies.
 
     Raises InputError, with all that is wrong in any of them: keys without an operator's id, names that are no
     column of costs or are there twice, values that are no numbers, or not 0 to MOST, or spaces.
@@ -221,7 +221,7 @@ def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
 
 
 def _is_right() -> pl.Expr:
-    """Of entries with `id` and the columns of costs that are found in `value`."""
+    """Whether entries, with `id` and the columns of costs read from `value`, are right."""
     key_is_right = pl.concat_str(pl.lit(PREFIX), pl.col("id").cast(pl.String)) == pl.col("key")
     once = [pl.col("value").str.count_matches(f"{name}:", literal=True) <= 1 for name in ASSUMED]
     small = [(pl.col(name) <= MOST).fill_null(True) for name in ASSUMED]

@@ -52,14 +52,13 @@ class Sorted(NamedTuple):
 
 
 def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: ModelCluster) -> SteadyState:
-    """The steady state of graphs without cycles: for the offered rates, and as far as backpressure lets it
-    go.
+    """The steady state of graphs without cycles, for the offered rates and for those under backpressure.
 
-    An operator emits its records times `selectivity`, MOST a second at most. Every edge that reads an
-    output gets all of its records; side outputs divide them, an equal share each. A record of a broadcast
-    edge counts once for each subtask that reads it. Subtasks share the records of an edge evenly; what the
-    first one reads alone stays with it along chains and forward edges. What no source leads to, and what is
-    on or after a cycle, is not reached. Raises ValueError for an edge without its nodes (see positions).
+    An operator emits its records times `selectivity`, MOST a second at most. Every edge that reads an output
+    gets all of its records; side outputs divide them, an equal share each. A record of a broadcast edge
+    counts once for each subtask that reads it. Subtasks share the records of an edge evenly; what the first
+    one reads alone stays with it along chains and forward edges. Operators that no source leads to, and those
+    on or after a cycle, get no records. Raises ValueError for an edge without its nodes (see positions).
     """
     order = sort_by_input(operators, edges)
     nodes = order.nodes

@@ -56,7 +56,7 @@ def _read_parquet(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
 def _read_text(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
     text = bounded_text(texts_of_file(str(path)), MOST_BYTES)
     if not text.isascii():
-        text.decode("utf-8")  # what is packed without a name that says so is none, and polars would unpack it
+        text.decode("utf-8")  # raises for packed bytes under another name, which polars would unpack
     require_at_most(text.count(b"\n"), MOST_ROWS, "rows")
     if _ending(path) == ".csv":
         (first,) = _first_lines(text, 1) or (b"",)

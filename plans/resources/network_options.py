@@ -1,4 +1,4 @@
-"""What the number of network buffers of a task depends on besides its channels."""
+"""The options that decide the number of network buffers of a task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What a sink of the Sink V2 API becomes, as far as its own keys decide it.
+"""The operators that a sink of the Sink V2 API becomes, derived from the sink's own keys.
 
 Source: SinkTransformationTranslator.SinkExpander, GlobalCommitterTransformationTranslator.
 """
@@ -128,7 +128,7 @@ def _partition(partitioner: str, exchange_mode: str | None = None) -> dict[str, 
 
 
 def _fail_over_region() -> dict[str, Any]:
-    """In BATCH mode all that it reads is written before it is read (SinkExpander.addFailOverRegion)."""
+    """In BATCH mode its input is written completely before it is read (SinkExpander.addFailOverRegion)."""
     return _partition(Partitioner.FORWARD, str(StreamExchangeMode.BATCH))
 
 
@@ -147,7 +147,7 @@ def _operator(kind: Kind, name: str, hashes: Mapping[str, str | None]) -> dict[s
 
 
 def _global_committer() -> dict[str, Any]:
-    """Of the sink it has the name and the uid only."""
+    """It has only the name and the uid of the sink."""
     own = {"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)}
     operator = _operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {})
     return {**operator, **own, "takes_of_sink": False}

@@ -1,7 +1,7 @@
-"""How many edges a topology's virtual transformations expand to, counted before any of them is made.
+"""Counts the edges that a topology's virtual transformations expand to, before any edge is created.
 
-A union may name another one twice, and thus have twice as many ways up: a topology of 60 transformations can
-stand for 2^60 edges.
+A union may read another union twice, which doubles its ways up: a topology of 60 transformations can expand
+to 2^60 edges.
 """
 
 from penstock.plans.arrow_walks import Ints

@@ -13,7 +13,7 @@ Column: TypeAlias = Any  #: an array or a chunked array of Arrow
 
 
 def require_unique_columns(names: Iterable[str], frame: str) -> None:
-    """SchemaError if a frame has two columns of one name: which of them is meant, nobody can know."""
+    """SchemaError if a frame has two columns of one name, since it is unclear which one is meant."""
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise SchemaError(f"{frame}: found several columns {first_and_count(twice)}, allowed: each name once")

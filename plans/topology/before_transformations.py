@@ -60,7 +60,7 @@ def graph_options(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_restore_settings(config: Mapping[str, str]) -> tuple[str | None, bool]:
-    """The path to restore from, and whether state that nobody claims is ignored."""
+    """The path to restore from, and whether unclaimed state is ignored."""
     path = read_setting(config, options.SAVEPOINT_PATH)
     ignores_unclaimed = read_setting(config, options.IGNORE_UNCLAIMED_STATE)
     read_setting(config, options.CLAIM_MODE)

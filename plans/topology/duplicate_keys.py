@@ -22,10 +22,10 @@ _DEEPEST = 24
 
 
 def may_have_duplicate_keys(text: bytes, parsed: Any) -> bool:
-    """Whether an object in `text`, JSON that gives `parsed`, may have a key twice; False if surely none has.
+    """Whether an object in `text`, JSON parsed as `parsed`, may have a key twice; False if surely not.
 
-    A key that is dropped takes its colon with it, so colons are counted: a parse that keeps all pairs takes
-    ten times as long as the one that gave `parsed`.
+    The parser drops repeated keys, so colons are counted in both: a parse that keeps all pairs would take ten
+    times as long as the one that gave `parsed`.
     """
     if _ESCAPED in text:
         return True
@@ -38,7 +38,7 @@ def may_have_duplicate_keys(text: bytes, parsed: Any) -> bool:
 def duplicate_keys(text: bytes, parsed: dict[str, Any]) -> list[TopologyError]:
     """A DuplicateKey for each key that an object of the topology line `text` has twice or more, at any level.
 
-    In: the line, which is JSON, and what it gives. Nothing recurses here, whatever the depth.
+    In: the line, which is JSON, and its parsed value. Works without recursion, at any depth.
     """
     if not may_have_duplicate_keys(text, parsed):
         return []
@@ -66,9 +66,10 @@ def _twice(where: str, path: Path, count: int) -> TopologyError:
 
 
 def paths_of_duplicates(text: bytes) -> dict[Path, int]:
-    """Keys and positions from the outermost value to each key that an object has more than once; how often.
+    """The path, keys and positions, to each key that an object has more than once, and its number.
 
-    In: valid JSON. Of objects with one path, since the key that holds them comes twice, the most counts.
+    In: valid JSON. If several objects share a path, because the key above them is repeated, the largest
+    number counts.
     """
     counts: dict[Path, int] = {}
     path: list[str | int] = []

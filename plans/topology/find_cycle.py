@@ -46,9 +46,9 @@ def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:
 
 
 def find_cycle_in_rows(starts: npt.NDArray[np.int64], inputs: npt.NDArray[np.int32], most: int) -> list[int]:
-    """The ids along the cycle that `find_cycle` finds, empty if there is none; the first `most` of them.
+    """The first `most` ids along the cycle that `find_cycle` finds; empty if there is none.
 
-    The transformation with id i reads `inputs[starts[i - 1]:starts[i]]`; ids that none has are ignored.
+    The transformation with id i reads `inputs[starts[i - 1]:starts[i]]`; unknown ids are ignored.
     """
     size = len(starts) - 1
     known = (inputs >= 1) & (inputs <= size)

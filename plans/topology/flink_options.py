@@ -1,8 +1,8 @@
 """The Flink options that Flink reads while it plans: keys, deprecated keys, types and defaults.
 
 Flink: ExecutionOptions, BatchExecutionOptions, PipelineOptions, CheckpointingOptions, StateRecoveryOptions,
-JobManagerOptions, StateChangelogOptions. Options that are not in this table are carried with the job and not
-looked at.
+JobManagerOptions, StateChangelogOptions. Options that are not in this table are carried with the job and
+ignored.
 """
 
 from collections.abc import Callable, Mapping

@@ -139,7 +139,7 @@ def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
 def split_escaped(value: str, delimiter: str) -> list[str]:
     """Parts between delimiters; a part in quotes may hold them, a doubled quote is a quote.
 
-    Two delimiters in a row have an empty part between them; one at the start or end has none beside it.
+    Two adjacent delimiters have an empty part between them; one at the start or end adds no part.
     Flink: StructuredOptionsSplitter.splitEscaped.
     """
     parts: list[str] = []

@@ -85,7 +85,7 @@ def _escaped(path: str) -> str:
 
 
 def _authority_error(uri: str, start: int, authority: str) -> str | None:
-    """Only brackets can be wrong: whatever else is no host is a name of a registry."""
+    """Only brackets can be wrong: anything else that is no host counts as a registry-based name."""
     if "[" not in authority and "]" not in authority:
         return None
     user, at, host = authority.rpartition("@")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 class JobDefaults(NamedTuple):
     """Parallelism of topologies that set none, and Flink options under each topology's own.
 
-    `asked_parallelism`: of all topologies, whatever they set themselves; operators keep their own.
+    `asked_parallelism` replaces the parallelism that topologies set themselves; operators keep their own.
     """
 
     parallelism: int = 1

@@ -91,7 +91,7 @@ def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
 
 
 def refusals_of_config(config: Mapping[str, str]) -> list[str]:
-    """What Flink says against a configuration whatever the job is: one sentence per refusal."""
+    """Flink's objections to a configuration, independent of the job: one sentence per refusal."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:

@@ -1,8 +1,8 @@
 """Topologies in JSON that spans lines: pretty-printed objects, one after the other, and arrays of objects.
 
-Text is cut at brackets and commas, without recursion and without holding more than one element; what an
-element says is read elsewhere. Damage stays where it is: a string ends with its line, as JSON's strings do,
-and a closing bracket too many is an element of its own, which is rejected.
+Text is cut at brackets and commas, without recursion and with at most one element in memory; elements are
+parsed elsewhere. Damage stays local: a string ends with its line, as JSON's strings do, and a surplus closing
+bracket becomes an element of its own, which is rejected.
 """
 
 from collections.abc import Iterable, Iterator
@@ -83,8 +83,8 @@ def elements(texts: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
 
     Elements are the objects on top and in arrays on top, and whatever else stands there. An array that is
     malformed (not closed, commas missing or too many) gives its elements and, at the end, one Element with a
-    problem. An object that is never closed takes all that follows. Of an element with more than `max_bytes`,
-    no more than that and one piece is ever held.
+    problem. An object that is never closed takes everything that follows. For an element with more than
+    `max_bytes`, no more than that and one piece is ever in memory.
     """
     cutter = _Cutter(max_bytes)
     for text in texts:

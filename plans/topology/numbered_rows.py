@@ -52,10 +52,10 @@ def known(ids: Ids, read: Ids) -> Flags:
 
 
 def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:
-    """The ids along the cycle that find_cycle finds, as many as its error needs; empty if there is none.
+    """The ids along the cycle that find_cycle finds, as many as its error shows; empty if there is none.
 
-    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; those with the same id read
-    as one. Nothing is looked for unless one reads itself or a later one.
+    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; transformations with the same
+    id count as one. The search is skipped unless a transformation reads itself or a later one.
     """
     is_known = known(ids, read)
     owners, read = np.repeat(ids, np.diff(starts))[is_known], read[is_known]

@@ -1,4 +1,4 @@
-"""Settings that Flink refuses: what Flink says, when it reads them, and what Penstock adds."""
+"""Settings that Flink refuses: Flink's message, the step at which it reads them, and Penstock's own error."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -82,7 +82,7 @@ class FlinkRefusal(Exception):
 
     @classmethod
     def from_setting(cls, error_stage: str, refusal: SettingRefusal) -> "FlinkRefusal":
-        """The refusal of an option that Flink reads at this stage whatever the transformations are."""
+        """The refusal of an option that Flink reads at this stage for every job."""
         return cls(error_stage, refusal.error, refusal.flink_message, (refusal.ours,))
 
     def as_topology_errors(self) -> list[TopologyError]:

@@ -230,8 +230,8 @@ _WRAPPER = PARTITIONER_CLASSES[Partitioner.CUSTOM]
 def wrongly_printed(edges: Sequence[Mapping[str, Any]]) -> list[TopologyError]:
     """An error for each edge that contradicts itself.
 
-    Its `partitioner` is not what Flink's `partitioner_class` prints; or it is a name by which Flink plans,
-    such as FORWARD, and the class is none that prints it. Other classes print what they like.
+    Its `partitioner` is not the text that Flink's `partitioner_class` prints; or it is a name with a meaning
+    for planning, such as FORWARD, and the class does not print it. User-defined classes print any other text.
     """
     errors = []
     for edge in edges:

@@ -66,7 +66,7 @@ def _holds(entry: Any, position: int) -> bool:
 def validate_transformations(transformations: Any) -> list[TopologyError]:
     """Every error of a topology's `transformations`, in their order; empty if it is right.
 
-    After the first thousand, errors that look alike are one and the same, as many times as there are.
+    After the first thousand, equal-looking errors share one object, repeated for each occurrence.
     """
     if type(transformations) is not list:
         return [wrong_type("topology", "transformations", transformations, "a list of transformations")]

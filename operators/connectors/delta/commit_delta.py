@@ -1,4 +1,4 @@
-"""One transaction of a Delta table with the files of one write; nothing where it is in the table already.
+"""Commits the files of one write as one transaction of a Delta table, unless the table has it already.
 
 The transaction holds the write's id as an application transaction (`txn` of the Delta transaction log
 protocol), by which a repeated commit finds the first one.
@@ -26,7 +26,7 @@ from penstock.operators.files.filesystem import filesystem_of
 from penstock.operators.files.private_files import create_private_file
 
 _TRANSACTION_VERSION = 1
-_CONFLICTS = 8  #: commits that may lose against other writers, beside the retries of deltalake itself
+_CONFLICTS = 8  #: commits that may lose against other writers, in addition to the retries of deltalake itself
 _FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
 _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
 
@@ -75,11 +75,11 @@ def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | N
 
 
 def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries: int = 0) -> None:
-    """Make the files part of the table, in one transaction, and delete what else the write has left.
+    """Add the files to the table in one transaction, and delete all other files that the write has left.
 
-    Mode ignore adds nothing to a table that is there. `retries` (how often this was begun before) above 0:
-    an overwrite is refused where others have written the table since it was prepared. A commit that loses
-    against other writers is repeated. Raises what `prepare_delta` raises, and deltalake's errors.
+    Mode ignore adds nothing to an existing table. If `retries` (the number of earlier attempts) is above 0,
+    an overwrite is refused if others have written the table since it was prepared. A commit that loses
+    against other writers is repeated. Raises the errors of `prepare_delta` and of deltalake.
     """
     for conflicts in range(_CONFLICTS):
         table = open_delta(write.folder, write.storage_options)
@@ -255,7 +255,7 @@ def _force_log(folder: str) -> None:
 
 
 def json_of(write: DeltaWrite) -> dict[str, Any]:
-    """What a journal keeps of a write, beside folder and id: no storage options, which may hold secrets."""
+    """What a journal records of a write besides folder and id: no storage options, which may hold secrets."""
     return {
         "mode": write.mode,
         "schema": write.schema,

@@ -39,7 +39,7 @@ READABLE_FEATURES = frozenset(
 
 
 class DeltaFile(NamedTuple):
-    """What there is to know of a data file besides its bytes."""
+    """The details of a data file besides its bytes."""
 
     partition: pa.RecordBatch | None  #: one row: the values of the partition columns
     deleted: npt.NDArray[np.int64] | None  #: numbers of the rows that a deletion vector takes out
@@ -66,7 +66,7 @@ class DeltaSource(Source):
         self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
 
     def fingerprint(self) -> str:
-        """The table, its version and its data files: one that is made anew at its place is another."""
+        """The table, its version and its data files: a table that replaces it at the same path differs."""
         table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
         files = sorted(pa.table(table.get_add_actions()).column("path").to_pylist())
         return identify_value([str(table.metadata().id), self.path, self.version, files])

@@ -27,7 +27,7 @@ _COMPACTED = "compacted"
 class FileCompactStrategy:
     """When enough files are there to be made one. Over bounded input there is one checkpoint, the end."""
 
-    size_threshold: int = -1  #: bytes; -1: no such condition
+    size_threshold: int = -1  #: bytes; -1: no limit
     num_checkpoints_before_compaction: int = -1
     num_compact_threads: int = 1
 

@@ -134,7 +134,7 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
         return None
 
     class BaseBuilder(_Builder):
-        """What builders of both sorts of formats have."""
+        """The methods that builders for row formats and bulk formats share."""
 
         _sink: FileSink
 
@@ -208,7 +208,7 @@ class StreamingFileSink(BucketedFileSink):
     names_by_bucket = False
 
     class BaseBuilder(_Builder):
-        """What builders of both sorts of formats have."""
+        """The methods that builders for row formats and bulk formats share."""
 
         _sink: StreamingFileSink
 

@@ -61,7 +61,7 @@ class StagedFiles:
 
     def __init__(self, base: str, write_id: str, context: OperatorContext) -> None:
         self._system, self._base = filesystem_of(base)
-        # Spark counts attempts anew when it runs a stage a second time: the number alone is no name
+        # Spark restarts the count of attempts when it reruns a stage: the number alone is not unique
         attempt = f"{context.subtask}-{context.attempt_number}-{uuid.uuid4().hex[:8]}"
         self._folder = posixpath.join(staging_folder(self._base, write_id), attempt)
         self._subtask = context.subtask
@@ -176,9 +176,9 @@ def content_digest(system: fs.FileSystem, path: str) -> str:
 
 
 def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: list[str]) -> None:
-    """OSError unless files can be renamed to `targets`; what was made to find out is removed again.
+    """OSError unless files can be renamed to `targets`; what the test creates is removed again.
 
-    What that is stands in the staging folder before it is made, for `abort_files` after a kill.
+    They are recorded in the staging folder before they are created, for `abort_files` after a kill.
     """
     by_folder: dict[str, list[str]] = {}
     for target in targets:
@@ -232,7 +232,7 @@ def _try_rename(system: fs.FileSystem, base: str, staging: str, target: str, hid
 
 
 def _remove_tried(base: str, staging: str) -> None:
-    """Remove what `_require_targets` has made, as far as it is there: hidden files, and empty folders."""
+    """Remove the hidden files and empty folders that `_require_targets` has left."""
     record = posixpath.join(staging, _TRIED)
     try:
         tried = json.loads(read_own_file(record))
@@ -265,7 +265,7 @@ def _require_within(committable: Committable, staging: str, base: str) -> None:
 
 
 def _require_published(system: fs.FileSystem, committable: Committable) -> None:
-    """FileNotFoundError unless the file that was staged is the one that is at its target now."""
+    """FileNotFoundError unless the file at the target is the one that was staged."""
     info = system.get_file_info(committable.target)
     if info.type != fs.FileType.File:
         raise FileNotFoundError(

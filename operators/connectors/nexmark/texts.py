@@ -87,7 +87,7 @@ def four_digits() -> pa.StringArray:
 
 @cache
 def channels(seed: int) -> tuple[pa.StringArray, pa.StringArray]:
-    """Channels and, beside them, their urls: the hot ones first, then CHANNELS others."""
+    """Channels and a parallel array of their URLs: the hot ones first, then CHANNELS others."""
     count = len(HOT_CHANNELS) + CHANNELS
     dice = Dice(seed + 5, np.arange(count, dtype=np.int64))
     folders = [text_pool(seed + 6 + place, 5, 5, count).to_pylist() for place in range(3)]

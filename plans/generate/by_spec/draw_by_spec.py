@@ -32,9 +32,9 @@ def no_counts() -> Counts:
 def draw_by_spec(spec: FleetSpec, seed: int, number: int, counts: Counts) -> dict[str, Any]:
     """Topology `number` (from 0) of the fleet of a spec and a seed, on which alone it depends.
 
-    The first level are sources, operators that nobody reads are sinks. An operator reads all of the level
-    before, in a union if they are several; after the wide level of a star, the first of it alone. What was
-    drawn is added to `counts`.
+    The first level consists of sources; operators without a reader are sinks. An operator reads all operators
+    of the level before, through a union if there are several; after the wide level of a star, only the first.
+    Drawn values are added to `counts`.
     """
     name = f"{spec.name}-{seed}-{number:06}"
     random = Random(f"{seed}|{number}")
@@ -131,9 +131,9 @@ def divided(total: int, operators: int, balancing: str, variability: float) -> l
 
 
 def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Distance]:
-    """How far what was drawn is from what the spec says, for each key with several values.
+    """The distance between the drawn values and the spec's distribution, for each key with several values.
 
-    `by_chance`: what as many draws stay below in 19 of 20 cases.
+    `by_chance`: the bound that this many random draws stay below in 19 of 20 cases.
     """
     flow = spec.workflow
     asked = {

@@ -27,11 +27,11 @@ _DEFAULT_GROUP = "default"
 
 
 def as_transformations(topology: Mapping[str, Any]) -> Json | None:
-    """A topology of transformations that comes close to one with a valid `stream_graph`; None if none does.
+    """The topology of transformations closest to one with a valid `stream_graph`; None if there is none.
 
     Kinds, inputs, partitioners, exchange modes, parallelism, groups, uids, memory and options are kept;
-    descriptions, classes, buffer timeouts and what is cached are not. Partitioners of somebody's own become
-    `custom`. A graph that is only sources gives None. Whether Flink takes the result, planning tells.
+    descriptions, classes, buffer timeouts and caching are not. User-defined partitioners become `custom`. A
+    graph of sources only gives None. Planning shows whether Flink accepts the result.
     """
     graph = topology["stream_graph"]
     written = _Written(topology)

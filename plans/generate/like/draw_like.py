@@ -31,8 +31,8 @@ class DrawnLike(NamedTuple):
 def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -> DrawnLike:
     """The topologies of these numbers (from 0) of the fleet that `seed` draws, in that order.
 
-    A topology depends on the given fleet, the seed and its number alone. It follows a given one, all equally
-    likely, with all settings; some of its segments are there twice, and as many are left out (see _copies).
+    A topology depends only on the given fleet, the seed and its number. It copies a random given topology
+    with all its settings; some segments are repeated and as many are left out (see _copies).
     """
     owners = pl.DataFrame({"number": numbers})
     drawn = owners.select(draws(seed)("topology", pl.col("number"))).to_series().to_numpy()
@@ -70,10 +70,10 @@ class _Rows(NamedTuple):
 
 
 def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:
-    """How often each segment of each drawn topology is there.
+    """How many copies of each segment each drawn topology has.
 
-    Segments of a topology with as many operators are paired at random. Of one pair in two, one segment is
-    there twice, the other is left out: so topologies have as many operators as those they follow.
+    Segments of equal size are paired at random within a topology. In half of the pairs, one segment is
+    repeated and the other left out, so a topology keeps its number of operators.
     """
     owner, segment = _expanded(base, segments.starts)
     keys = pl.DataFrame({"number": numbers[owner], "row": segments.first[segment]})
@@ -173,7 +173,7 @@ def _read(segments: Segments, rows: _Rows, at: Ints, copy: Ints, read: Ints) -> 
     read_rows = np.where(follows, last[own], read) + shift
     read_copies = np.where(within, copy, np.where(follows, copy - 1, 0))
     open_ = ~within & ~follows & (of_read >= 0)
-    while open_.any():  # what reads a run reads its last copy, or what the run reads where it is left out
+    while open_.any():  # a run's reader reads its last copy, or the run's own input if the run is left out
         places = np.flatnonzero(open_)
         many = rows.many[read_rows[places]]
         read_copies[places] = np.maximum(many - 1, 0)

@@ -42,10 +42,10 @@ Frames = Mapping[str, pl.DataFrame]
 
 
 class Distance(NamedTuple):
-    """Of one distribution: the distance in [0, 1] by `measure`.
+    """The distance of one distribution in [0, 1], by `measure`.
 
-    `by_chance` is what fleets as large as the drawn one, made of whole given topologies, stay below in 19 of
-    20 cases.
+    `by_chance`: the bound that fleets resampled from the given topologies, as large as the drawn one, stay
+    below in 19 of 20 cases.
     """
 
     distribution: str

@@ -182,7 +182,7 @@ def _id_hash() -> pl.Expr:
 
 
 def _place(hash_code: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """Where a hash set of as many elements as `count` holds an element."""
+    """The place of an element in a hash set of `count` elements."""
     bits = pl.max_horizontal(pl.lit(SMALLEST_TABLE), (count / LOAD_FACTOR).log(2).ceil().cast(pl.Int64))
     mask = pl.lit(2, pl.Int64).pow(bits).cast(pl.Int64) - 1
     word = hash_code.cast(pl.Int64)

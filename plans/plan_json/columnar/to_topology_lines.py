@@ -43,10 +43,10 @@ _STRUCTS = ("min_resources", "preferred_resources")
 
 
 def to_topology_lines(tables: Tables) -> pl.DataFrame:
-    """(name, line): one row per planned topology; of those that were refused a plan keeps no text.
+    """(name, line): one row per planned topology; a plan keeps no text of refused ones.
 
-    A topology of transformations has the fingerprint that it was planned with. A stream graph is the one that
-    was planned; of what planning does not read, it has what is usual.
+    A topology of transformations keeps its fingerprint. A stream graph is the one that was planned; keys that
+    planning does not read have their usual values.
     """
     topologies = tables["topologies"]
     lines = pl.DataFrame(schema=_LINES)

@@ -16,8 +16,8 @@ _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000
 def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, of the task of each vertex that has most channels.
 
-    In: placed_edges (see place_job_edges); nothing is read of the data sets that their first edges do not
-    say. Out (key topology_id, vertex, side, index): network_buffers.
+    In: placed_edges (see place_job_edges); everything about data sets comes from their first edges. Out (key
+    topology_id, vertex, side, index): network_buffers.
 
     The figures are those that Flink announces for a graph that is not dynamic: a data set has a subpartition
     for each subtask of its consumer, and a gate has a channel for each partition it reads. They differ from

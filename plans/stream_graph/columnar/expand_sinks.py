@@ -68,7 +68,7 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The parts (PART) of each distinct text; and for each text how many parts, and ids they take."""
+    """The parts (PART) of each distinct text; and for each text the number of its parts and of their ids."""
     rows: list[dict[str, Any]] = []
     sizes: list[tuple[str, int, int, int]] = []
     for text in sink_topologies.to_list():

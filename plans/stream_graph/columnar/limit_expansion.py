@@ -42,9 +42,9 @@ def limit_expansion(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
 
 
 def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
-    """(topology_id, id, ways, most): where each topology first has too many ways, of those that have.
+    """(topology_id, id, ways, most): each topology's first transformation with too many ways, if any.
 
-    Without unions, edges are as many as the inputs that a file names.
+    Topologies without unions are skipped: their edges are just the inputs in the file.
     """
     unions = transformations.filter(pl.col("kind") == Kind.UNION)[TOPOLOGY].unique()
     if len(unions) < transformations[TOPOLOGY].n_unique():

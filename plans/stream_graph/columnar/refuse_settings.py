@@ -124,9 +124,9 @@ def _refuse_edge_settings(stream_edges: pl.DataFrame, settings: pl.DataFrame) ->
 
 
 def with_target_transformation(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with `target_transformation`: of which transformation Flink makes the target.
+    """`rows` with `target_transformation`: the transformation that Flink makes the target from.
 
-    It translates all operators of a sink when it comes to the sink, whatever their ids are.
+    Flink translates all operators of a sink together with the sink, regardless of their ids.
     """
     origins = nodes.select(TOPOLOGY, "id", target_transformation="transformation")
     return join_topology(rows, origins, {"target": "id"}, "left")

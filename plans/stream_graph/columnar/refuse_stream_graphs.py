@@ -140,7 +140,7 @@ def _missing_uids(
 
 
 def _uids_of_steps(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
-    """Steps of sinks have uids only if their sinks, and thus writers, have."""
+    """Refuses sinks whose steps have uids although the sink, and so its writer, has none."""
     steps = expanded_transformations.filter(pl.col("id") != pl.col("transformation"))
     with_uid = steps.filter((pl.col("kind") == Kind.ONE_INPUT) & (pl.col("uid") != ""))
     writers = steps.filter((pl.col("kind") == Kind.WRITER) & pl.col("uid").is_null())

@@ -121,9 +121,9 @@ def _refuse_edge_settings(stream_edges: DataFrame, settings: DataFrame) -> DataF
 
 
 def with_target_transformation(rows: DataFrame, transformations: DataFrame) -> DataFrame:
-    """`rows` with `target_transformation`: of which transformation Flink makes the target.
+    """`rows` with `target_transformation`: the transformation that Flink makes the target from.
 
-    It translates all operators of a sink when it comes to the sink, whatever their ids are.
+    Flink translates all operators of a sink together with the sink, regardless of their ids.
     """
     origins = transformations.select(TOPOLOGY, "id", F.col("transformation").alias("target_transformation"))
     return join_local(rows, origins, {"target": "id"}, "left")

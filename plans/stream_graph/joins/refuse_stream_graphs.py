@@ -107,7 +107,7 @@ def _missing_uids(
 
 
 def _uids_of_steps(expanded_transformations: DataFrame) -> list[DataFrame]:
-    """Steps of sinks have uids only if their sinks, and thus writers, have."""
+    """Refuses sinks whose steps have uids although the sink, and so its writer, has none."""
     steps = expanded_transformations.filter(F.col("id") != F.col("transformation"))
     kind = F.col("kind")
     if steps.isEmpty():

@@ -72,8 +72,10 @@ def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
 def _write(
     kinds: Ints, present: npt.NDArray[np.int32], cells: Ints, text: Bytes, items: Ints, out: Bytes, ends: Ints
 ) -> None:
-    """The loop. present: a bit per field that is not null. cells: per field and row an integer, or where its
-    text or items start; the next row's is where they end. The last field is left out where it is null."""
+    """The loop (see run_loop).
+
+    present: a bit per field that is not null. cells: per field and row an integer, or the start of its text
+    or items, which end at the next row's start. The last field is left out if it is null."""
     at = 0
     digits = np.zeros(_LONGEST_INTEGER, np.uint8)
     for row in range(len(present)):

@@ -23,10 +23,10 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):").match
 def find_topology_files(paths: Sequence[str]) -> list[str]:
     """Absolute paths of the files that are not empty, in the order of their names as UTF-8, each once.
 
-    A path that is there is that path, even if it could be a glob. A directory stands for the files in it and
-    below; names that start with `.` or `_` are left out, but for directories that are named themselves, and
-    so are FIFOs and devices in it. A link to a directory that it lies in is not followed. Raises InputError:
-    a path or glob that matches nothing, a broken glob, a path of another file system.
+    A path that exists is taken literally, even if it looks like a glob. A directory stands for all files in
+    and below it, without FIFOs, devices, and names that start with `.` or `_` (unless `paths` names the
+    directory itself). A link to a directory around it is not followed. Raises InputError for a path or glob
+    that matches nothing, a broken glob, and a path of another file system.
     """
     files: dict[str, None] = {}
     for path in paths:
@@ -107,7 +107,7 @@ def _hidden(name: str) -> bool:
 
 
 def _expand(pattern: str, given_path: str) -> list[str]:
-    """What a glob matches, hidden names too."""
+    """The paths that a glob matches, hidden names included."""
     matches: list[str] = []
     for flat in _without_slashes_in_braces(pattern):
         candidates = ["/"]
@@ -169,7 +169,7 @@ def _group_with_slash(glob: str) -> tuple[int, list[int], int] | None:
 
 
 def _matcher(component: str, given_path: str) -> re.Pattern[str] | str:
-    """One component of a glob: what its names match, or the name itself where nothing in it is special."""
+    """One component of a glob as a pattern, or the plain name if it has no special characters."""
     signs = re.findall(r"\\.|.", component, re.DOTALL)
     text, braces, in_set, before = [], 0, False, ""
     try:

@@ -16,7 +16,7 @@ _LINES = lines_batch([], None, []).schema
 def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
     """LINES, in memory, of those of `paths` that are pipes; a pipe that is named twice is read once.
 
-    Of a line of more than `max_line_bytes` there is the size only.
+    Only the size is kept of a line longer than `max_line_bytes`.
 
     Raises InputError for a pipe that cannot be read to its end.
     """

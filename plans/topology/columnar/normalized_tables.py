@@ -26,7 +26,7 @@ from penstock.plans.vocabulary import TopologyForm
 
 
 class GivenColumns(NamedTuple):
-    """A table as somebody gives it: `columns` without those that hold no value, of which `types` knows."""
+    """A given table: `columns` has those with values, `types` has the types of all columns."""
 
     types: dict[str, str]  #: column to its type's name (see type_name), in order
     columns: dict[str, pa.ChunkedArray]
@@ -118,7 +118,7 @@ def _with_zeros(name: str) -> pl.Expr:
 
 
 def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:
-    """Rows of a normalized table as Arrow, whatever nulls are in them."""
+    """Rows of a normalized table as Arrow, in which every column may be null."""
     schema = TABLES[table]
     nullable = pa.schema([(field.name, _nullable(field.type)) for field in schema])
     return rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(nullable)

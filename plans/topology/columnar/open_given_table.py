@@ -1,4 +1,4 @@
-"""A Delta or Parquet table that somebody gives, read batch by batch."""
+"""A given Delta or Parquet table, read batch by batch."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -74,7 +74,7 @@ def _texts(data: bytes, starts: Ints, ends: Ints) -> list[bytes]:
 def _plain_lines(
     block: LineBlock, line_bounds: FoundLines, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[pa.RecordBatch, Ints]:
-    """PARSED of the plain lines that are right; and which lines they are."""
+    """PARSED of the plain lines that are right, and the numbers of these lines."""
     data, file, first = block
     lines, read = lines_as_arrow(line_bounds)
     configs = [
@@ -134,7 +134,7 @@ _ABSENT_IS_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
 
 
 def plain_transformations(transformations: pa.StructArray) -> tuple[pa.StructArray, Flags]:
-    """The columns after topology_id, defaults filled in; and which rows may be wrong by themselves.
+    """The columns after topology_id, with defaults filled in, and a flag for rows that may be wrong.
 
     In: transformations as `lines_as_arrow` gives them, null for keys that are not there. Ids are not checked.
     """

@@ -1,4 +1,4 @@
-"""What plain lines hold besides transformations: their own values, headers and job settings."""
+"""The parts of plain lines besides transformations: their own values, headers and job settings."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -66,7 +66,7 @@ class PlainTopologies(NamedTuple):
 
 
 def _parallelism(own: pa.Array, job_defaults: JobDefaults) -> pa.Array:
-    """What is asked for in place of what topologies set, but for wrong values, which stay as they are."""
+    """Requested values in place of those that topologies set; wrong values stay, to be rejected."""
     if job_defaults.asked_parallelism is None:
         return own
     return pc.if_else(pc.greater(own, 0), pa.scalar(job_defaults.asked_parallelism, own.type), own)
@@ -75,7 +75,7 @@ def _parallelism(own: pa.Array, job_defaults: JobDefaults) -> pa.Array:
 def plain_topologies(
     rows: pa.Table, config_texts: Sequence[bytes], job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[PlainTopologies, Flags]:
-    """Of each row of `lines_as_arrow`, defaults filled in; and which of the rows are wrong."""
+    """Values of each row of `lines_as_arrow`, with defaults filled in, and a flag for each wrong row."""
     numbers: dict[bytes, int] = {}
     config = [numbers.setdefault(text, len(numbers)) for text in config_texts]
     columns = {name: rows[name].combine_chunks() for name in _OWN_VALUES}
@@ -170,7 +170,7 @@ _IS_SINK = "is_sink"
 
 
 def plain_sinks(transformations: pa.StructArray) -> tuple[pa.Array, Flags]:
-    """The column sink_topology; and which rows have keys that do not go together, or wrong values.
+    """The column sink_topology, and a flag for each row with wrong values or keys that exclude each other.
 
     In: transformations as `lines_as_arrow` gives them, null for keys that are not there.
     """

@@ -164,8 +164,8 @@ class LongLine(NamedTuple):
 def whole_lines(texts: Iterable[bytes], max_line_bytes: int) -> Iterator[bytes | LongLine]:
     """The lines of `texts` in order: many together, each with its newline, or one LongLine.
 
-    The last line of `texts` may lack its newline. Of a line longer than `max_line_bytes` no more than that
-    (and one text) is ever held.
+    The last line of `texts` may lack its newline. For a line longer than `max_line_bytes`, no more than that
+    (and one text) is ever in memory.
     """
     open_line: list[bytes] = []
     size = 0

@@ -114,8 +114,8 @@ def read_topology_tables(
 ) -> TopologyTables:
     """Validated tables out of `topologies` and `transformations`.
 
-    As joins.read_topology_tables: columns are looked at by expressions, and only topologies that
-    look suspicious go through the validation of files.
+    As joins.read_topology_tables: expressions check the columns, and only suspicious topologies go through
+    the validation of files.
     """
     topology_columns, transformation_columns = (
         given_columns(table.schema, [table]) for table in (topologies, transformations)
@@ -261,10 +261,10 @@ _IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).f
 def sound_topologies(
     topology_rows: pl.DataFrame, rows: pl.DataFrame, leave_out: Collection[int]
 ) -> pl.DataFrame:
-    """(position, fingerprint): the rows of `topology_rows` that are right and whose transformations are.
+    """(position, fingerprint): the rows of `topology_rows` that are right, with all their transformations.
 
-    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are not looked
-    at, and no topology_id comes twice but there. Whatever is not given back may be wrong.
+    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are skipped, and
+    only these may repeat a topology_id. Rows that are not returned may be wrong.
     """
     keys = rows.select(pl.col(TOPOLOGY, "id").fill_null(0))
     ids, numbers = ints(keys, TOPOLOGY), ints(keys, "id")

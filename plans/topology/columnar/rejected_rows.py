@@ -90,7 +90,7 @@ def row_errors(
             error = _error(ErrorKind.UNKNOWN_VALUE, f"form {limited(form, MOST_OF_A_NAME)}")
         else:
             continue
-        # Of several the first by name, whatever the order of rows.
+        # The first of several by name, so that the order of rows does not matter.
         of_id[i] = min(of_id.get(i, error), error, key=lambda error: tuple(error.values()))
     return {position: of_id[i] for position, i in enumerate(ids) if i in of_id}
 

@@ -1,4 +1,4 @@
-"""Rows of a given table of transformations in parts of whole topologies, in whatever order they come."""
+"""Rows of a given table of transformations, in any order, divided into parts of whole topologies."""
 
 from collections.abc import Callable, Iterable, Iterator
 from tempfile import TemporaryFile
@@ -33,7 +33,7 @@ class Division(NamedTuple):
         return self.order[self.ends[part - 1] if part else 0 : self.ends[part]]
 
     def parts_of(self, ids: pa.Array) -> _Ints:
-        """The part of each row by its topology_id; -1 where there is no such topology."""
+        """The part of each row by its topology_id; -1 for an unknown topology."""
         places = _places(self.ids, ids)
         return np.where(places == _NONE, _NONE, np.append(self.part_of_id, _NONE)[places])
 
@@ -85,10 +85,10 @@ def divide_by_topology(topology_ids: _Ints, columns: Iterable[pa.Array], rows_of
 def rows_in_parts(
     division: Division, batches: Callable[[], Iterator[pa.RecordBatch]], key: str
 ) -> Iterator[list[pa.RecordBatch]]:
-    """The rows of every part in turn, without those of no topology; `key`: their column topology_id.
+    """The rows of every part in turn, without those of unknown topologies; `key`: their column topology_id.
 
-    Rows that are out of order are sorted by part on disk, in a file without a name, in the folder for
-    temporary files. A list may be emptied by who takes it. Raises OSError.
+    Rows that are out of order are sorted by part on disk, in an unnamed file in the folder for temporary
+    files. The caller may empty a list. Raises OSError.
     """
     pieces = _pieces_in_order if division.in_runs else _pieces_from_disk
     part = 0
@@ -160,7 +160,7 @@ def _many_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _places(ids: _Ints, column: pa.Array) -> _Ints:
-    """Where in `ids` each value is; -1 where it is not."""
+    """The place of each value in `ids`, or -1."""
     values = column.cast(pa.int64())
     if not len(ids):
         return np.full(len(values), _NONE)

@@ -17,7 +17,7 @@ from penstock.plans.topology.columnar.rejected_rows import Refused, rejected_row
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
 from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 
-# Which topology has a name, or an id, first: of all that came in, in little memory.
+# The first topology with each name or id, kept compactly.
 
 
 class LinePlace(NamedTuple):
@@ -75,7 +75,7 @@ _LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal",
 
 @dataclass(slots=True)
 class _Sorted:
-    """What goes into the tables: Arrow batches of accepted topologies, and the lines that are refused."""
+    """Input of the tables: Arrow batches of accepted topologies, and the refused lines."""
 
     topologies: list[pa.RecordBatch] = field(default_factory=list)
     job_settings: list[pa.RecordBatch] = field(default_factory=list)

@@ -38,7 +38,7 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
         log = spark._jvm.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/_delta_log")  # type: ignore[union-attr]
         files = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         return bool(files.exists(log))
-    except Py4JJavaError:  # no such file system, or no path: for the reader of files to say
+    except Py4JJavaError:  # unknown file system, or not a path: the reader of files reports it
         return False
 
 
@@ -52,7 +52,7 @@ AS_THEY_ARE = {"__globPaths__": "false"}
 
 
 def paths_of_glob(spark: SparkSession, path: str) -> list[str]:
-    """The path itself if it is there, even if it could be a glob; else what the glob matches.
+    """The path itself if it exists, even if it looks like a glob; else the matches of the glob.
 
     Raises InputError if the glob matches nothing, and what Hadoop raises if the pattern is invalid.
     """

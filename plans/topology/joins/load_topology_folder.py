@@ -72,5 +72,5 @@ def _local_folder(spark: SparkSession, path: str) -> str | None:
         files = hadoop_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         uri = files.makeQualified(hadoop_path).toUri()
         return str(uri.getPath()) if uri.getScheme() == "file" else None
-    except Py4JJavaError:  # no such file system, or no path
+    except Py4JJavaError:  # unknown file system, or not a path
         return None

@@ -33,10 +33,10 @@ class RowGroups(NamedTuple):
 
 
 def local_transformations(folder: str) -> tuple[tuple[RowGroups, ...], ...] | None:
-    """What the table `transformations` in a local folder consists of, some ROWS_OF_A_TASK rows each.
+    """The row groups of the table `transformations` in a local folder, about ROWS_OF_A_TASK rows per task.
 
-    None where its rows are not just those in at most MOST_FILES files, all of them with the same ones of the
-    declared columns: then Spark reads it.
+    None, so that Spark reads the table, if it has more than MOST_FILES files, if these differ in their
+    columns, or if its rows are not just those in the files.
     """
     from pyarrow import parquet
 
@@ -60,7 +60,7 @@ def local_transformations(folder: str) -> tuple[tuple[RowGroups, ...], ...] | No
                 return None
             columns.add(tuple(sorted(file.schema_arrow.names)))
             ranges += _ranges(path, [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
-    except Exception:  # whatever is wrong, Spark's reader says it
+    except Exception:  # Spark's reader reports what is wrong
         return None
     return tuple(_tasks(ranges)) if len(columns) == 1 else None
 

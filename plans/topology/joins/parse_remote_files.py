@@ -94,7 +94,7 @@ def _none_ends_in(path: Column, endings: Sequence[str]) -> Column:
 
 
 def _lines(text: DataFrame, max_line_bytes: int) -> DataFrame:
-    """LINES. Of a line that is too long, a worker gets what may tell that it is a document."""
+    """LINES. Of a line that is too long, a worker gets only the start, which may show a document."""
     size = F.octet_length("value").cast("long")
     too_long = size > max_line_bytes
     value = F.col("value").cast("binary")

@@ -55,9 +55,9 @@ def read_topology_files(
     One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps.
     Workers read local files themselves; Spark reads those on remote file systems (parse_remote_files), and
     documents among them take a second job. Bad lines and topologies, and lines or elements of documents of
-    more than `max_line_bytes`, are rows of `rejected` by file and line. A path that is there is that path,
-    even if it could be a glob. `piped`: LINES of those of the paths that Spark cannot read, since they are
-    FIFOs. Topologies are read with `job_defaults` under what they set themselves.
+    more than `max_line_bytes`, are rows of `rejected` by file and line. A path that exists is taken
+    literally, even if it looks like a glob. `piped`: LINES of those paths that are FIFOs, which Spark cannot
+    read. `job_defaults` apply where topologies set nothing themselves.
 
     Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
@@ -163,5 +163,5 @@ def _run(job: Callable[[], None]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what Spark says, without its Java stack trace."""
+    """The first line of Spark's message, without its Java stack trace."""
     return str(error).strip().splitlines()[0][:300]

@@ -221,7 +221,7 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         F.sum("size").alias("size"),
         F.bool_or("has_legacy_source").alias("has_legacy_source"),
     )
-    # Each block that holds begins with its first id: if there are as many ids as the last, all are full.
+    # Each sound block begins with its first id: if the last id equals the number of ids, all blocks are full.
     whole = F.col("last_id") == F.col("size")
     return topologies.select(
         "topology_id",

@@ -16,11 +16,11 @@ _TOPOLOGY = pa.schema([("topology_id", LONG)])
 
 
 def reads_unbounded_source(rows: DataFrame, topologies: DataFrame) -> DataFrame:
-    """topology_id of those of `topologies` (topology_id) of which an operator reads an unbounded source.
+    """topology_id of those of `topologies` (topology_id) in which an operator reads an unbounded source.
 
-    `rows` are sound transformations (topology_id, id, kind, inputs): ids 1..n, inputs of lower ids. As the
-    function of this name at the root says it; each topology is looked at in the order of its ids by one task,
-    which gets numbers and keeps a byte for each transformation.
+    `rows` are sound transformations (topology_id, id, kind, inputs): ids 1..n, inputs of lower ids. Same
+    result as the function of this name for one process; one task walks each topology in the order of its ids,
+    with numbers only and one byte per transformation.
     """
     bounded = [str(kind) for kind in SOURCE_KINDS if kind != Kind.LEGACY_SOURCE]
     numbers = (
