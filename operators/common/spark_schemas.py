@@ -168,14 +168,10 @@ def is_always_empty(data_type: DataType) -> bool:
 
 
 def _carried_inside(data_type: DataType, column: str) -> DataType:
-    def inner(part_type: DataType) -> DataType:
-        if isinstance(part_type, CalendarIntervalType):
+    def inner(part: DataType) -> DataType:
+        if isinstance(part, CalendarIntervalType):
             raise _refused(column, data_type)
-        return (
-            IntegerType()
-            if isinstance(part_type, YearMonthIntervalType)
-            else _carried_inside(part_type, column)
-        )
+        return IntegerType() if isinstance(part, YearMonthIntervalType) else _carried_inside(part, column)
 
     if isinstance(data_type, StructType):
         names = unique_names(data_type.names)

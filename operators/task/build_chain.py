@@ -58,10 +58,7 @@ class ChainedInput:
             self.check_types()
 
     def check_types(self) -> None:
-        """From here on take records as their declared type's coder gives them; raise where it takes none.
-
-        PyFlink encodes results where they leave an operator, which may be fused of several functions.
-        """
+        """From here on, take records as their type's coder returns them, as PyFlink does between operators."""
         if self._columnar or is_pickled(self._type_info):
             return
         receive, type_info = self.collect, self._type_info
@@ -146,7 +143,7 @@ class OperatorOutput:
 
 
 def _collect(receivers: Sequence[Receiver], values: Values, timestamps: Timestamps) -> None:
-    """To all readers of one output. The last one gets the records themselves, those before it copies.
+    """To all readers of one output: the records themselves to the last one, copies to the others.
 
     Writers come after chained readers. They change nothing, so that a list of their own is enough for them.
     """
@@ -168,20 +165,18 @@ class Chain:
     ) -> None:
         self.spec = spec
         self.contexts = {
-            operator_spec.node: replace(
+            operator.node: replace(
                 context,
-                operator_name=operator_spec.name,
-                function_name=operator_spec.function,
+                operator_name=operator.name,
+                function_name=operator.function,
                 metrics={},
-                plain_results=is_plain(operator_spec.output_type),
+                plain_results=is_plain(operator.output_type),
             )
-            for operator_spec in spec.operators
+            for operator in spec.operators
         }
         self.writers = [writer(output, self.contexts[output.source_node]) for output in spec.outputs]
         self.operators: dict[int, Operator] = {
-            operator_spec.node: operator_spec.operator
-            for operator_spec in spec.operators
-            if not operator_spec.source
+            operator.node: operator.operator for operator in spec.operators if not operator.source
         }
         self._edges_of: dict[int, list[ChainedEdge]] = {}
         for edge in spec.edges:
@@ -192,11 +187,10 @@ class Chain:
         #: Heads that have chained sources and other inputs: their watermarks come from the task.
         self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
-        for operator_spec in reversed(spec.operators):
-            output = self._output_of(operator_spec)
-            self.outputs[operator_spec.node] = output
-            if not operator_spec.source:
-                self.operators[operator_spec.node].setup(self.contexts[operator_spec.node], output)
+        for operator in reversed(spec.operators):
+            output = self.outputs[operator.node] = self._output_of(operator)
+            if not operator.source:
+                self.operators[operator.node].setup(self.contexts[operator.node], output)
         written = {output.source_node for output in spec.outputs}
         join_functions(self.operators, spec.edges, written, inputs)
 
@@ -240,10 +234,7 @@ class Chain:
             writer.tell_cut_off()
 
     def close(self) -> None:
-        """Close partitioners and key selectors, then operators, tail first; all of them, even if one fails.
-
-        Raises the first failure. Source: RegularOperatorChain.closeAllOperators.
-        """
+        """Close all writers, then all operators, tail first; raise the first failure at the end."""
         failures: list[BaseException] = []
         for writer in self.writers:
             try:
@@ -265,17 +256,13 @@ class Chain:
         """Where records for input `number` of a head go in."""
         return ChainedInput(self.operators[node], number, type_info)
 
-    def _output_of(self, operator_spec: OperatorSpec) -> OperatorOutput:
+    def _output_of(self, operator: OperatorSpec) -> OperatorOutput:
         main: list[Receiver] = []
         sides: dict[str, list[Receiver]] = {}
-        for edge in self._edges_of.get(operator_spec.node, ()):
-            type_info = (
-                operator_spec.output_type
-                if edge.tag is None
-                else operator_spec.side_output_types.get(edge.tag)
-            )
+        for edge in self._edges_of.get(operator.node, ()):
+            type_info = operator.output_type if edge.tag is None else operator.side_output_types.get(edge.tag)
             target = self.operators[edge.target_node]
-            reader = ChainedInput(target, edge.input_number, type_info, self.contexts[operator_spec.node])
+            reader = ChainedInput(target, edge.input_number, type_info, self.contexts[operator.node])
             if edge.encodes:
                 reader.check_types()
             if edge.target_node in self.multiple_input_heads:
@@ -283,9 +270,9 @@ class Chain:
                 reader.watermark = _no_watermark
             (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
-            if output.source_node == operator_spec.node:
+            if output.source_node == operator.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
-        return OperatorOutput(main, sides, operator_spec.name)
+        return OperatorOutput(main, sides, operator.name)
 
 
 def _no_watermark(timestamp: int) -> None:

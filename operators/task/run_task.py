@@ -197,11 +197,9 @@ def _run(
             operator.attach(outgoing.append)
         if hasattr(operator, "attach_results"):
             operator.attach_results(outgoing.append_batch)
-    metrics = (
-        MetricsSender(spec, subtask, attempt_number, chain, outgoing.append)
-        if spec.settings.observed
-        else None
-    )
+    metrics = None
+    if spec.settings.observed:
+        metrics = MetricsSender(spec, subtask, attempt_number, chain, outgoing.append)
     reporter.state("INITIALIZING")
     try:
         chain.open()
@@ -246,8 +244,6 @@ def sources_only(spec: TaskSpec) -> list[int]:
 
 def _localize(cached_files: object) -> dict[str, str]:
     assert isinstance(cached_files, dict)
-    if not cached_files:
-        return {}
     return {name: SparkFiles.get(file) for name, file in cached_files.items()}
 
 

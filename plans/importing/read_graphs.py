@@ -202,9 +202,7 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
 
 def _depth(text: str) -> int:
     """How deep braces are nested, about: those in names count, too."""
-    return max(
-        accumulate(1 if character == "{" else -1 for character in text if character in "{}"), default=0
-    )
+    return max(accumulate(1 if sign == "{" else -1 for sign in text if sign in "{}"), default=0)
 
 
 def _graph(graph: Any, name: str) -> GivenGraph:

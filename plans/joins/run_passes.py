@@ -90,13 +90,8 @@ def run_passes(
 def _nothing_planned(topology_tables: TopologyTables, wanted: Iterable[str]) -> Planned:
     spark = topology_tables.topologies.sparkSession
     tables = {table: no_rows(spark, spark_schema(table)) for table in wanted}
-    return Planned(
-        {**tables, "rejected": topology_tables.rejected},
-        topology_tables.inputs,
-        {},
-        [],
-        topology_tables.persisted,
-    )
+    tables["rejected"] = topology_tables.rejected
+    return Planned(tables, topology_tables.inputs, {}, [], topology_tables.persisted)
 
 
 JOBS_OF = "penstock: "  # before a step's name in the description of its jobs, which Spark's pages show
@@ -253,14 +248,9 @@ class _Run:
             if self.finished is not None and not gone.isEmpty():
                 self.finished.clear()
         tables, packed = tables_of_plan(wanted, self.tables, self.expanded, gone)
-        return Planned(
-            {**tables, "rejected": rejected},
-            topology_tables.inputs,
-            self.seconds,
-            self.kept,
-            topology_tables.persisted,
-            packed=packed,
-        )
+        tables["rejected"] = rejected
+        inputs, persisted = topology_tables.inputs, topology_tables.persisted
+        return Planned(tables, inputs, self.seconds, self.kept, persisted, packed=packed)
 
     def _inputs(self, step: AnyStep) -> Mapping[str, DataFrame]:
         return {name: self.tables[name] for name in step.reads}

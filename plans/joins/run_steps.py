@@ -1,6 +1,7 @@
 """The order in which steps run: one after another, each planned while the one before is computed.
 
-Walks and the storing of tables run in parallel with steps that do not need them."""
+Walks and the storing of tables run in parallel with steps that do not need them.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from queue import SimpleQueue

@@ -62,7 +62,8 @@ PART = pa.schema(
 
 Its id is id_after, and ways_before times the ways into the sink, after the ids given before; it reads the
 part before it. The sink's uid stands between before_uid and after_uid; both null: the part has no uid.
-takes_of_sink: it takes from the sink what it does not set."""
+takes_of_sink: it takes from the sink what it does not set.
+"""
 
 
 def parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:

@@ -72,10 +72,11 @@ def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
 def _write(
     kinds: Ints, present: npt.NDArray[np.int32], cells: Ints, text: Bytes, items: Ints, out: Bytes, ends: Ints
 ) -> None:
-    """The loop (see run_loop).
+    """The compiled loop.
 
     present: a bit per field that is not null. cells: per field and row an integer, or the start of its text
-    or items, which end at the next row's start. The last field is left out if it is null."""
+    or items, which end at the next row's start. The last field is left out if it is null.
+    """
     at = 0
     digits = np.zeros(_LONGEST_INTEGER, np.uint8)
     for row in range(len(present)):

@@ -76,7 +76,8 @@ def _read_pieces(
 ) -> Iterator[tuple[int, int, pa.Table]]:
     """The readable pieces of the lines from `begin` to `end`.
 
-    Pieces have the first size; one that cannot be read is divided into pieces of the next size, and so on."""
+    Pieces have the first size; one that cannot be read is divided into pieces of the next size, and so on.
+    """
     size, *smaller = sizes
     for first in range(begin, end, size):
         last = min(first + size, end)
