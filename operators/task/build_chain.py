@@ -58,7 +58,7 @@ class ChainedInput:
             self.check_types()
 
     def check_types(self) -> None:
-        """From here on, take records as their type's coder returns them, as PyFlink does between operators."""
+        """Take records as their type's coder returns them from here on, as PyFlink does between operators."""
         if self._columnar or is_pickled(self._type_info):
             return
         receive, type_info = self.collect, self._type_info
