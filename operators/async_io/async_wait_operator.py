@@ -86,7 +86,6 @@ class AsyncWaitOperator(FunctionOperator):
         self._put_out()
 
     def finish(self) -> None:
-        """Wait for all calls."""
         self._drain()
 
     def close(self) -> None:

@@ -140,7 +140,6 @@ class Results:
         return max(1, self.piece.limit - len(self.values))
 
     def flush(self) -> None:
-        """Put everything out."""
         if self.values:
             values, stamps = self.values, self.stamps
             self.values, self.stamps = [], []

@@ -122,12 +122,10 @@ class ListCodec(NullableCodec):
         self._primitive = isinstance(type_info, PrimitiveArrayTypeInfo)
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         elements = self._elements(values)
         return pa.ListArray.from_arrays(_offsets(values), self._element.encode(elements))
 
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         bounds = column.offsets.to_pylist()
         if not bounds:
             return []
@@ -137,7 +135,6 @@ class ListCodec(NullableCodec):
         return [elements[start:end] for start, end in pairwise(ends)]
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         elements = self._elements(values)
         coerced = self._element.coerce(elements)
         if coerced is elements and set(map(type, values)) <= {list}:
@@ -167,7 +164,6 @@ class MapCodec(NullableCodec):
         self._key_type = type_info._key_type_info
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         keys, items = self._entries(values)
         key_column = self._key.encode(keys)
         item_column = self._value.encode(items)
@@ -177,7 +173,6 @@ class MapCodec(NullableCodec):
         return pa.MapArray.from_arrays(_offsets(values), key_column, item_column)
 
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         bounds = column.offsets.to_pylist()
         if not bounds:
             return []
@@ -187,7 +182,6 @@ class MapCodec(NullableCodec):
         return _dicts([bound - first for bound in bounds], keys, items)
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         keys, items = self._entries(values)
         coerced_keys, coerced_items = self._key.coerce(keys), self._value.coerce(items)
         order = None

@@ -25,7 +25,6 @@ class TypeInformation:
         return obj
 
     def get_java_type_info(self) -> NoReturn:
-        """NoJavaError, always."""
         no_java(f"{type(self).__name__}.get_java_type_info")
 
     def _identity(self) -> tuple[Any, ...]:
@@ -149,7 +148,6 @@ class InstantTypeInfo(BasicTypeInfo):
     """A point in time."""
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, obj: Instant) -> int:
@@ -157,7 +155,6 @@ class InstantTypeInfo(BasicTypeInfo):
         return obj.to_epoch_milli() * 1000
 
     def from_internal_type(self, obj: int) -> Instant:
-        """The inverse."""
         return Instant.of_epoch_milli(obj // 1000)
 
 

@@ -52,7 +52,6 @@ class RowTypeInfo(TypeInformation):
         return f"RowTypeInfo({', '.join(f'{name}: {field_type}' for name, field_type in fields)})"
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
@@ -81,7 +80,6 @@ class TupleTypeInfo(TypeInformation):
         return self._field_types
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:

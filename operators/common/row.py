@@ -24,7 +24,6 @@ class RowKind(Enum):
         return ("+I", "-U", "+U", "-D")[self.value]
 
     def to_j_row_kind(self) -> NoReturn:
-        """NoJavaError, always."""
         no_java("RowKind.to_j_row_kind")
 
 

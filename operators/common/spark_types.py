@@ -81,7 +81,6 @@ class SparkCodec(Codec):
         self._data_type = type_info.data_type
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         with without_pandas():
             return _encoded(values, self._data_type, self.arrow_type, self.type_info)
 
@@ -95,7 +94,6 @@ class SparkCodec(Codec):
             ) from error
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         return self.decode(self.encode(values))
 
 

@@ -157,7 +157,6 @@ class AvroParquetReaders:
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
-        """NoJavaError, always."""
         raise NoJavaError(
             "AvroParquetReaders.for_generic_record needs Avro's Java classes; supported is "
             "ParquetColumnarRowInputFormat"
@@ -169,7 +168,6 @@ class AvroParquetWriters:
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
-        """NoJavaError, always."""
         raise NoJavaError(
             "AvroParquetWriters.for_generic_record needs Avro's Java classes; supported is "
             "ParquetBulkWriters.for_row_type"

@@ -93,7 +93,6 @@ class TextLines(RowFormat):
         return TextLines(self.charset, declared)
 
     def encode(self, values: Values) -> list[bytes]:
-        """The text and a line feed."""
         charset = self.charset
         if isinstance(self.type_info, BasicTypeInfo) and self.type_info._basic_type is BasicType.STRING:
             return [(value + "\n").encode(charset, "replace") for value in values]

@@ -69,11 +69,9 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         super().__init__()
 
     def serialize(self, element: bytes) -> bytes:
-        """The bytes."""
         return bytes(element)
 
     def deserialize(self, message: bytes) -> bytes:
-        """The bytes."""
         return message
 
 

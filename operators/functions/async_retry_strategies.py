@@ -96,7 +96,6 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
     """One attempt only."""
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Never."""
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:

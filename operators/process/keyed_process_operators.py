@@ -86,7 +86,6 @@ class KeyedProcessOperator(TimedFunctionOperator):
         self._timer_context = self._context = KeyedContext(self)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Call `process_element`."""
         self.handle_with(self.function.process_element, self._context, values, timestamps, keys)
 
 

@@ -15,7 +15,6 @@ class CoMapOperator(OneKeyedInput):
     """
 
     def open(self) -> None:
-        """Open the function."""
         super().open()
         self._results = FlatMapResults(self)
 
@@ -40,7 +39,6 @@ class CoFlatMapOperator(OneKeyedInput):
     """
 
     def open(self) -> None:
-        """Open the function."""
         super().open()
         self._results = FlatMapResults(self)
 

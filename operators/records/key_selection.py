@@ -79,13 +79,11 @@ class OpenedMethod:
         self._open = False
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the function object."""
         if not self._open:
             self._open = True
             self.function.open(runtime_context)
 
     def close(self) -> None:
-        """Close the function object."""
         if self._open:
             self._open = False
             self.function.close()
@@ -115,17 +113,14 @@ class KeyedRow:
         self.select = select
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the key selector."""
         for function in opened_functions(self.select):
             function.open(runtime_context)
 
     def close(self) -> None:
-        """Close the key selector."""
         for function in opened_functions(self.select):
             function.close()
 
     def __call__(self, value: Any) -> Row:
-        """The Row."""
         return Row(f0=self.select(value), f1=value)
 
 

@@ -25,7 +25,6 @@ class RecordFunctionOperator(FunctionOperator):
         self._followers = followers
 
     def open(self) -> None:
-        """Open the function."""
         super().open()
         self._run = FunctionRun((self, *self._followers))
 

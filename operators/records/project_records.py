@@ -16,7 +16,6 @@ class Projection:
         self._get: Callable[[Any], Any] = itemgetter(*self.indexes)
 
     def __call__(self, record: Sequence[Any]) -> tuple[Any, ...]:
-        """The tuple of the fields."""
         fields = self._get(record)
         # for a single index itemgetter returns the item itself
         return fields if len(self.indexes) > 1 else (fields,)

@@ -22,7 +22,6 @@ class FunctionOperator(Operator):
         open_function(self.function, self.context)
 
     def close(self) -> None:
-        """Close the function."""
         close_function(self.function)
 
 

@@ -182,7 +182,6 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
         return self._read_checked()
 
     def add(self, value: Any) -> None:
-        """Reduce what is there with `value`."""
         current = self._read()
         self._write(value if current is None else self._reduce(current, value))
 

@@ -71,7 +71,6 @@ class SpilledEntries:
         return entries
 
     def close(self) -> None:
-        """Delete everything."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

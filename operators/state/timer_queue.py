@@ -200,7 +200,6 @@ class TimerQueue:
             yield timestamp, entry
 
     def clear(self) -> None:
-        """Forget all timers."""
         self._heap.clear()
         self._postponed.clear()
         self._entries.clear()
@@ -259,7 +258,6 @@ class SpilledTimers:
                 self._connection.execute("DELETE FROM timers WHERE rowid = ?", (number,))
 
     def close(self) -> None:
-        """Delete everything."""
         self._connection.close()
 
 

@@ -92,7 +92,6 @@ class PickledDataFrameOperator(DataFrameOperator):
     columnar = False
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Pickle each record."""
         pickles = pa.array([dumps(value) for value in values], pa.binary())
         self.hand_over(as_declared(pa.RecordBatch.from_arrays([pickles], [VALUE_COLUMN]), self.schema))
 

@@ -46,7 +46,6 @@ class Reporter:
             self._send({"records_in": records_in, "records_out": records_out})
 
     def close(self) -> None:
-        """Hang up."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -40,5 +40,4 @@ class ResultSender:
         self._socket.sendall(BLOCK_HEADER.pack(NO_EDGE, 0))
 
     def close(self) -> None:
-        """Hang up."""
         self._socket.close()

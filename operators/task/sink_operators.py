@@ -78,7 +78,6 @@ class CollectOperator(TerminalOperator):
             raise EnoughResults
 
     def finish(self) -> None:
-        """Send the rest."""
         self._flush()
 
     def tell_cut_off(self) -> None:
@@ -116,7 +115,6 @@ class CollectBatchesOperator(TerminalOperator):
         self._left = self.limit
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Send a block."""
         if self._left is not None:
             batch = batch.slice(0, self._left)
             self._left -= batch.num_rows
@@ -138,7 +136,6 @@ class PrintOperator(TerminalOperator):
         self.wants_declared_types = True
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Send the lines."""
         try:
             lines = self.sink.lines(values, self.context)
         except BaseException as error:
@@ -161,7 +158,6 @@ class SinkWriterOperator(TerminalOperator):
         self._finished = False
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Write."""
         try:
             self._writer.write(values, timestamps)
         except BaseException as error:
@@ -185,7 +181,6 @@ class ColumnarSinkWriterOperator(SinkWriterOperator):
     columnar = True
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Write a batch."""
         self._writer.write_batch(batch, timestamps)
 
 

@@ -79,5 +79,4 @@ class PaneLog:
             yield from load_states(BytesIO(dump_state(self._buffers[part])))
 
     def close(self) -> None:
-        """Delete the file."""
         self._file.close()

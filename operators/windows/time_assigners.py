@@ -19,11 +19,9 @@ class EventTimeAssigner(WindowAssigner[T, TimeWindow]):
         return EventTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
-        """That of time windows."""
         return TimeWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """Yes."""
         return True
 
 
@@ -35,11 +33,9 @@ class ProcessingTimeAssigner(WindowAssigner[T, TimeWindow]):
         return ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
-        """That of time windows."""
         return TimeWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
 

@@ -65,12 +65,10 @@ class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
         self._wrapped_function = wrapped_function
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the user's function."""
         if hasattr(self._wrapped_function, "open"):
             self._wrapped_function.open(runtime_context)
 
     def close(self) -> None:
-        """Close the user's function."""
         if hasattr(self._wrapped_function, "close"):
             self._wrapped_function.close()
 
@@ -110,7 +108,6 @@ class InternalIterableWindowFunction(_WrappingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.apply(key, window, input_data)
         return results
 
@@ -125,7 +122,6 @@ class InternalIterableAllWindowFunction(_WrappingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.apply(window, input_data)
         return results
 
@@ -246,7 +242,6 @@ class InternalIterableProcessWindowFunction(_ProcessingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.process(key, self._context_of(window, context), input_data)
         return results
 
@@ -265,6 +260,5 @@ class InternalIterableProcessAllWindowFunction(_ProcessingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.process(self._context_of(window, context), input_data)
         return results

@@ -51,11 +51,9 @@ class InMemory:
         self.tables: dict[str, pa.Table] = {}
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:
-        """As Finished."""
         self.tables[table] = pa.concat_tables(parts)
 
     def clear(self) -> None:
-        """As Finished."""
         self.tables = {table: rows.slice(0, 0) for table, rows in self.tables.items()}
 
 

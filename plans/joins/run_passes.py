@@ -128,7 +128,6 @@ class _Run:
 
     @property
     def session(self) -> SparkSession:
-        """Of the tables."""
         return next(iter(self.tables.values())).sparkSession
 
     @property

@@ -63,7 +63,6 @@ class PartFileSink(Sink):
         return committables
 
     def commit(self, committables: list[Committable]) -> None:
-        """Rename."""
         commit_files(self.path, self.write_id, committables)
 
     def recovery(self) -> Recovery:

@@ -60,7 +60,6 @@ class PlainTopologies(NamedTuple):
         return [header_text(*row) for row in rows]
 
     def at(self, places: Ints) -> "PlainTopologies":
-        """Those at some places."""
         names, parallelism, limits, chaining = (column.take(pa.array(places)) for column in self[:4])
         return PlainTopologies(names, parallelism, limits, chaining, self.config[places], self.configs)
 

@@ -28,7 +28,6 @@ class LinePlace(NamedTuple):
 
     @property
     def line(self) -> int | None:
-        """source_line."""
         return None if self.file is None else self.number
 
 
