@@ -69,7 +69,7 @@ def _starts(topologies: Ints) -> Ints:
 
 
 def _numbers(distinct: Ints, topologies: Ints) -> Ints:
-    """For each row the place of its topology, searched once for each run of rows."""
+    """The place of each row's topology, searched once for each run of rows."""
     if len(distinct) == 1 and len(topologies) and (topologies == distinct[0]).all():
         return np.broadcast_to(np.int32(0), len(topologies))
     starts = _starts(topologies)

@@ -76,7 +76,7 @@ class LostTopologiesError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class TopologyError:
-    """One thing that is wrong with one topology.
+    """One error of a topology.
 
     `error` is the kind (a name from `plans.topology.error_kinds`, or Flink's exception class), `location`
     the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` the value that was found,

@@ -1,4 +1,4 @@
-"""What is known of one reason against chaining: the form of the records in not_chainable_reasons.py."""
+"""The form of the records in not_chainable_reasons.py, one for each reason against chaining."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ class ChainAlways(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasonRecord:
-    """What is known of one reason.
+    """A reason against chaining.
 
     `condition` is None for reasons that an edge and its two ends do not decide.
     """

@@ -25,7 +25,7 @@ class Layer(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a transformation is. Physical kinds become StreamNodes, virtual ones only shape edges."""
+    """The kind of a transformation. Physical kinds become StreamNodes, virtual ones only shape edges."""
 
     SOURCE = "source"  #: FLIP-27 source operator; may chain into a HEAD_WITH_SOURCES head
     LEGACY_SOURCE = "legacy_source"  #: SourceFunction; a yielding operator may not chain to it
@@ -54,7 +54,7 @@ SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
 
 
 class ChainingStrategy(StrEnum):
-    """What an operator allows at its input; read by `mark_chainable_edges`."""
+    """Whether an operator may be chained to its input or to its readers; read by `mark_chainable_edges`."""
 
     ALWAYS = "ALWAYS"  #: may be chained to what it reads, and to what reads it
     NEVER = "NEVER"  #: is a chain of its own
@@ -79,7 +79,7 @@ class Partitioner(StrEnum):
 
 
 class StreamExchangeMode(StrEnum):
-    """What the author asked of one edge; read by `choose_result_partition_types`."""
+    """The exchange mode that the author set for an edge; read by `choose_result_partition_types`."""
 
     UNDEFINED = "UNDEFINED"  #: the job's global exchange mode decides
     PIPELINED = "PIPELINED"  #: read while it is written
@@ -139,7 +139,7 @@ class JobType(StrEnum):
 
 
 class ManagedMemoryUseCase(StrEnum):
-    """Who shares a slot's managed memory.
+    """The uses of a slot's managed memory.
 
     Read by `set_managed_memory_fractions` and `size_managed_memory`.
     """
@@ -150,7 +150,7 @@ class ManagedMemoryUseCase(StrEnum):
 
 
 class SlotSharingStrategy(StrEnum):
-    """Who decides which tasks share a slot (see plans/slots/strategies.py)."""
+    """The strategy that decides which tasks share a slot (see plans/slots/strategies.py)."""
 
     LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
@@ -171,7 +171,7 @@ class ExecutionState(StrEnum):
 
 
 class BufferSide(StrEnum):
-    """Where a task holds network buffers; set by `network_buffers`, read by `penstock size`."""
+    """The side of a task that holds network buffers; set by `network_buffers`, read by `penstock size`."""
 
     GATE = "GATE"  #: input gate: one per job edge
     RESULT_PARTITION = "RESULT_PARTITION"  #: result partition: one per intermediate data set

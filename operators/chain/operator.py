@@ -31,7 +31,7 @@ def _now() -> int:
 
 
 class Output(Protocol):
-    """Where an operator puts its results: the operators chained to it, side outputs and the network."""
+    """The receiver of an operator's results: the operators chained to it, side outputs and the network."""
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the main output; the lists are the receiver's from here on."""
@@ -48,7 +48,7 @@ class Output(Protocol):
 
 @dataclass(kw_only=True)
 class OperatorContext:
-    """What an operator may know of where it runs."""
+    """The facts that an operator may know about where it runs."""
 
     job_name: str = "job"
     task_name: str = "task"

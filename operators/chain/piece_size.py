@@ -51,6 +51,6 @@ class PieceSize:
         return False
 
     def begin(self) -> None:
-        """Nothing waits; time counts from here."""
+        """Start with no waiting results; time counts from here."""
         self.limit = self._first
         self._began = monotonic()

@@ -72,7 +72,7 @@ class Results:
         self.piece = PieceSize()
 
     def count(self) -> int:
-        """How many results wait to be put out."""
+        """The number of results that wait to be emitted."""
         return len(self.values) + self._in_sides
 
     def add(self, results: Iterable[Any] | None, timestamp: int | None) -> None:

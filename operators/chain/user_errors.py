@@ -24,7 +24,7 @@ class FunctionError(RuntimeError):
 
 
 def user_frames(error: BaseException) -> list[str]:
-    """Where `error` was raised in the author's code, the innermost line first; empty if it was not."""
+    """The lines of the author's code where `error` was raised, the innermost first; empty if none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_ours(frame.filename)]
     return [

@@ -17,7 +17,7 @@ class TypeInformation:
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """What PyFlink hands to Java for `obj`."""
+        """The value that PyFlink hands to Java for `obj`."""
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:

@@ -21,7 +21,7 @@ Columns = list[list[Any]]
 
 
 class FieldsCodec(NullableCodec):
-    """What tuples and rows have in common."""
+    """The common base of codecs for tuples and rows."""
 
     def __init__(self, type_info: RowTypeInfo | TupleTypeInfo, fields: list[Codec]) -> None:
         self.type_info = type_info

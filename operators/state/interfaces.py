@@ -41,7 +41,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT:
-        """What has been added for the current key, in the form that the kind of state gives it."""
+        """The values added for the current key, in the form of this kind of state."""
 
     @abstractmethod
     def add(self, value: IN) -> None:

@@ -51,7 +51,7 @@ class NamespaceScope:
         self.key: Any = None
 
     def set(self, namespace: Any) -> None:
-        """From here on the state of the current key and `namespace` is meant."""
+        """Switch to the state of the current key and `namespace`."""
         self.key = self.key_of(namespace)
 
     def key_of(self, namespace: Any) -> Any:
@@ -199,14 +199,14 @@ class BackendStateStore(KeyedStateStore):
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """What a reduce function makes of what is added."""
+        """One value, into which a reduce function folds added values."""
         state: ReducingState[Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """What an aggregate function makes of what is added."""
+        """One accumulator, to which an aggregate function adds values."""
         state: AggregatingState[Any, Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 

@@ -31,7 +31,7 @@ from penstock.operators.state.value_check import Check, entry_check, no_check
 
 
 class Scope(Protocol):
-    """What knows whose state is meant."""
+    """Knows the key, and perhaps the namespace, whose state is meant."""
 
     key: Any
 

@@ -253,7 +253,7 @@ class Chain:
             raise failures[0]
 
     def input_of(self, node: int, number: int, type_info: TypeInformation | None) -> ChainedInput:
-        """Where records for input `number` of a head go in."""
+        """The receiver of records for input `number` of a head."""
         return ChainedInput(self.operators[node], number, type_info)
 
     def _output_of(self, operator: OperatorSpec) -> OperatorOutput:

@@ -1,4 +1,4 @@
-"""What a vertex puts out, in files: written by its subtasks, read by those of the next vertex.
+"""The output of a vertex in files: written by its subtasks, read by those of the next vertex.
 
 A file is an Arrow IPC stream of exchange rows, compressed with lz4. Rows hold pickles, so a file is read only
 if it is to the bit what was written.
@@ -37,7 +37,7 @@ _BUFFER = 1 << 20
 
 
 class KeptFile(NamedTuple):
-    """What one subtask has put out."""
+    """The output file of one subtask."""
 
     name: str
     size: int  #: bytes

@@ -78,7 +78,7 @@ def is_prepared(path: str) -> bool:
 
 
 def module_folders(dependencies: PythonDependencies, folder: Path) -> list[str]:
-    """Where below the prepared folder modules are looked for, the first one first."""
+    """The folders, below the prepared one, where modules are searched for, in order."""
     return [str(folder / "modules" / module.folder) for module in dependencies.modules]
 
 

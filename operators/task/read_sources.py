@@ -42,7 +42,7 @@ def _chunks(
     context: OperatorContext,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[Any]:
-    """What a source reads, chunk by chunk. Raises UserFunctionError, which names the source and the split."""
+    """The records of a source, chunk by chunk. Raises UserFunctionError with the source and the split."""
     source = operator_spec.operator
     if getattr(source, "reads_dataframe", False):
         yield from _read_dataframe(source, own, context, batches)

@@ -39,7 +39,7 @@ class Reporter:
         self._send({"state": state, "at": time.time_ns() // 1_000_000, **details})
 
     def progress(self, records_in: int, records_out: int) -> None:
-        """How many records went by so far; sent at most every PROGRESS_SECONDS."""
+        """Report the number of records so far; sent at most every PROGRESS_SECONDS."""
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_SECONDS:
             self._last_progress = now

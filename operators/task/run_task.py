@@ -114,7 +114,7 @@ def _attempt(
 
 @contextmanager
 def _sender(spec: TaskSpec, subtask: int) -> Iterator[ResultSender | None]:
-    """What sends records to a driver that reads them while the job runs; None: this vertex has none."""
+    """The sender of records to a driver that reads them while the job runs; None for other vertices."""
     address, vertex = spec.settings.results, spec.chain.vertex
     if address is None or vertex not in address.vertices:
         yield None

@@ -111,7 +111,7 @@ class CollectBatchesOperator(TerminalOperator):
         self.limit = limit
 
     def open(self) -> None:
-        """Nothing is taken yet."""
+        """Start without any row taken."""
         self._left = self.limit
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:

@@ -116,7 +116,7 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
 
 def _next_number(context: WindowAssigner.WindowAssignerContext, descriptor: ValueStateDescriptor) -> int:
-    """How many records of the key came before this one."""
+    """The number of earlier records of the key."""
     state = context.get_runtime_context().get_state(descriptor)
     number: int = state.value() or 0
     state.update(number + 1)

@@ -1,4 +1,4 @@
-"""How a window's contents grow by a record and become the window function's input, without state.
+"""Folds records into a window's contents, and these into the window function's input, without state.
 
 Does what the reducing, aggregating and list state of a window do: None stands for no contents.
 """

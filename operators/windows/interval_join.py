@@ -52,7 +52,7 @@ class Buffer:
 
 
 class _Side(NamedTuple):
-    """What belongs to one of the inputs."""
+    """The part of the operator for one of its inputs."""
 
     table: StateTable
     lower: int  #: what it joins with is at least this much later than its own records

@@ -71,17 +71,17 @@ class PurgingTrigger(Trigger[T, Window]):
     def on_element(
         self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_element(element, timestamp, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_element"))
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_event_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_event_time"))
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_processing_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_processing_time"))
 

@@ -64,7 +64,7 @@ class Pane:
             self.log.append(key, value)
 
     def contents_of(self, key: Any, fold: Fold) -> Any:
-        """What the key has in the window."""
+        """The contents of the key in the window."""
         if self.log is None or key in self.contents:
             return self.contents.get(key)
         return self.log.replay_part(hash(key) & (PARTS - 1), fold).get(key)

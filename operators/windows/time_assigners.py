@@ -1,4 +1,4 @@
-"""What assigners of time windows have in common: their trigger, their serializer, how they merge."""
+"""The common base of assigners of time windows: trigger, serializer and merging."""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar

@@ -1,4 +1,4 @@
-"""What assigners, triggers and window functions see of the operator that runs them.
+"""The contexts through which assigners, triggers and window functions see their operator.
 
 Source: pyflink.fn_execution.datastream.window.window_operator.{Context,WindowContext,WindowAssignerContext,
 PerWindowStateStore,MergingWindowStateStore}.

@@ -1,4 +1,4 @@
-"""What a window operator runs on a window's contents, for each kind of function that a window may be given.
+"""The internal functions that a window operator calls, for each kind of window function.
 
 Contents are a single value (reduced or aggregated as records came) or all records of the window; functions
 take them with or without a key, and with or without a context. PyFlink has a class for each of the eight.
@@ -28,7 +28,7 @@ Results = Iterable[Any] | None
 
 
 class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """What the window operator calls with a window's contents."""
+    """The interface by which the window operator calls a function with a window's contents."""
 
     class InternalWindowContext(ABC):
         """Times and state that the operator offers for the current key and window."""

@@ -49,7 +49,7 @@ class TaggedUnion:
 
 
 class CoGroupOperator(WindowOperator):
-    """For each key and window: the function with the records of the first input and those of the second.
+    """Calls the function once per key and window, with the records of the first input and the second.
 
     `function` is a CoGroupFunction or a callable of two lists. One of the lists may be empty.
     """
@@ -74,7 +74,7 @@ class CoGroupOperator(WindowOperator):
 
 
 class WindowJoinOperator(CoGroupOperator):
-    """For each pair of a key's records, one of each input, that share a window: the function.
+    """Calls the function for each pair of a key's records, one of each input, that share a window.
 
     `function` is a JoinFunction or a callable of two records (one result), or a FlatJoinFunction (any
     number). Results come in the order of the first input's records, then of the second's.

@@ -1,4 +1,4 @@
-"""What columnar passes share: Arrow in and out, joins on the topology, rows found by topology and id."""
+"""Helpers of columnar passes: Arrow in and out, joins on the topology, rows looked up by topology and id."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -19,7 +19,7 @@ _FEW_CELLS = 1 << 16
 
 
 class Cells(NamedTuple):
-    """Where the rows of a table stand: a cell for each id, topology by topology."""
+    """An index of a table's rows: one cell for each id, topology by topology."""
 
     topologies: Ints  #: in order
     first: Ints  #: of each topology its first cell
@@ -32,7 +32,7 @@ class Cells(NamedTuple):
 def places_by_cells(
     topologies: pl.Series, ids: pl.Series | None, of_topologies: pl.Series, of_ids: pl.Series | None
 ) -> Places | None:
-    """For each (topology, id) of the first two columns its place in the other two, or NONE.
+    """The place of each (topology, id) of the first two columns in the other two, or NONE.
 
     Without ids, rows are found by topology.
 
@@ -98,7 +98,7 @@ def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
 
 
 def _runs(topologies: Ints) -> tuple[Ints, Ints, Ints]:
-    """For each run of rows of one topology: the topology, where the run starts and how long it is."""
+    """The topology, start and length of each run of rows of one topology."""
     starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
     return topologies[starts], starts, np.diff(starts, append=len(topologies))
 
@@ -227,7 +227,7 @@ def look_up(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> 
 
 
 def places(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> Places:
-    """For each row the place of the row of `lookup` with its key, or NONE. `on`: one column of each, or none.
+    """The place in `lookup` of the row with each row's key, or NONE. `on`: one column of each, or none.
 
     Raises ValueError if a key has several rows.
     """

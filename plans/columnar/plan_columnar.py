@@ -30,12 +30,12 @@ _LAST_BEFORE_TASKS = "placed_edges"
 
 
 def stages(until: Layer) -> int:
-    """How many stages a run until that layer reports."""
+    """The number of stages that a run until that layer reports."""
     return len(steps(Choices(), until)) + 2
 
 
 class Finished(Protocol):
-    """Where the tables of a plan go as soon as no step reads them any more."""
+    """Receives the tables of a plan as soon as no step needs them."""
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:
         """Take the rows of a table, in parts; no table comes twice."""
@@ -45,7 +45,7 @@ class Finished(Protocol):
 
 
 class InMemory:
-    """Finished tables, kept."""
+    """Keeps finished tables in memory."""
 
     def __init__(self) -> None:
         self.tables: dict[str, pa.Table] = {}

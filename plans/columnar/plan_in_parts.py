@@ -243,7 +243,7 @@ def _rows(tables: Mapping[str, pl.DataFrame]) -> int:
 
 
 def _part_numbers(tables: Mapping[str, pl.DataFrame], parts: int) -> Ints:
-    """For each topology its part: neighbours, in parts of equal size."""
+    """The part of each topology: neighbours, in parts of equal size."""
     sizes = pl.concat([tables[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
     rows = look_up(tables["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
     before = np.cumsum(rows) - rows

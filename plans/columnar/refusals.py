@@ -86,7 +86,7 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row per refused topology: of the refusals of several layers, in their order, the first one."""
+    """One row per refused topology: its first refusal among those of several layers, in their order."""
     if not refusals:
         return pl.DataFrame(schema=_FIRST)
     return pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)
@@ -99,7 +99,7 @@ def without_topologies(rows: pl.DataFrame, refused: Ints) -> pl.DataFrame:
 
 
 def rows_to_keep(rows: pl.DataFrame, refused: Ints) -> pl.Series | None:
-    """Which rows are of topologies that are not among `refused`, which are in order; None for all."""
+    """The rows of topologies that are not in `refused` (sorted); None for all rows."""
     if not len(refused) or rows.is_empty():
         return None
     # An anti join would look at each row.

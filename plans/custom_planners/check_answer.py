@@ -1,4 +1,4 @@
-"""What a planner returned: read as the declared tables, and checked before it counts."""
+"""Reads a planner's answer as the declared tables and checks it before it takes effect."""
 
 from collections.abc import Mapping
 from typing import Any

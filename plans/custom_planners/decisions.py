@@ -1,4 +1,4 @@
-"""What a custom planner may decide, and in which table it says so."""
+"""The decisions that a custom planner may make, and the tables that hold them."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -17,7 +17,7 @@ ATTRIBUTE = "penstock_decides"
 
 
 class Decision(StrEnum):
-    """What is decided, in the order in which decisions take effect."""
+    """The kinds of decisions, in the order in which they take effect."""
 
     PARALLELISM = "parallelism"  #: of operators
     PARTITIONERS = "partitioners"  #: of stream edges

@@ -1,4 +1,4 @@
-"""What a plan leaves out: job edges between vertices, tasks of a vertex, slots that are required."""
+"""Finds omissions of a plan: job edges between vertices, tasks of a vertex, required slots."""
 
 from collections.abc import Mapping
 from enum import StrEnum

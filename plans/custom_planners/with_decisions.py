@@ -163,7 +163,7 @@ def _numbered(answer: Answer) -> pl.DataFrame:
 
 
 def _look_up_decision(rows: pl.DataFrame, answer: Answer, decision: Decision) -> pl.Series:
-    """For each row what was decided about it; null where nothing was."""
+    """The decision about each row; null without one."""
     answer_form = ANSWERS[decision]
     key = [TOPOLOGY, *answer_form.keys]
     joined = rows.select(key).join(answer, on=key, how="left", maintain_order="left")

@@ -33,7 +33,7 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
 
 
 def _logical_regions_with(graph: JobGraphArrays, edges: Flags) -> Flags:
-    """For each vertex, whether one of `edges` leads into its logical region."""
+    """Whether one of `edges` leads into each vertex's logical region."""
     has_edge = np.zeros(len(graph.vertices), dtype=np.bool_)
     has_edge[graph.logical_region[graph.targets[edges]]] = True
     return has_edge[graph.logical_region]

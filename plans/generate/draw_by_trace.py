@@ -67,7 +67,7 @@ def draw_by_trace(
 
 
 def _levels(random: Random, shares: Mapping[str, Any]) -> list[int]:
-    """How many tasks each level has: one on the critical path, the others as the trace spreads them."""
+    """The number of tasks of each level: one on the critical path, the others spread as in the trace."""
     tasks = _drawn(random, shares["tasks"])
     length = 1
     if tasks > 1:

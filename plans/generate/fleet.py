@@ -117,7 +117,7 @@ def _hashed(
     convert: Callable[[np.ndarray], np.ndarray],
     kind: type[pl.DataType],
 ) -> pl.Expr:
-    """What `convert` makes of xxhash64(seed, keys, salt); of a key that is null, nothing sensible."""
+    """xxhash64(seed, keys, salt), converted by `convert`; arbitrary if a key is null."""
 
     def hashed(columns: Sequence[pl.Series]) -> pl.Series:
         hashes = hash_longs(np.array([seed], np.int64), np.array([XXHASH64_SEED], np.uint64))
@@ -203,7 +203,7 @@ class Fleet(NamedTuple):
 
     @property
     def units_of_a_part(self) -> int:
-        """How many units make about ROWS_OF_A_PART rows."""
+        """The number of units with about ROWS_OF_A_PART rows."""
         return max(1, ROWS_OF_A_PART // self.rows_of_a_unit)
 
 

@@ -116,7 +116,7 @@ WORKLOADS = "workloads"
 
 
 class DrawnShape(NamedTuple):
-    """What can be generated and is no shape: a name, what it is, and what can be chosen of it."""
+    """A generator besides the shapes: its name, a description, and its options."""
 
     name: str
     about: str

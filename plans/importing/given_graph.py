@@ -52,7 +52,7 @@ class GivenGraph(NamedTuple):
 
 
 class ImportOptions(NamedTuple):
-    """What a graph itself does not say."""
+    """Choices that a graph itself leaves open."""
 
     parallelism: int | None = None  #: of operators that have none
     partitioner: str | None = None  #: of edges that have none

@@ -36,7 +36,7 @@ def require_one_plain_graph(file: BinaryIO) -> None:
 
 
 class _GraphStructure:
-    """What the parser has come across; a handler raises what stops it."""
+    """Parser state; a handler raises the error that stops the parser."""
 
     def __init__(self) -> None:
         self.graphs = 0

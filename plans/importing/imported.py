@@ -1,4 +1,4 @@
-"""What became of a document that is no topology file: a topology, and what was assumed of it."""
+"""The result of importing a document: a topology, with notes of what was assumed and ignored."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

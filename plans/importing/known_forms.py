@@ -1,4 +1,4 @@
-"""Which form an object is in that is no topology as docs/topology-files.md describes it."""
+"""Recognises the form of an object that is not in the form of docs/topology-files.md."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -277,7 +277,7 @@ def _set(vertex: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _max_parallelism(vertex: Mapping[str, Any]) -> dict[str, int]:
-    """That of a vertex that has one which Flink would accept."""
+    """The max parallelism of a vertex, if Flink would accept it."""
     max_parallelism = vertex.get("maxParallelism", -1)
     return {"max_parallelism": max_parallelism} if 0 < max_parallelism <= _MAX_PARALLELISM else {}
 

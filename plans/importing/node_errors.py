@@ -1,4 +1,4 @@
-"""What is wrong with nodes of JSON that Flink writes: their form, and the nodes that they read."""
+"""Errors in the nodes of Flink's JSON: their form, and the nodes that they read."""
 
 import re
 from collections import Counter

@@ -221,7 +221,7 @@ def _memory(operator: Any, weights: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _settings(vertices: list[Any], nodes: Mapping[int, Any], operators: Mapping[int, Any]) -> dict[str, Any]:
-    """What of a job's settings its vertices show."""
+    """The settings of a job that follow from its vertices."""
     types = {output["type"] for vertex in vertices for output in vertex["outputs"]}
     blocking = [kind for kind in _GLOBAL_MODES if kind in types]
     dynamic = any(_is_reset(nodes[i], operators[i]) for i in operators if i in nodes)

@@ -1,4 +1,4 @@
-"""What the names in a plan of PyFlink's say of its operators.
+"""Derives properties of PyFlink's operators from their names in a plan.
 
 Source: pyflink.datastream.data_stream, org.apache.flink.python.util.PythonConfigUtil.
 """

@@ -48,7 +48,7 @@ _FORMS = {
 
 
 def form_of_graph(file: str) -> str | None:
-    """Which of the forms above a file is in, by its name; None: another one."""
+    """The form of a file by its name, one of those above; None for any other."""
     return _FORMS.get(_ending(file))
 
 
@@ -201,7 +201,7 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
 
 
 def _depth(text: str) -> int:
-    """How deep braces are nested, about: those in names count, too."""
+    """The nesting depth of braces, roughly: braces in names count, too."""
     return max(accumulate(1 if sign == "{" else -1 for sign in text if sign in "{}"), default=0)
 
 
@@ -288,7 +288,7 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_node(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """With the label as its name, lines joined; one of HTML stays a label, which is no name."""
+    """Attributes of a node, with the label's joined lines as its name; an HTML label stays a label."""
     node_attributes = _plain(attributes)
     if str(node_attributes.get("label", "")).startswith("<"):
         return node_attributes

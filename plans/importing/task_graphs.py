@@ -81,7 +81,7 @@ def read_dax(text: bytes, file: str, name: str) -> GivenGraph:
 
 
 class _Dax:
-    """What the parser has come across; a handler raises what stops it."""
+    """Parser state; a handler raises the error that stops the parser."""
 
     def __init__(self) -> None:
         self.name = ""

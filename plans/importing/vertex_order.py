@@ -1,4 +1,4 @@
-"""In which order a walk from the sources leaves vertices: Flink's order of creation, taken back to edges."""
+"""Derives an order of edges from the order in which Flink creates vertices."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
@@ -14,7 +14,7 @@ Vertex = TypeVar("Vertex", bound=Hashable)
 def children_in_order(
     created: Sequence[Vertex], targets: Mapping[Vertex, Sequence[Vertex]]
 ) -> dict[Vertex, list[int]]:
-    """For each vertex an order of its targets, as positions in the list of them.
+    """An order of each vertex's targets, as positions in their list.
 
     A depth-first walk from the sources (in the order in which they are created) that takes targets in that
     order leaves the vertices in the order `created`, if there is such an order at all. Flink creates a vertex

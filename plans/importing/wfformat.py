@@ -102,7 +102,7 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
 
 
 def _references(tasks: list[Any], keys: list[str]) -> dict[str, str]:
-    """What a task is called to its key: names and ids, keys first."""
+    """Names and ids of tasks mapped to their keys; keys win."""
     known = {key: key for key in keys}
     for key, task in zip(keys, tasks, strict=True):
         for other in (task["name"], task.get("id")):
@@ -122,7 +122,7 @@ def _duplicates(keys: list[str]) -> list[TopologyError]:
 
 
 def _executed(workflow: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What was measured of tasks, by id (from 1.5 on)."""
+    """Measurements of tasks, by id (from version 1.5 on)."""
     execution = workflow.get("execution")
     tasks = execution.get("tasks") if type(execution) is dict else None
     if type(tasks) is not list:

@@ -36,7 +36,7 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
 
 
 def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:
-    """For each topology, whether any node has a uid."""
+    """Whether any node of each topology has a uid."""
     return np.logical_or.reduceat(named, bounds[:-1]) if len(named) else named
 
 

@@ -43,7 +43,7 @@ def _hashes(strings: pa.Array) -> Hashes:
 
 
 def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """All UTF-16 code units one after the other, and how many each string has."""
+    """The UTF-16 code units of all strings, concatenated, and the number of each string's."""
     bounds, characters = _utf8(strings)
     utf8 = characters[bounds[0] : bounds[-1]]
     if (utf8 < 0x80).all():
@@ -54,7 +54,7 @@ def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
 
 
 def _utf8(strings: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """Where each string starts and the last one ends, and the bytes of all."""
+    """The bounds of each string, and the bytes of all."""
     _, offsets, characters = strings.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
     return bounds, np.frombuffer(characters or b"", dtype=np.uint8)

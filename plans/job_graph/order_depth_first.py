@@ -74,7 +74,7 @@ def _require_vertices(bounds: Ints, vertices: Ints) -> None:
 
 
 class _Walked(NamedTuple):
-    """What is walked: where the walk enters, and the outputs of each node."""
+    """The graph of a walk: its entries, and the outputs of each node."""
 
     entries: Ints
     out_bounds: Ints
@@ -84,7 +84,7 @@ class _Walked(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What the walk knows so far, per node."""
+    """The state of the walk, per node."""
 
     stack: Ints  #: the way down
     next_output: Ints
@@ -225,7 +225,7 @@ def _heads(
 
 
 def _positions_or_none(topologies: Ints, nodes: Ints, wanted: Ints) -> Ints:
-    """Where each wanted node of the same topology stands, rows being sorted by topology and node."""
+    """The place of each wanted node of the same topology; rows are sorted by topology and node."""
     starts = np.concatenate(([True], topologies[1:] != topologies[:-1]))
     keys = np.cumsum(starts) << 32
     places = np.minimum(np.searchsorted(keys | nodes, keys | wanted), len(nodes) - 1)
@@ -243,7 +243,7 @@ def _first_of_chain(above: Ints) -> Ints:
 
 
 def _sum_to_first(above: Ints, values: Ints) -> Ints:
-    """For each row, the sum of its value and those of all rows above it."""
+    """The sum of each row's value and those of all rows above it."""
     total, pointer = values.copy(), above.copy()
     open_rows = np.flatnonzero(pointer >= 0)
     while len(open_rows):

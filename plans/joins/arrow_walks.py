@@ -90,7 +90,7 @@ def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> Dat
 
 
 def nothing_found(rows: DataFrame, schema: pa.Schema) -> DataFrame:
-    """What a walk finds where there is nothing to walk over: it would start workers all the same."""
+    """The empty result of a walk without rows, which saves starting workers."""
     return no_rows(rows.sparkSession, from_arrow_schema(schema))
 
 
@@ -170,7 +170,7 @@ def _each_topology(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, dic
 
 
 def _blocks_by_part(rows: Iterator[tuple[int, int, pa.Buffer]]) -> dict[int, list[pa.Buffer]]:
-    """In a function of its own, so that nothing refers to the last of them while a walk is under way."""
+    """A separate function, so that no reference to the last block is kept while a walk runs."""
     blocks: dict[int, list[pa.Buffer]] = {}
     for _, part, block_of_part in rows:
         blocks.setdefault(part, []).append(block_of_part)

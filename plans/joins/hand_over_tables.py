@@ -17,7 +17,7 @@ from penstock.plans.vocabulary import Layer
 
 
 class Finished(Protocol):
-    """Where the tables of a plan go as soon as no pass of a layer refuses a topology of theirs."""
+    """Receives the tables of a plan as soon as no pass of a layer can refuse their topologies."""
 
     def expect(self, rows: int) -> None:
         """About how many rows a table has; said before the first comes."""

@@ -132,7 +132,7 @@ class _Run:
 
     @property
     def plans_ahead(self) -> bool:
-        """Not where a checkpoint directory is: Spark computes what it keeps there as it plans it."""
+        """False with a checkpoint directory, because Spark computes tables kept there while it plans them."""
         return self.session.sparkContext.getCheckpointDir() is None
 
     def read(self, topology_tables: TopologyTables) -> None:

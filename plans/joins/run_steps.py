@@ -19,7 +19,7 @@ AnyStep = JoinStep | HandOver
 
 
 class Steps(Protocol):
-    """What runs a step and keeps its rows."""
+    """Runs steps and keeps their rows."""
 
     @property
     def plans_ahead(self) -> bool:
@@ -44,7 +44,7 @@ class Steps(Protocol):
         """Give back the storage of a table that no later step reads."""
 
     def cancel(self) -> None:
-        """End what was begun."""
+        """Stop the steps that have begun."""
 
 
 def run_steps(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
@@ -65,7 +65,7 @@ def run_steps(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], st
 
 
 class _Order:
-    """What is left, what is being computed (`running`, and walks), and what comes then (`ahead`)."""
+    """The steps that are left, those being computed (`running`, and walks), and the next (`ahead`)."""
 
     def __init__(self, chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
         self.steps = steps

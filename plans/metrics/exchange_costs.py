@@ -1,4 +1,4 @@
-"""What it costs to hand a record on, and what a slot and a TaskManager can do: the terms of the cost
+"""Costs of handing a record on, and the capacity of slots and TaskManagers: the terms of the cost
 model."""
 
 import json

@@ -1,4 +1,4 @@
-"""What operators cost in a run, out of the executions of its tasks."""
+"""Costs of operators in a run, measured from the executions of its tasks."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What operators cost, and where topologies say it."""
+"""Costs of operators, from topologies, files or assumptions."""
 
 from pathlib import Path
 from typing import Any
@@ -78,7 +78,7 @@ def operator_costs(
 
 
 def _outputs(edges: pl.DataFrame) -> pl.Series:
-    """For each edge how many outputs its source has: the main one and side outputs."""
+    """The number of outputs of each edge's source: the main one and side outputs."""
     if edges["output_tag"].null_count() == len(edges):
         return pl.Series("outputs", np.ones(len(edges), np.int64))
     return edges.select(pl.col("output_tag").fill_null("").n_unique().over(TOPOLOGY, "source"))["output_tag"]

@@ -208,7 +208,7 @@ def _vertices(tables: Tables, arrays: Vertices) -> pl.DataFrame:
 
 
 def _measure_plans(tables: Tables, arrays: Plans) -> pl.DataFrame:
-    """What follows from rates, with the name of the bottleneck."""
+    """The metrics that follow from rates, with the name of the bottleneck."""
     plans = _frame(arrays, {TOPOLOGY: "topologies", "vertex": "bottleneck"})
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", bottleneck="name")
     return look_up(plans, names, {"vertex": "vertex"}).drop("vertex")

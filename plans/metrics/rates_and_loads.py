@@ -30,7 +30,7 @@ MOST_NEEDED = 2**31 - 1
 
 
 class ModelCluster(NamedTuple):
-    """What a plan runs on: the constants, slots of a TaskManager, bytes of a network buffer."""
+    """The cluster that a plan runs on: constants, slots per TaskManager, bytes of a network buffer."""
 
     constants: Constants
     slots: int
@@ -109,7 +109,7 @@ def sort_by_input(operators: Operators, edges: Edges) -> Sorted:
 
 
 def copies_read(order: Sorted) -> Floats:
-    """How many subtasks read each record of an edge."""
+    """The number of subtasks that read each record of an edge."""
     readers = np.maximum(order.nodes.parallelism, 1)[order.target]
     return np.where(order.edges.broadcast, readers, 1).astype(np.float64)
 
@@ -127,7 +127,7 @@ def shares_of_outputs(order: Sorted) -> Floats:
 
 
 def count_task_managers(order: Sorted, slots: Slots, slots_of_each: int) -> Floats:
-    """How many TaskManagers each topology takes, all of them full but the last."""
+    """The number of TaskManagers of each topology, all of them full except the last."""
     counted = np.zeros(len(order.starts), np.int64)
     counted[_numbers(order, slots.counted_topologies)] = slots.counts
     return np.maximum((counted + slots_of_each - 1) // slots_of_each, 1).astype(np.float64)
@@ -161,7 +161,7 @@ def graph_of_flows(
     copies: Floats,
     remote: Floats,
 ) -> FlowGraph:
-    """What the loop reads. `emitted`: records per record in; `remote`: see remote_shares."""
+    """The input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
     terms, chained = cluster.constants, edges.chained
     size = nodes.record_bytes[order.source]
@@ -173,7 +173,7 @@ def graph_of_flows(
     receive = terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover
 
     def emits(each: Floats) -> Floats:
-        """For each record that arrives at a node, what its outputs cost."""
+        """The cost of a node's outputs for each record that arrives."""
         return emitted * np.bincount(order.source, weights=shares * each, minlength=count)
 
     alone = np.where(edges.alone, 1 - 1 / nodes.tasks[order.target], 0.0)
@@ -209,7 +209,7 @@ def graph_of_flows(
 
 
 def _firsts(numbers: Ints, count: int) -> Ints:
-    """Where the rows of each number begin, of rows in the order of their numbers, and the end."""
+    """The starts of each number's rows, which are sorted by number, and the end."""
     return np.append(sums_before(np.bincount(numbers, minlength=count)), len(numbers)).astype(np.int64)
 
 

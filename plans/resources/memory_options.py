@@ -1,4 +1,4 @@
-"""How a TaskManager's memory is divided, and a slot's managed memory among its consumers."""
+"""Options that divide a TaskManager's memory, and a slot's managed memory among its consumers."""
 
 from dataclasses import dataclass, fields
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""How many TaskManagers jobs take, one after the other, over Arrow batches."""
+"""Counts the TaskManagers that jobs take, placed one after the other, over Arrow batches."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""How much memory of each kind a TaskManager has, and a slot of it."""
+"""The memory of each kind in a TaskManager and in one of its slots."""
 
 from dataclasses import dataclass, field
 

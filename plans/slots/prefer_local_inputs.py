@@ -137,7 +137,7 @@ def _take_in_turn(
 
 
 def _partitions_read(graph: JobGraphArrays, inputs: _Inputs, vertices: Ints) -> tuple[Ints, Ints, Ints]:
-    """What the subtasks of `vertices` read along pointwise inputs.
+    """The partitions that subtasks of `vertices` read along pointwise inputs.
 
     Per input the place of its first subtask in the other two arrays; per subtask the first partition that it
     reads, and the one after the last.

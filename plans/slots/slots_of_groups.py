@@ -25,7 +25,7 @@ class SlotSharingGroups(NamedTuple):
 
 
 def slot_sharing_groups(graph: JobGraphArrays) -> SlotSharingGroups:
-    """Of `graph`."""
+    """The slot sharing groups of `graph`."""
     starts = np.flatnonzero(graph.first == np.arange(len(graph.first)))
     of_vertex = numbered_groups(starts, graph.slot_sharing_group)
     slots = np.zeros(of_vertex.max() + 1, dtype=np.int64)

@@ -19,12 +19,12 @@ UNTIL_HERE = "until_here"
 
 
 def most_edges(transformations: int) -> int:
-    """How many ways all transformations of a topology may have together."""
+    """The number of ways that all transformations of a topology may have together."""
     return max(MOST_EDGES, EDGES_OF_A_TRANSFORMATION * transformations)
 
 
 def count_ways(order: Ints, bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, ways: Ints) -> None:
-    """How many ways lead up from each transformation to physical ones (see run_loop).
+    """The number of ways up from each transformation to physical ones (see run_loop).
 
     Row r has the inputs bounds[r] to bounds[r + 1], which come before it in `order`. Each way of a physical
     transformation is one of its edges. A sink gives none to those that read it.

@@ -1,4 +1,4 @@
-"""What Flink reads and checks of a job's checkpointing options."""
+"""Reads and checks a job's checkpointing options as Flink does."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _NO_MESSAGE = "null"
 
 
 class Checkpointing(NamedTuple):
-    """What planning needs of the checkpointing options: milliseconds and flags; an interval of -1 is off."""
+    """The checkpointing options that planning needs: milliseconds and flags; an interval of -1 is off."""
 
     interval: int = -1
     unaligned: bool = False

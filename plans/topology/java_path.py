@@ -1,4 +1,4 @@
-"""What Flink's Path makes of a string: a URI, or an error with Java's words.
+"""Parses a string as Flink's Path does: a URI, or an error with Java's message.
 
 Source: org.apache.flink.core.fs.Path; java.net.URI for the errors.
 """

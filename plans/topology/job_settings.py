@@ -78,7 +78,7 @@ def read_job_settings(
 
 
 def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
-    """What is wrong with the settings of a topology whose transformations are wrong too."""
+    """Errors of a topology's settings, for topologies whose transformations are wrong too."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -104,7 +104,7 @@ def refusals_of_config(config: Mapping[str, str]) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict[str, Any]:
-    """What follows from configuration and boundedness alone; a fleet has few different configurations."""
+    """Settings that depend on configuration and boundedness alone; fleets have few configurations."""
     config = dict(config_items)
     try:
         batch, first = before_transformations(config, unbounded)
@@ -175,7 +175,7 @@ def _given(
     parallelism: int,
     max_parallelism: int | None,
 ) -> dict[str, Any]:
-    """What the topology itself says, with the configuration's value where it says nothing."""
+    """Settings of the topology itself, with the configuration's values as defaults."""
     return {
         "job_name": derived["job_name"] or topology_name,
         "parallelism": parallelism,
@@ -185,7 +185,7 @@ def _given(
 
 
 def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
-    """What the configuration alone says, whichever way the topology came in.
+    """Settings that depend on the configuration alone, for every form of topology.
 
     An option that Flink refuses when it reads it has its default here and a row in `setting_refusals`.
     """

@@ -94,7 +94,7 @@ def elements(texts: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
 
 
 class _Cutter:
-    """Where in a document the text stands, and what is held of the element it is in."""
+    """The position in a document, and the part of the current element that is in memory."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -140,7 +140,7 @@ class _Cutter:
         self._hold(text[begin:])
 
     def end(self) -> Iterator[Element]:
-        """What is left at the end of the document."""
+        """The elements that remain at the end of the document."""
         cut_off = self._in_element
         yield from self._taken(self._rest, self._first_line if cut_off else self._line)
         if self._in_array and not cut_off:
@@ -207,7 +207,7 @@ def _is_unescaped(letters: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def _open_brackets(line: bytes) -> int:
-    """How many brackets a line leaves open; 0 too where it closes all before its end, or ends in a string."""
+    """The number of brackets a line leaves open; 0 if it closes all before its end, or ends in a string."""
     cutter = _Cutter(len(line))
     signs = list(cutter._signs(line))
     closed = any(sign.after == 0 for sign in signs)

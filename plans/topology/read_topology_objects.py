@@ -7,7 +7,7 @@ import orjson
 
 
 def _plain(value: Any) -> Any:
-    """What NumPy's numbers and arrays, and mappings that are no dicts, are to JSON."""
+    """NumPy's numbers and arrays, and mappings other than dicts, as plain JSON values."""
     if isinstance(value, Mapping):
         return dict(value)
     if hasattr(value, "tolist"):

@@ -27,7 +27,7 @@ _JSON_TYPES = {
 
 
 class Rule(NamedTuple):
-    """What a key takes: `accepts` is a quick test, `explain(location, key, value)` why it fails."""
+    """The values a key takes: `accepts` is a quick test, `explain(location, key, value)` gives the errors."""
 
     accepts: Callable[[Any], bool]
     explain: Callable[[str, str, Any], list[TopologyError]]
@@ -168,7 +168,7 @@ def one_of(values: Iterable[str], error: ErrorKind = ErrorKind.UNKNOWN_VALUE) ->
 
 
 def nullable(rule: Rule) -> Rule:
-    """What `rule` takes, or null."""
+    """A rule for null and whatever `rule` accepts."""
 
     def accepts(value: Any) -> bool:
         return value is None or rule.accepts(value)

@@ -15,7 +15,7 @@ ILLEGAL_STATE = "IllegalStateException"
 
 
 class SettingStep(StrEnum):
-    """Where Flink reads a setting once it has begun to translate transformations.
+    """The step at which Flink reads a setting once it has begun to translate transformations.
 
     The first five are in the StreamGraph, the last four in the JobGraph; chaining is read with the first edge
     that may be chained.

@@ -107,7 +107,7 @@ def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 
 def sink_topology(row: dict[str, Any]) -> str | None:
-    """What a sink expands into as JSON with sorted keys; null for a sink function and all other kinds."""
+    """The parts a sink expands into, as JSON with sorted keys; null for sink functions and other kinds."""
     if "writer" not in row:
         return None
     sink = {key: row[key] for key in SINK_TOPOLOGY if key in row}

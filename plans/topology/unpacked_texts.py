@@ -1,4 +1,4 @@
-"""What packed files hold, piece by piece, in the forms that Hadoop's codecs write.
+"""Unpacks compressed files piece by piece, in the forms that Hadoop's codecs write.
 
 Source: the codecs of org.apache.hadoop.io.compress; of .lz4 and .snappy BlockCompressorStream.
 """
@@ -124,7 +124,7 @@ def _at_most(size: int) -> int:
 
 
 def _unpacked_size_of_lz4(data: bytes) -> int:
-    """What the sequences of a block add up to; the block does not say it, and Arrow has to be told.
+    """The unpacked size of a block, which Arrow needs: the sum over its sequences.
 
     Source: lz4_Block_format.md of LZ4.
     """
@@ -191,7 +191,7 @@ def texts_of_file(
 
 
 def broken_file(file: str, codec: str | None, error: OSError) -> InputError:
-    """What is wrong with a file that cannot be read to its end."""
+    """The error for a file that cannot be read to its end."""
     if codec == "gzip" and error.errno is None:  # not the system's, so the codec's
         return incomplete_gzip(file)
     return unreadable_file(file, error.strerror or str(error))

@@ -197,7 +197,7 @@ def _partitioner_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any
 
 
 def _cache_errors(nodes: list[Any], inputs: dict[int, list[int]]) -> list[TopologyError]:
-    """What reads a cached data set reads no operator."""
+    """Errors for nodes that read both a cached data set and an operator."""
     return [
         TopologyError(
             ErrorKind.KEY_NOT_ALLOWED,

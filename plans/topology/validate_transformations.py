@@ -117,7 +117,7 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
 
 
 def _sort(error: TopologyError) -> tuple[str, str]:
-    """What tells errors apart that are counted, and not shown: the kind, and what it is about."""
+    """The key by which errors that are not shown are counted: the kind and the subject."""
     return error.error, error.found.partition(" ")[0]
 
 
@@ -259,7 +259,7 @@ def _cycle_errors(transformations: list[Any]) -> list[TopologyError]:
 
 
 def cycle_errors(cycle: list[int]) -> list[TopologyError]:
-    """That transformations read one another in a cycle, of which MOST_SHOWN + 1 are enough."""
+    """The error for a cycle of transformations; MOST_SHOWN + 1 of them are enough."""
     if not cycle:
         return []
     more = ["…"] if len(cycle) > MOST_SHOWN else []

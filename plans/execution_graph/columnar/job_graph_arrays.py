@@ -1,4 +1,4 @@
-"""What all tables of tasks are derived from: job vertices in order, job edges with the places of their ends.
+"""The base of all tables of tasks: job vertices in order, job edges with the places of their ends.
 
 The walks over tasks get both as arrays.
 """

@@ -1,4 +1,4 @@
-"""Which topology, and which of its vertices, has the most tasks: for the message that they do not fit."""
+"""Names the topology and vertex with the most tasks, for the message that they do not fit."""
 
 from collections.abc import Mapping
 

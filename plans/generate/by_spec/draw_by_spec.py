@@ -25,7 +25,7 @@ Counts = defaultdict[str, Counter[Any]]
 
 
 def no_counts() -> Counts:
-    """Nothing drawn yet."""
+    """Empty counters for all keys."""
     return defaultdict(Counter)
 
 
@@ -93,7 +93,7 @@ _WIDE_OF_STAR = 2
 
 
 def _widths(shape: str, depth: int, width: int) -> list[int]:
-    """How many operators each level has."""
+    """The number of operators of each level."""
     widths = [1] * depth
     if shape == SpecShape.DIAMOND:
         widths[1] = width

@@ -78,7 +78,7 @@ class SpecShape(StrEnum):
 
 
 class Routing(StrEnum):
-    """What an operator reads through: NAMB's values of `connection.routing`, then more of Flink's."""
+    """How an operator's input is partitioned: NAMB's values of `connection.routing`, then more of Flink's."""
 
     NONE = "none"
     BALANCED = "balanced"

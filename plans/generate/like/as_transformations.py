@@ -124,7 +124,7 @@ class _Written:
         return Kind.SINK if is_sink and not node.get("keyed") else Kind.ONE_INPUT
 
     def _chaining(self, node: Mapping[str, Any], edges: Sequence[Mapping[str, Any]]) -> str:
-        """What yields begins a chain where it would be chained to a legacy source; see _kind."""
+        """A yielding operator begins a chain instead of joining a legacy source; see _kind."""
         if self._batch and node["yielding"] and not any(edge["chainable"] for edge in edges):
             return str(ChainingStrategy.HEAD)
         return str(node["chaining"] or ChainingStrategy.NEVER)

@@ -96,7 +96,7 @@ def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:
 
 
 def _expanded(base: Ints, starts: Ints) -> tuple[Ints, Ints]:
-    """For the members of each topology in `base`: which of `base` it is, and the member."""
+    """The position in `base` and the member, for the members of each topology in `base`."""
     counts = np.diff(starts)[base]
     owner = np.repeat(np.arange(len(base)), counts)
     first = np.repeat(starts[base] - _starts(counts)[:-1], counts)

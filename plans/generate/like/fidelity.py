@@ -1,4 +1,4 @@
-"""How far the distributions of a drawn fleet are from those of the fleet that it was drawn after."""
+"""Measures the distance between the distributions of a drawn fleet and those of the original fleet."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -86,7 +86,7 @@ Values = Callable[[Frames], pl.DataFrame]
 
 
 def _resampled(original_count: int, drawn_count: int, seed: int) -> npt.NDArray[np.int64]:
-    """How often each given topology is in each of RESAMPLED fleets."""
+    """How often each given topology occurs in each of RESAMPLED fleets."""
     if not original_count:
         return np.zeros((RESAMPLED, 0), np.int64)
     return np.random.default_rng(seed % 2**63).multinomial(
@@ -128,7 +128,7 @@ def _column(table: str, value: pl.Expr) -> Values:
 
 
 def _edges_at(end: str) -> Values:
-    """How many edges each operator reads (`target`) or is read by (`source`)."""
+    """The number of edges into (`target`) or out of (`source`) each operator."""
 
     def counted(frames: Frames) -> pl.DataFrame:
         counts = frames["stream_edges"].group_by(TOPOLOGY, pl.col(end).alias("id")).len("value")

@@ -111,7 +111,7 @@ def _chained_names(operators: pl.DataFrame, heads: Ints) -> pl.Series:
 
 
 def _name_pieces(members: pl.DataFrame) -> pl.Series:
-    """What each operator adds to the chained name, brackets included."""
+    """The part of the chained name that each operator adds, brackets included."""
     index = pl.col("chain_index")
     is_source = index == CHAINED_SOURCE
     is_first = is_source & (index.shift(1) == HEAD)

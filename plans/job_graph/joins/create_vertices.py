@@ -79,7 +79,7 @@ def create_vertices(operators: DataFrame) -> DataFrame:
 
 
 def _aggregate_members(in_chain: Column) -> Iterator[Column]:
-    """What the rules of columns need to know of the operators of a chain below its head."""
+    """Aggregates over the operators below a chain's head, as the rules of columns need them."""
     for name, (of_chain, column) in VERTEX_RULES.items():
         match of_chain:
             case FromChain.ANY:
@@ -106,7 +106,7 @@ def _combine_with_head() -> Iterator[Column]:
 
 
 def _name_piece(in_chain: Column) -> Column:
-    """What an operator below the head, or a source inside it, adds to the name of the vertex, and where."""
+    """The part of the vertex's name from an operator below the head, or a source inside it, and its place."""
     opening = (
         F.when(F.col("branch") == ONLY_BRANCH, F.lit(" -> "))
         .when(F.col("branch") == FIRST_BRANCH, F.lit(" -> ("))

@@ -25,7 +25,7 @@ FORWARD_GROUPS = pa.schema(
 def find_forward_groups(
     chain_vertices: DataFrame, typed_edges: DataFrame, job_settings: DataFrame
 ) -> DataFrame:
-    """One row per vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
+    """One row per vertex of a dynamic graph: the smallest vertex connected to it by forward edges.
 
     In: chain_vertices (see create_vertices), typed_edges (see choose_result_partition_types), job_settings.
     Out (key topology_id, vertex): forward_group.

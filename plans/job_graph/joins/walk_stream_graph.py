@@ -40,7 +40,7 @@ WALKED = pa.schema(
 
 
 def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataFrame:
-    """What only a walk in Flink's order can tell of nodes and edges.
+    """Properties of nodes and edges that need a walk in Flink's order.
 
     In: stream_nodes, stream_edges. Out, three sorts of rows keyed by topology_id:
     node rows (node; out_index null): id_lower and id_upper (the operator id as two big-endian longs),

@@ -25,7 +25,7 @@ COST_COLUMNS = (*ASSUMED, LEVEL)
 
 
 class RateRow(IntEnum):
-    """What a row of RATES is about."""
+    """The subject of a row of RATES."""
 
     EDGE = 0
     VERTEX = 1

@@ -146,7 +146,7 @@ def _groups(apart: Tables, order: Sorted) -> pl.Series:
 
 
 def _count_per_edge(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataFrame:
-    """For each edge its execution edges, channels and network buffers, 0 where it connects no vertices."""
+    """Execution edges, channels and network buffers of each edge, 0 if it connects no vertices."""
     tasks = apart["execution_job_vertices"].select("vertex", "parallelism")
     held = apart["network_buffers"].join(tasks, on="vertex").select(
         "vertex", "side", "index",

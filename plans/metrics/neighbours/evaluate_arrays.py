@@ -1,4 +1,4 @@
-"""From a job's arrays and a change to its figures: what plan_metrics finds for the plan that follows.
+"""The figures of a job after a change, over arrays, as plan_metrics finds them for the changed plan.
 
 Loops over arrays, compiled. Floats are added up in the order in which rates_and_loads adds them, so that
 the same plan has the same bits.

@@ -1,4 +1,4 @@
-"""One job over arrays: its metrics for a chaining and slot sharing groups that are given."""
+"""Metrics of one job for a given chaining and given slot sharing groups, over arrays."""
 
 from collections.abc import Callable, Mapping
 from math import inf

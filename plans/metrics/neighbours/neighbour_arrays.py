@@ -8,7 +8,7 @@ from penstock.plans.metrics.plan_arrays import Floats
 
 
 class JobArrays(NamedTuple):
-    """What no change of chaining or groups alters. Nodes by id, edges by target and input.
+    """The part of a job that no change of chaining or groups alters. Nodes by id, edges by target and input.
 
     `order`: nodes, producers first. `in_vertex`: whether a source leads to the node. `group`: its slot
     sharing group by Flink's rules; numbers from `len(group)` on are free for others. `levels`: the
@@ -57,7 +57,7 @@ class Counted(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What is found, in the order of WHOLE and NUMBERS."""
+    """The figures, in the order of WHOLE and NUMBERS."""
 
     whole: Ints
     numbers: Floats

@@ -1,4 +1,4 @@
-"""How many network buffers the gates and result partitions of a task need, a task, and a slot."""
+"""Counts the network buffers of gates and result partitions, of tasks and of slots."""
 
 import polars as pl
 

@@ -1,4 +1,4 @@
-"""How many bytes of a slot's managed memory each operator may use."""
+"""Computes how much of a slot's managed memory each operator may use."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -103,7 +103,7 @@ def _active_use_cases() -> Column:
 
 
 def _memory_of_slot(task_manager: TaskManager) -> Column:
-    """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
+    """The memory that all consumers of a row's use_case together get in a slot with `active` use cases."""
     memory = F.lit(0.0)
     for use_case in USE_CASES:
         fractions = F.array(*map(F.lit, fractions_of_slot(use_case, task_manager)))

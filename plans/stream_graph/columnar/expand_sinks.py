@@ -141,7 +141,7 @@ def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count_ways(bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, stands_for: Ints) -> None:
-    """How many stream nodes each transformation stands for; a sink for none (see run_loop)."""
+    """The number of stream nodes that each transformation stands for; 0 for a sink (see run_loop)."""
     for row in range(len(virtual)):
         if virtual[row]:
             count = 0
@@ -162,7 +162,7 @@ def _count_drawn(
     drawn: Ints,
     first: Ints,
 ) -> None:
-    """How many virtual nodes are made before each operator, the first to reach them (see run_loop).
+    """The number of virtual nodes made for each operator, the first to reach them (see run_loop).
 
     `first`: the first operator that reads a virtual transformation, through others.
     """

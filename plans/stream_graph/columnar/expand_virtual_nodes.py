@@ -59,7 +59,7 @@ def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl
 
 
 def _count_ways(order: Ints, bounds: Ints, inputs: Ints, kinds: Ints, ways: Ints) -> None:
-    """How many ways lead up from each virtual transformation (see run_loop)."""
+    """The number of ways up from each virtual transformation (see run_loop)."""
     for row in order:
         if kinds[row] >= FIRST_VIRTUAL:
             count = 0
@@ -80,7 +80,7 @@ def _fill_ways(
     output_tags: Ints,
     selected_names: Ints,
 ) -> None:
-    """Where each way ends and the rows that decide its labels (see run_loop): of its input's, then its own.
+    """The end of each way and the rows that decide its labels (see run_loop): its input's, then its own.
 
     The nearest decides, and the farthest of those that set an exchange mode.
     """

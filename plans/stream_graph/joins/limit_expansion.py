@@ -46,7 +46,7 @@ def limit_expansion(tables: TopologyTables) -> TopologyTables:
 
 
 def _beyond_limit(transformations: DataFrame) -> dict[int, dict[str, Any]]:
-    """For each topology with too many edges what is said of it: id, ways and most."""
+    """The id, ways and most of each topology with too many edges."""
     counted = _keep_many_unions(transformations).groupBy(TOPOLOGY).applyInArrow(_count, _COUNTED)
     return {row[TOPOLOGY]: {name: row[name] for name in ("id", "ways", "most")} for row in counted.collect()}
 

@@ -62,7 +62,7 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
 
 
 def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
-    """Where each cell of a column of strings starts, and where the last one ends; the text from the first."""
+    """The bounds of the cells in a column of strings, and the text from the first cell on."""
     _, bounds, text = column.buffers()
     starts = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
     characters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)

@@ -18,7 +18,7 @@ _ROWS_AT_ONCE = 2**16
 
 
 class Blocks(NamedTuple):
-    """For each topology, where its blocks begin and end among all blocks; and the digest of each block.
+    """The bounds of each topology's blocks among all blocks; and the digest of each block.
 
     The digest is "" where a row of the block may be wrong.
     """

@@ -1,4 +1,4 @@
-"""Where the lines of a text are, and which of them are worth reading all at once."""
+"""Finds the lines of a text, and those that can be read all at once."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

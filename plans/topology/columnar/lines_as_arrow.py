@@ -65,7 +65,7 @@ def lines_as_arrow(lines: FoundLines) -> tuple[Ints, pa.Table]:
 
 
 def _options(left_out: Sequence[str]) -> json.ParseOptions:
-    """For lines without some keys: for each that is declared, Arrow notes in each row that it is absent."""
+    """Options for lines without some keys, whose absence Arrow would otherwise store in every row."""
     kept = pa.struct([field for field in _TRANSFORMATION if field.name not in left_out])
     schema = _LINE.set(_LINE.get_field_index(_NESTED), pa.field(_NESTED, pa.list_(kept)))
     return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")

@@ -44,7 +44,7 @@ class LineBlock(NamedTuple):
 
 
 def parse_block(block: LineBlock, job_defaults: JobDefaults = NO_DEFAULTS) -> list[pa.RecordBatch]:
-    """What `parse_lines` gives for the lines of a block, in their order.
+    """The result of `parse_lines` for the lines of a block, in their order.
 
     Lines that are right and plain (see `lines_as_arrow`) are read all at once, if there are many; the others,
     or all, go through `parse_lines`.

@@ -196,7 +196,7 @@ def plain_sinks(transformations: pa.StructArray) -> tuple[pa.Array, Flags]:
 
 
 def _values(sinks: pa.StructArray, keys: list[str]) -> pl.DataFrame:
-    """What decides each one's text, in columns: for each key whether it is there, and its values."""
+    """The columns that decide each sink's text: for each key its presence and its values."""
     there = {field.name for field in sinks.type}
     beside = np.zeros(len(sinks), bool)
     for key in NOT_BESIDE_WRITER:

@@ -156,7 +156,7 @@ def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[
 
 
 class LongLine(NamedTuple):
-    """In place of a line that was longer than allowed: its size without the newline."""
+    """Replaces a line that is longer than allowed: its size without the newline."""
 
     size_bytes: int
 

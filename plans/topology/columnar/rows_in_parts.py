@@ -14,7 +14,7 @@ _NONE = -1
 
 
 class Division(NamedTuple):
-    """Which part each topology is in: all rows with its id, in both tables."""
+    """The part of each topology: all rows with its id, in both tables."""
 
     ids: _Ints  #: of topologies, each once, sorted
     part_of_id: _Ints
@@ -25,7 +25,7 @@ class Division(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """How many there are, one at least."""
+        """The number of parts, at least one."""
         return len(self.ends)
 
     def positions(self, part: int) -> _Ints:
@@ -175,7 +175,7 @@ def _places(ids: _Ints, column: pa.Array) -> _Ints:
 
 
 def _starts(values: _Ints) -> _Ints:
-    """Where runs of one value begin."""
+    """The starts of runs of one value."""
     return (
         np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
         if len(values)

@@ -90,7 +90,7 @@ class _Sorted:
         return sum(len(batch) for table in _SIZED_BY for batch in self.nested[table])
 
     def tables(self) -> TopologyTables:
-        """What there is now, as frames."""
+        """The current content, as frames."""
         nested = {table: _frame(table, batches) for table, batches in self.nested.items()}
         return TopologyTables(
             topologies=_frame("topologies", self.topologies),

@@ -40,7 +40,7 @@ def as_they_are(ending: str) -> dict[str, str]:
 
 
 def packed_pieces(text: DataFrame) -> DataFrame:
-    """What stands between the bytes that are newlines (value) of packed files that `text` reads."""
+    """The bytes between newlines (value) of packed files that `text` reads."""
     value = F.col("value").cast("binary")
     return text.select(value, F.col("_metadata.file_path"), F.col("_metadata.file_size"))
 

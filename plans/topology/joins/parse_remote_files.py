@@ -37,7 +37,7 @@ def parse_remote_files(
     job_defaults: JobDefaults,
     documents: Sequence[str] = (),
 ) -> Iterator[DataFrame]:
-    """What the files `uris` hold, as PARSED, in several DataFrames.
+    """The content of the files `uris` as PARSED, in several DataFrames.
 
     `read`: gives those files by Spark's reader of text, with options. `documents`: those of them that are
     known to be documents; others that are documents only say so. Files that a codec of the user's own unpacks
@@ -75,7 +75,7 @@ def parse_remote_files(
 
 
 def _endings(spark: SparkSession, uris: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What names of packed files end in: those that workers unpack, and those that only Hadoop can."""
+    """The name endings of packed files: those that workers unpack, and those that only Hadoop can."""
     jvm = spark._jvm
     assert jvm is not None
     hadoop = jvm.org.apache.hadoop

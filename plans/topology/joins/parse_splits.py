@@ -107,7 +107,7 @@ def _lines(uri: str, start: int, end: int, max_line_bytes: int) -> Iterator[Topo
 
 
 def _whole_lines(file: str, start: int, end: int, max_line_bytes: int) -> Iterator[bytes | LongLine]:
-    """Those that begin at `start` or later and before `end`."""
+    """The lines that begin at `start` or later and before `end`."""
     texts = texts_of_file(file, start=max(0, start - 1))
     at = 0
     if start:
@@ -126,7 +126,7 @@ def _whole_lines(file: str, start: int, end: int, max_line_bytes: int) -> Iterat
 
 
 def _after_first_line(texts: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """How many bytes the first line has, its newline included, and what follows it."""
+    """The size of the first line, its newline included, and the text after it."""
     dropped = 0
     for text in texts:
         end = text.find(b"\n")

@@ -100,7 +100,7 @@ def _holds_data(file: str) -> bool:
 def _parsed_splits(
     spark: SparkSession, files: Sequence[str], max_line_bytes: int, job_defaults: JobDefaults
 ) -> DataFrame:
-    """What local files hold, as PARSED."""
+    """The content of local files as PARSED."""
     try:
         splits = splits_of_files(spark, files)
     except OSError as error:

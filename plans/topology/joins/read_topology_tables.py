@@ -132,7 +132,7 @@ def _summary(topology_rows: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _row_error() -> Column:
-    """What is wrong with the row itself: NoTopology, TopologyIdMismatch, DuplicateTopologyName,
+    """The error of the row itself: NoTopology, TopologyIdMismatch, DuplicateTopologyName,
     TopologyIdCollision, or UnknownValue of a form that tables do not have; else null.
     """
     hash_text = F.xxhash64("name").cast("string")

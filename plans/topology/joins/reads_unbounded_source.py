@@ -1,4 +1,4 @@
-"""Which topologies have an operator that reads an unbounded source; no topology is ever held as a whole."""
+"""Finds topologies with an operator that reads an unbounded source, without holding a whole topology."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise

@@ -150,7 +150,7 @@ def refused_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def _with_positions(rows: Iterable[Any], position_of_id: Any) -> Iterator[tuple[int, bytes]]:
-    """All rows with an id that occurs twice are there, and all without one, which come first."""
+    """Rows with an id that occurs twice, and rows without an id, which come first."""
     for number, of_id in groupby(rows, lambda row: row[2]):
         first = 1 if number is None else position_of_id(number)
         for place, (*_, text) in enumerate(of_id, first):
