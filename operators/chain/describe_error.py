@@ -57,7 +57,7 @@ def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:
 
 
 def hint_for(error: BaseException) -> str:
-    """What the author can do about an exception of this type; empty if its own message must suffice."""
+    """A hint for the author on an exception of this type; empty if its own message must suffice."""
     for kind, hint in _HINTS.items():
         if isinstance(error, kind):
             return hint

@@ -56,7 +56,7 @@ def _raising(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _for_author(error: UserFunctionError) -> FunctionError:
-    """What was raised, operator and record; the author's lines first where Spark shows no tracebacks."""
+    """The error, operator and record as text; the author's lines first if Spark shows no tracebacks."""
     lines = user_frames(error.__cause__ or error) if os.environ.get("SPARK_HIDE_TRACEBACK") else []
     during = f", {error.during}" if error.during else ""
     lines += [

@@ -24,7 +24,7 @@ INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, Basic
 
 
 class Conversion(NamedTuple):
-    """How values of one type come back."""
+    """The conversion of values of one type."""
 
     kind: type  #: class of what comes back
     #: What comes back for a value that is not None. TypeError, OverflowError or ValueError if nothing does.

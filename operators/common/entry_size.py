@@ -1,4 +1,4 @@
-"""How much memory an entry of a state takes, roughly."""
+"""Estimates the memory that an entry of a state takes."""
 
 from itertools import islice
 from sys import getsizeof

@@ -23,7 +23,7 @@ _ARRAYS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 def part_converter(
     type_info: TypeInformation | None, converter_of: Callable[[TypeInformation], Convert | None]
 ) -> Convert | None:
-    """What converts a value of `type_info`; None if there is nothing to convert in it.
+    """A function that converts values of `type_info`; None if there is nothing to convert.
 
     `converter_of` gives what converts values of a type as a whole, or None to look into their parts. Keys of
     maps are no parts. None, and what does not look like its type, stays as it is.

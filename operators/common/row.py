@@ -13,7 +13,7 @@ from penstock.operators.common.no_java import no_java
 
 
 class RowKind(Enum):
-    """What kind of change a row stands for."""
+    """The kind of change that a row stands for."""
 
     INSERT = 0
     UPDATE_BEFORE = 1

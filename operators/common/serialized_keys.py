@@ -1,4 +1,4 @@
-"""Which keys are the same: those with the same serialised form, wherever keys are compared.
+"""Compares keys by their serialised form, everywhere.
 
 In PyFlink a key of no declared type is the byte array of its pickle, and only that is compared and hashed:
 1, 1.0 and True are three keys, a moment in two time zones is two, and the `__eq__` of an author's class does
@@ -73,7 +73,7 @@ def dictionary_keys(keys: list[Any]) -> Sequence[Any]:
 
 
 def original_key(key: Any) -> Any:
-    """What the key selector gave, of a `dictionary_key`."""
+    """The key selector's result, from its `dictionary_key`."""
     return key.original if type(key) is SerializedKey else key
 
 
@@ -108,7 +108,7 @@ def _is_flat(key: tuple[Any, ...]) -> bool:
 
 
 def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
-    """What is pickled for `value`. `seen` has one object for equal ones, which pickle writes out once."""
+    """The form of `value` to pickle. `seen` has one object for equal ones, which pickle writes out once."""
     kind = type(value)
     if kind in _ALIKE:
         return value
@@ -128,12 +128,12 @@ def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
 
 
 def _form(kind: Any, parts: Sequence[Any], seen: dict[Any, Any]) -> Any:
-    """What stands for a value of `kind`: with `...`, which no tuple has then."""
+    """The substitute for a value of `kind`: marked with `...`, which no tuple has then."""
     return (..., f"{kind.__module__}.{kind.__qualname__}", *[_normalized(part, seen) for part in parts])
 
 
 def _state(value: Any) -> tuple[Any, ...]:
-    """What pickle would rebuild `value` from, except its class. TypeError if it cannot be pickled."""
+    """The data from which pickle would rebuild `value`, except its class. TypeError if there is none."""
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return (reduced,)

@@ -23,7 +23,7 @@ _MILLIS_PER_DAY = 86_400_000
 
 
 class EventTime(NamedTuple):
-    """Where rows have their event time, and how late one may come."""
+    """The column of rows' event time, and how late a row may come."""
 
     position: int
     column: str
@@ -100,11 +100,11 @@ class DataFrameSource(Source):
         return StampedBatch(self.checked(batch), milliseconds(column))
 
     def values(self, count: int) -> Chunk:
-        """That many rows without columns."""
+        """A chunk of `count` rows without columns."""
         return Chunk([Row() for _ in range(count)], None)
 
     def watermark(self, timestamp: int) -> int:
-        """How far event time has come after a row with this timestamp: none below follows."""
+        """The watermark after a row with this timestamp: no row below it follows."""
         assert self.event_time is not None
         return max(MIN_WATERMARK, timestamp - self.event_time.lag_milliseconds - 1)
 
@@ -155,7 +155,7 @@ def identify_dataframe(dataframe: Any) -> str | None:
 
 
 def _leaves(plan: Any) -> Iterator[Any]:
-    """What a plan and its subqueries read: `collectLeaves` leaves those out, as expressions hold them."""
+    """The leaves of a plan and of its subqueries; expressions hold these, so `collectLeaves` skips them."""
     subqueries = plan.subqueriesAll()
     for part in (plan, *(subqueries.apply(number) for number in range(subqueries.size()))):
         leaves = part.collectLeaves()

@@ -38,7 +38,7 @@ class FileEnumeratorProvider:
 
 
 class FileSplitAssignerProvider(enum.Enum):
-    """Which subtask reads which split: decided by size before the job starts."""
+    """Assigns splits to subtasks: by size, before the job starts."""
 
     LOCALITY_AWARE = "locality aware"
 

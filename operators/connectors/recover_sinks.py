@@ -33,7 +33,7 @@ def _undo_delta(recovery: Recovery, write_id: str, options: Any) -> None:
 
 
 class SinkKind(NamedTuple):
-    """What makes the writes of a sort of sinks visible, and what removes them."""
+    """The functions that make the writes of one kind of sink visible, and that remove them."""
 
     publish: Callable[[Recovery, str, list[Committable], int, Mapping[str, str] | None], None]
     undo: Callable[[Recovery, str, Mapping[str, str] | None], None]

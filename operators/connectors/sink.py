@@ -1,4 +1,4 @@
-"""What a sink is: writers in the subtasks, a commit of two rounds on the driver.
+"""The base of sinks: writers in the subtasks, a commit of two rounds on the driver.
 
 Source: org.apache.flink.api.connector.sink2.{Sink,SinkWriter,CommittingSinkWriter,Committer}. The input is
 bounded, so that there is one commit, after all subtasks have finished: all sinks of the job prepare, then all

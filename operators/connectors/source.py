@@ -1,4 +1,4 @@
-"""What a source is: splits on the driver, chunks of records in the subtasks.
+"""The base of sources: splits on the driver, chunks of records in the subtasks.
 
 Source: org.apache.flink.api.connector.source.{Source,SplitEnumerator,SourceReader}. All sources are bounded,
 so that the enumerator's work is done once, on the driver, before anything runs: a subtask that is run a

@@ -56,7 +56,7 @@ def encode_batch(batch: pa.RecordBatch, timestamps: pa.Int64Array | None, waterm
 
 
 def decode(data: pa.Buffer, type_info: TypeInformation | None) -> Block:
-    """What `encode_values` or `encode_batch` were given.
+    """The input of `encode_values` or `encode_batch`, decoded.
 
     Whether it is a pickle is for `type_info` to say, which the plan has: ValueError where the block says so
     of records of a declared type.

@@ -1,4 +1,4 @@
-"""Which subtask of the consumer each record goes to: Flink's partitioners over lists of records.
+"""Chooses the consumer's subtask for each record: Flink's partitioners over lists of records.
 
 Source: org.apache.flink.streaming.runtime.partitioner.{Forward,Rebalance,Rescale,Shuffle,Broadcast,Global,
 KeyGroupStream,CustomPartitionerWrapper}Partitioner.
@@ -40,7 +40,7 @@ class ChannelChooser:
 
     @property
     def what(self) -> str:
-        """What chooses, for error messages."""
+        """The function that chooses, for error messages."""
         reader = f" of {self._spec.consumer_name!r}" if self._spec.consumer_name else ""
         return ("partitioner" if self._spec.partitioner == "custom" else "key selector") + reader
 

@@ -1,4 +1,4 @@
-"""What a subtask must know of a JobEdge to write to it, and of a gate to read it."""
+"""The facts that a subtask needs to write to a JobEdge, and to read a gate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What tells the files that a job reads from those that another run of it has read."""
+"""Identifies the files that a job reads, to tell whether another run has read the same ones."""
 
 import hashlib
 import os

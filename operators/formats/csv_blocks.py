@@ -59,7 +59,7 @@ def plain_blocks(file: IO[bytes], schema: CsvSchema) -> Iterator[bytes | None]:
 
 
 def _end_of_records(block: bytes, schema: CsvSchema) -> int | None:
-    """Where the last whole record ends; None if the records up to there are not plain."""
+    """The end of the last whole record; None if the records up to there are not plain."""
     if b"\r" in block or b"\0" in block:
         return None
     settings = schema.settings

@@ -126,7 +126,7 @@ class _Lines:
 
 
 def parsers(schema: CsvSchema) -> list[Parse]:
-    """For each column, what makes a value from its text. They raise ValueError. TypeError for other types."""
+    """The parser of each column's text. They raise ValueError. TypeError for other types."""
     null = schema.settings.null_value
     return [_parser(column, schema.separator_of(column), null) for column in schema.columns]
 
@@ -143,7 +143,7 @@ def _nullable(parse: Parse, null: str | None) -> Parse:
 
 
 def parse_value(type_info: TypeInformation) -> Parse:
-    """What makes a value from a text; numbers and booleans may have spaces around. TypeError: other types."""
+    """The parser of a type's text; numbers and booleans may have spaces around. TypeError for other types."""
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
         return lambda text: fitted(parse_decimal(text))
@@ -209,7 +209,7 @@ _PARSERS: dict[BasicType, Parse] = {
 
 
 def line_writer(schema: CsvSchema) -> Callable[[Iterable[Any]], str]:
-    """What makes a line, with its end, from a row's values; ValueError for another number of them.
+    """A function from a row's values to its line, with the line end; ValueError for another number of values.
 
     TypeError for types of columns that CSV has no values of.
     """
@@ -243,7 +243,7 @@ def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
 
 
 def quoting(settings: CsvSettings) -> Write:
-    """What puts a text in quotes where Jackson does: if it is long, or holds a low or special character."""
+    """A function that quotes texts as Jackson does: if they are long or hold a low or special character."""
     quote, escape = settings.quote, settings.escape
     if quote is None:
         return str
@@ -261,7 +261,7 @@ def quoting(settings: CsvSettings) -> Write:
 
 
 def value_text(type_info: TypeInformation) -> Write:
-    """What makes text from a value. TypeError for other types."""
+    """The function from a type's values to text. TypeError for other types."""
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
 

@@ -26,7 +26,7 @@ class CsvColumn:
 
 @dataclass(frozen=True)
 class CsvSettings:
-    """How CSV is written and read."""
+    """Settings for writing and reading CSV."""
 
     column_separator: str = ","
     quote: str | None = '"'
@@ -161,7 +161,7 @@ class CsvSchemaBuilder:
         return self._set(line_separator=separator)
 
     def set_null_value(self, null_value: str) -> Self:
-        """What stands for null."""
+        """Set the text that stands for null."""
         return self._set(null_value=null_value)
 
     def disable_quote_char(self) -> Self:
@@ -169,7 +169,7 @@ class CsvSchemaBuilder:
         return self._set(quote=None)
 
     def set_quote_char(self, char: str) -> Self:
-        """What is around values that hold other characters with a meaning."""
+        """Set the quote around values that hold special characters."""
         return self._set(quote=_one_character("Quote char", char))
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:

@@ -54,7 +54,7 @@ class _Builder:
         return self._set(array_separator=delimiter)
 
     def set_quote_character(self, c: str) -> Self:
-        """What is around fields that hold characters with a meaning; a double quote unless set."""
+        """Set the quote around fields that hold special characters; a double quote unless set."""
         return self._set(quote=_one_character(c))
 
     def set_escape_character(self, c: str) -> Self:
@@ -62,7 +62,7 @@ class _Builder:
         return self._set(escape=_one_character(c))
 
     def set_null_literal(self, null_literal: str) -> Self:
-        """What stands for null."""
+        """Set the text that stands for null."""
         return self._set(null_value=require_text(null_literal, "null_literal"))
 
     def _set(self, **settings: Any) -> Self:
@@ -144,7 +144,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set(allow_comments=allow_comments)
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
-            """What is wrong becomes null."""
+            """Turn fields that cannot be parsed into null."""
             self._ignore_parse_errors = require_kind(ignore_parse_errors, bool, "ignore_parse_errors")
             return self
 
@@ -181,7 +181,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         """Builds a CsvRowSerializationSchema of a row type. TypeError for another type."""
 
         def set_line_delimiter(self, delimiter: str) -> Self:
-            """What ends a line. ValueError unless it is \\n, \\r, \\r\\n or nothing."""
+            """Set the line end. ValueError unless it is \\n, \\r, \\r\\n or nothing."""
             if delimiter not in ("\n", "\r", "\r\n", ""):
                 raise ValueError(
                     f"found line delimiter {delimiter!r}; allowed are \\n, \\r, \\r\\n and nothing"

@@ -37,7 +37,7 @@ Text = Callable[[Any], str]
 
 
 def printed_text(type_info: TypeInformation | None) -> Text:
-    """What `print` shows: str of records without a declared type, `+I[a,b]` of rows, else Java's text."""
+    """The text that `print` shows: str if no type is declared, `+I[a,b]` for rows, else Java's."""
     if isinstance(type_info, (RowTypeInfo, ExternalTypeInfo)):
         return _printed_row
     return java_text(type_info)

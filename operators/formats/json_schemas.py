@@ -76,7 +76,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def ignore_parse_errors(self) -> Self:
-            """What is wrong becomes null."""
+            """Turn fields that cannot be parsed into null."""
             self._ignore_parse_errors = True
             return self
 

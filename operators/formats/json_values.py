@@ -47,7 +47,7 @@ _RFC_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z"
 def from_json(
     type_info: TypeInformation, *, fail_on_missing: bool = False, ignore_errors: bool = False
 ) -> Convert:
-    """What makes values of a type of parsed JSON; numbers and booleans may also be texts.
+    """A function from parsed JSON to values of a type; numbers and booleans may also be texts.
 
     It raises ValueError (also for a field of a row that is not there, if `fail_on_missing`), or gives None
     for the value that is wrong, if `ignore_errors`. Types without a JSON form are a TypeError here.
@@ -76,7 +76,7 @@ def parse_json(text: bytes | str, decimals: bool) -> Any:
 
 
 def to_json(type_info: TypeInformation | None, *, java_numbers: bool = True) -> Convert:
-    """What makes of values what orjson writes as Flink does; without a type, values as orjson takes them.
+    """A function from values to what orjson writes as Flink does; without a type, values stay unchanged.
 
     Without `java_numbers`, floats are left to orjson, which is several times faster: `1e16` where Java has
     `1.0E16`, and null where Java has "NaN". Types without a JSON form are a TypeError.
@@ -214,7 +214,7 @@ _LOCAL: dict[LocalTimeTypeInfo.TimeType, Any] = {
 
 
 def _to_json(type_info: TypeInformation, java_numbers: bool) -> Convert | None:
-    """What converts values that are not None; None where orjson takes them as they are."""
+    """A function that converts values other than None; None if orjson takes them unchanged."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _object(type_info, java_numbers)
     if isinstance(type_info, MapTypeInfo):

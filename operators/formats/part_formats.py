@@ -1,4 +1,4 @@
-"""What is in a part file: formats that write records into a stream.
+"""Formats of part files, which write records into a stream.
 
 Source: org.apache.flink.api.common.serialization.{Encoder,BulkWriter} for the two sorts of formats.
 """

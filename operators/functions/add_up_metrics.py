@@ -11,7 +11,7 @@ Metrics = Mapping[str, Mapping[str, Any]]
 
 
 def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[str, Any]]:
-    """What the functions of a subtask measure now, by operator, which may be fused of several functions."""
+    """Current metrics of a subtask's functions, by operator, which may be fused from several functions."""
     return add_up_metrics(
         {context.operator_name: metric_values(context)} for context in contexts if context.metrics
     )

@@ -27,7 +27,7 @@ class _TwoInputs(KeyedFunctionOperator):
 
 
 class _NoContext:
-    """What `handle_with` sets a timestamp on."""
+    """A placeholder context on which `handle_with` sets a timestamp."""
 
     stamp: int | None = None
 

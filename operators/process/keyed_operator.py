@@ -1,4 +1,4 @@
-"""What all keyed operators share: keys, state, timers, watermarks, and one key after the other in BATCH mode.
+"""The base of keyed operators: keys, state, timers, watermarks, and key after key in BATCH mode.
 
 A subclass implements `handle` for a list of records, and `on_event_time` and `on_processing_time` for timers.
 

@@ -1,4 +1,4 @@
-"""What process operators without keys have in common.
+"""The common base of process operators without keys.
 
 Source: org.apache.flink.streaming.api.operators.AbstractUdfStreamOperator.
 """

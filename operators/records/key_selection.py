@@ -89,7 +89,7 @@ class OpenedMethod:
             self.function.close()
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the method returns."""
+        """The method's result."""
         return self.call(*arguments)
 
 
@@ -158,6 +158,6 @@ def keys_of_records(
 
 
 def opened_functions(*functions: Any) -> list[OpenedMethod]:
-    """Those of key selectors and partitioners that are to be opened and closed."""
+    """The key selectors and partitioners that have to be opened and closed."""
     inner = [function.select if isinstance(function, TypedKeys) else function for function in functions]
     return [function for function in inner if isinstance(function, OpenedMethod)]

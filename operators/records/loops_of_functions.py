@@ -15,7 +15,7 @@ from penstock.operators.chain.results import UNCHANGING, frozen
 
 
 class LoopStep(StrEnum):
-    """What a function does with a record; its value is the name of the method of function objects."""
+    """The step of a function on a record; the value is the method's name in function objects."""
 
     MAP = "map"
     FILTER = "filter"

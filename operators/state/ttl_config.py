@@ -27,7 +27,7 @@ class StateTtlConfig:
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """Which time counts."""
+        """The clock that counts."""
 
         ProcessingTime = 0
 
@@ -65,7 +65,7 @@ class StateTtlConfig:
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
-        """Which time counts; always the clock's."""
+        """The clock that counts; always processing time."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:

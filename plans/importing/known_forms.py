@@ -162,7 +162,7 @@ def _graph_name(document: Mapping[str, Any]) -> object:
 
 
 def _no_job(document: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """What an object is that is known and no job, what is allowed, and what to do; None: nothing known."""
+    """The description, allowed values and hint for a known object that is no job; None if it is unknown."""
     graph = "read it by networkx, and make a topology by penstock.import_graph"
     if "pact" in document or {"id", "predecessors"} <= document.keys():
         return "a node of a plan by itself", "a plan", "penstock import makes a topology of an array of nodes"

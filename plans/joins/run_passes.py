@@ -31,7 +31,7 @@ _LOG = logging.getLogger("penstock.passes")
 
 @dataclass(slots=True)
 class Planned:
-    """What a run derived: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
+    """The result of a run: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
 
     `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
     `planner` made the plan, for the reason `why`. `packed`: what workers make some of the tables of.

@@ -111,12 +111,12 @@ class _Builder:
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Which folder records go to; one per hour unless set."""
+        """Set the assigner of folders for records; one per hour unless set."""
         self._sink.bucket_assigner = _require_type(bucket_assigner, BucketAssigner)
         return self
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-        """What names of part files start with and end in."""
+        """Set the beginning and end of the names of part files."""
         self._sink.output_file_config = _require_type(output_file_config, OutputFileConfig)
         return self
 

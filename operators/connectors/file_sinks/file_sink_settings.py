@@ -134,11 +134,11 @@ class OutputFileConfig:
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """What names start with."""
+        """The beginning of the names."""
         return self._part_prefix
 
     def get_part_suffix(self) -> str:
-        """What names end in."""
+        """The end of the names."""
         return self._part_suffix
 
     class OutputFileConfigBuilder:
@@ -148,12 +148,12 @@ class OutputFileConfig:
             self.part_prefix, self.part_suffix = "part", ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What names start with."""
+            """The beginning of the names."""
             self.part_prefix = require_text(prefix, "prefix")
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What names end in."""
+            """The end of the names."""
             self.part_suffix = require_text(suffix, "suffix")
             return self
 

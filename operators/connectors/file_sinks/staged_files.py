@@ -44,7 +44,7 @@ _BUFFER = 1 << 20
 
 
 def staging_folder(base: str, write_id: str) -> str:
-    """Where one run of a sink stages its files."""
+    """The folder in which one run of a sink stages its files."""
     if not write_id:
         raise RuntimeError("a sink is written after start() only")
     return posixpath.join(base, f".penstock-{write_id}")
@@ -78,7 +78,7 @@ class StagedFiles:
     def committable(
         self, staged: str, name: str, details: dict[str, Any] | None = None, *, is_unique: bool = True
     ) -> Committable:
-        """What makes a closed file visible as `name`; the file is on the disk when this returns.
+        """The committable that makes a closed file visible as `name`; the file has reached the disk.
 
         `is_unique`: no other run gives a file this name.
         """

@@ -134,7 +134,7 @@ class _Written:
         return all(self._partitioner(edge) == Partitioner.HASH for edge in by_input[0])
 
     def _memory(self, node: Mapping[str, Any], by_input: bool) -> Json:
-        """What an operator that is keyed `by_input` has by itself, is not written."""
+        """The memory of an operator, without what an operator keyed `by_input` has by default."""
         scopes = list(node["slot_scope"])
         weights = node["managed_memory"]
         if by_input:

@@ -163,7 +163,7 @@ def _transformations(
 
 
 def _read(segments: Segments, rows: _Rows, at: Ints, copy: Ints, read: Ints) -> tuple[Ints, Ints]:
-    """What the copies of rows read, as place in `rows` and copy, where the given rows read `read`."""
+    """The inputs of the copies of rows whose originals read `read`: the place in `rows`, and the copy."""
     shift = rows.shift[rows.owner[at]]
     own, of_read = segments.of_row[rows.row[at]], segments.of_row[read]
     within = (own >= 0) & (own == of_read)

@@ -77,7 +77,7 @@ def translate_nodes(
 
 
 def _taken(table: pl.DataFrame, rows: Ints) -> pl.DataFrame:
-    """Those rows. Columns without any value, which are frequent, are not gathered."""
+    """The chosen rows. Columns without any value, which are frequent, are not gathered."""
     at = pl.Series(rows.astype(np.uint32))
     return pl.DataFrame([c.clear(len(at)) if c.null_count() == len(c) else c.rechunk()[at] for c in table])
 
