@@ -81,7 +81,7 @@ def _compile(loop: Callable[..., Any]) -> Any:
 
     try:
         fast = njit(cache=True, nogil=True)(loop)
-    except RuntimeError:  # no folder that compiled code could be kept in
+    except RuntimeError:  # no folder in which compiled code could be cached
         return njit(nogil=True)(loop)
     _forget_unreadable(fast)
     return fast

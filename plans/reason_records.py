@@ -13,7 +13,7 @@ class EdgeExpressions(NamedTuple):
     """A row of edges_with_ends in the expressions of a planner (polars or Spark)."""
 
     column: Callable[[str], Any]  #: the column of that name
-    or_else: Callable[[Any, str], Any]  #: an expression, and a value where it is null
+    or_else: Callable[[Any, str], Any]  #: an expression, and the value to use if it is null
     forward: Any  #: whether the partitioner is one of FORWARD_CLASSES
 
     def differs(self, attribute: str) -> Any:
@@ -76,7 +76,7 @@ class ReasonRecord:
     """
 
     meaning: str  #: the line of docs/tables.md: why the edge is not chained
-    condition: Callable[[EdgeExpressions], Any] | None  #: holds where the reason does
+    condition: Callable[[EdgeExpressions], Any] | None  #: true exactly when the reason holds
     sentence: str  #: what pictures and `explain` say; formatted with edge, source and target
     requires: str  #: what has to hold for the edge to be chained
     method: str  #: where Flink checks it

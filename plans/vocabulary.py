@@ -34,7 +34,7 @@ class Kind(StrEnum):
     TWO_INPUT = "two_input"  #: operator with two inputs
     MULTI_INPUT = "multi_input"  #: operator with any number of inputs, into which sources can be chained
     SINK = "sink"  #: nothing reads it
-    WRITER = "writer"  #: what a sink with a `writer` becomes; in no topology file
+    WRITER = "writer"  #: part of a sink with a `writer`; not in topology files
     COMMITTER = "committer"  #: the same, with a `committer`
     GLOBAL_COMMITTER = "global_committer"  #: the same, with a `global_committer`
     UNION = "union"  #: virtual: its users get an edge from each of its inputs
@@ -75,7 +75,7 @@ class Partitioner(StrEnum):
     BROADCAST = "broadcast"  #: every record to all subtasks
     GLOBAL = "global"  #: to the first subtask
     HASH = "hash"  #: by key: to the subtask that has the key's group
-    CUSTOM = "custom"  #: as a function of the author's says
+    CUSTOM = "custom"  #: chosen by a function of the author's
 
 
 class StreamExchangeMode(StrEnum):
@@ -85,7 +85,7 @@ class StreamExchangeMode(StrEnum):
     PIPELINED = "PIPELINED"  #: read while it is written
     BATCH = "BATCH"  #: read when all of it is written; counts in BATCH runtime mode only
     HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
-    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; only data that is not read at once goes to disk
 
 
 class GlobalStreamExchangeMode(StrEnum):
@@ -111,7 +111,7 @@ class ResultPartitionType(StrEnum):
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"  #: read while it is written, through a bounded number of buffers
     PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"  #: the same; readers can restart alone, and lose records
     HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
-    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; only data that is not read at once goes to disk
 
 
 BLOCKING_TYPES = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
@@ -127,7 +127,7 @@ class DistributionPattern(StrEnum):
     by the slot sharing strategy that prefers local inputs.
     """
 
-    POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as they can be (see pointwise_edges.py)
+    POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as possible (see pointwise_edges.py)
     ALL_TO_ALL = "ALL_TO_ALL"  #: all of them
 
 

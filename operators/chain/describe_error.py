@@ -15,7 +15,7 @@ _RECORD_CHARACTERS = 200
 _DEPTH = 6
 
 
-#: Stands for the record where none was being handled.
+#: Stands for the record if none was being handled.
 NO_RECORD: Any = object()
 
 

@@ -199,7 +199,7 @@ def _copy(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
     except Exception:
-        # What cannot be copied could not leave a PyFlink operator either; in a chain here it may.
+        # A value that cannot be copied could not leave an operator in PyFlink; within a chain here it may.
         return value
 
 

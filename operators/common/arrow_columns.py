@@ -97,7 +97,7 @@ def _make_codec(type_info: TypeInformation) -> Codec:
 
 
 def _uncollected(function: Callable[[Any], Any], argument: Any) -> Any:
-    # there is no garbage while values are made, and looking for it takes longer than making them
+    # creating values makes no garbage, and searching for it would take longer than creating them
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -55,7 +55,7 @@ def is_installed(file: str | None) -> bool:
 @cache
 def _installed_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    # Penstock's own, which a checkout has elsewhere
+    # Penstock's own modules, whose place differs in a checkout
     own = __file__.removesuffix("operators/common/identify_value.py")
     own_folders = (f"{own}{name}/" for name in ("operators", "plans", "engine", "penstock"))
     return (*(f"{sysconfig.get_path(name)}/" for name in names), *own_folders)

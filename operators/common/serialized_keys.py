@@ -28,7 +28,7 @@ import numpy as np
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 
-#: Types of keys that are the same key exactly where Python takes them for equal.
+#: Types whose keys are the same key exactly if they are equal in Python.
 _PLAIN = frozenset({str, int, bytes, type(None), datetime.date, datetime.timedelta, UUID, Instant})
 _WORDS = frozenset({str, bytes})
 _ALIKE = frozenset({int, bool, type(None)})

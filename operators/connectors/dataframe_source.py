@@ -53,7 +53,7 @@ class DataFrameSource(Source):
         self._dataframe = dataframe
         self.type_info, self.schema, self.event_time = type_info, schema, event_time
         if not schema.names:
-            self.columnar = self.has_batches = False  # a record batch without columns has no rows either
+            self.columnar = self.has_batches = False  # a record batch without columns cannot have rows
 
     def dataframe(self) -> Any:
         """The DataFrame; on the driver only."""

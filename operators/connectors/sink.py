@@ -24,11 +24,11 @@ from penstock.operators.formats.java_text import printed_text
 class Committable:
     """One thing that a writer has written and that a commit makes visible: a file, mostly."""
 
-    staged: str  #: where it lies until the commit
-    target: str  #: where the commit puts it
+    staged: str  #: its path until the commit
+    target: str  #: its path after the commit
     size: int  #: bytes
     subtask: int
-    details: dict[str, Any] = field(default_factory=dict)  #: what else this sink's commit needs; JSON values
+    details: dict[str, Any] = field(default_factory=dict)  #: other data for this sink's commit; JSON values
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Recovery:
 
     kind: str  #: one of recover_sinks.KINDS
     folder: str  #: path or URI of the folder that the sink writes into
-    arguments: dict[str, Any] = field(default_factory=dict)  #: what else it takes; JSON values
+    arguments: dict[str, Any] = field(default_factory=dict)  #: other arguments; JSON values
 
 
 class SinkWriter:

@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 
-#: What has to stay free, and after how many further bytes of one writer to look again.
+#: Bytes that have to stay free, and bytes that one writer may write between checks.
 _RESERVE_BYTES, _BYTES_A_LOOK = 1 << 30, 64 << 20
 
 

@@ -133,7 +133,7 @@ class _ColumnsWriter(PartWriter):
         self._writer.close()
 
     def close(self) -> None:
-        # else the writer would close itself later, into a stream that is closed by then
+        # else the writer would be closed later, after its stream
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
 

@@ -22,11 +22,11 @@ class Cells(NamedTuple):
     """An index of a table's rows: one cell for each id, topology by topology."""
 
     topologies: Ints  #: in order
-    first: Ints  #: of each topology its first cell
-    spans: Ints  #: and how many it has
-    places: Places  #: per cell; the last one, which is nobody's, is NONE
-    in_runs: Ints  #: topologies as they follow each other in the table
-    numbers: Ints  #: and where each of those is among `topologies`
+    first: Ints  #: each topology's first cell
+    spans: Ints  #: and its number of cells
+    places: Places  #: per cell; the last one, which belongs to no row, is NONE
+    in_runs: Ints  #: topologies in the order of the table
+    numbers: Ints  #: and the place of each of those in `topologies`
 
 
 def places_by_cells(

@@ -62,7 +62,7 @@ def plan_as_read(
                     return rows
 
                 del part
-                # For one part only: reading, which waits for polars' threads, goes on in between.
+                # For one part only, so that reading, which waits for polars' threads, can go on in between.
                 in_polars_threads(plan_part, 1)
 
     with without_garbage_collection():

@@ -102,7 +102,7 @@ def rows_to_keep(rows: pl.DataFrame, refused: Ints) -> pl.Series | None:
     """The rows of topologies that are not in `refused` (sorted); None for all rows."""
     if not len(refused) or rows.is_empty():
         return None
-    # An anti join would look at each row.
+    # An anti join would read each row.
     of_topologies = runs(rows[TOPOLOGY].to_numpy())
     in_runs = rows[TOPOLOGY].to_numpy()[of_topologies.starts]
     kept = refused[np.minimum(np.searchsorted(refused, in_runs), len(refused) - 1)] != in_runs

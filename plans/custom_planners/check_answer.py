@@ -41,7 +41,7 @@ def as_frame(returned: Any) -> pl.DataFrame:
     if isinstance(returned, pa.Table | pa.RecordBatch) or hasattr(returned, "__arrow_c_stream__"):
         try:
             return pl.DataFrame(returned)
-        except Exception as error:  # polars, Arrow and pandas have their own
+        except Exception as error:  # polars, Arrow and pandas have error classes of their own
             problem = f"{type(error).__name__}: {str(error).splitlines()[0]}"
     else:
         problem = type(returned).__name__

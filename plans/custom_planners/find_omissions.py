@@ -114,7 +114,7 @@ def edges_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
         TOPOLOGY, "in_index", source="source_node", target="target_node"
     )
     missing = edges.join(job_edge_ends, on=[TOPOLOGY, "source", "target", "in_index"], how="anti")
-    for end in ("source", "target"):  # Flink makes no vertex of what no source leads to
+    for end in ("source", "target"):  # Flink creates no vertex for operators that no source leads to
         nodes = tables["chained_operators"].select(TOPOLOGY, pl.col("node").alias(end))
         missing = missing.join(nodes, on=[TOPOLOGY, end], how="semi")
     return violations(

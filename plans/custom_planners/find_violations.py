@@ -35,7 +35,7 @@ def _operators_in_vertices(tables: Tables) -> pl.DataFrame:
     counted = nodes.join(counted, on=[TOPOLOGY, "id"], how="left").with_columns(
         pl.col("vertices").fill_null(0)
     )
-    # Flink makes no vertex of what no source leads to: a cycle of a graph that was given.
+    # Flink creates no vertex for operators that no source leads to, such as a cycle of a given graph.
     fed = tables["stream_edges"].join(
         operators, left_on=[TOPOLOGY, "source"], right_on=[TOPOLOGY, "node"], how="semi"
     )

@@ -116,7 +116,7 @@ def _chaining(marked_edges: pl.DataFrame, answer: Answer) -> pl.DataFrame:
 def _slot_sharing_groups(grouped_vertices: pl.DataFrame, answer: Answer) -> pl.DataFrame:
     decided_groups = _look_up_decision(grouped_vertices, answer, Decision.SLOT_SHARING_GROUPS)
     vertices = grouped_vertices.with_columns(decided=decided_groups)
-    # A name that was decided is another group than Flink's of that name.
+    # A decided group is not Flink's group of the same name.
     vertices = vertices.with_columns(flinks=pl.when(pl.col("decided").is_null()).then("slot_sharing_group"))
     first = groups(vertices, "decided", "flinks")
     is_first = first == np.arange(len(first))

@@ -19,7 +19,7 @@ class Shape(NamedTuple):
     name: str
     fleet: Callable[[Spec], Fleet]
     default_operators: int
-    width: str  #: what the Spec's width is of this shape; empty: it has none
+    width: str  #: the meaning of the Spec's width for this shape; empty: no width
     about: str
     picture: str
     defaults: str

@@ -54,8 +54,8 @@ class GivenGraph(NamedTuple):
 class ImportOptions(NamedTuple):
     """Choices that a graph itself leaves open."""
 
-    parallelism: int | None = None  #: of operators that have none
-    partitioner: str | None = None  #: of edges that have none
+    parallelism: int | None = None  #: for operators that have none
+    partitioner: str | None = None  #: for edges that have none
     several_inputs: SeveralInputs = SeveralInputs.OPERATOR
     take: Mapping[str, str] = {}  #: key of a topology file to the attribute that holds it
 
@@ -129,7 +129,7 @@ def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_
     }
     alone = [key for key in nodes if not incoming[key] and not outgoing[key]]
     if alone:
-        # Flink's graph has no source that nothing reads.
+        # Flink's graph has no source without a reader.
         ignored.add(f"isolated nodes {first_and_count([shorten(key, 40) for key in alone], most=5)}")
     return with_notes(topology, form, written.assumed, ignored)
 

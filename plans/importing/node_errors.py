@@ -98,7 +98,7 @@ def _located(error: TopologyError, rows: list[Any]) -> TopologyError:
     row, label = rows[int(match[1]) - 1], "node"
     while "name" not in row and row.get("inputs"):
         row, label = rows[row["inputs"][0] - 1], "an edge from"
-    # A text is how files of graphs write every value.
+    # Files of graphs write every value as text.
     hint = "" if error.hint == "write it without quotes" else error.hint
     return replace(error, location=f"{label} {shorten(row.get('name'), 60)}", hint=hint)
 

@@ -110,7 +110,7 @@ def _graph(nodes: list[Any], edges: list[Any], vertices: list[Any]) -> dict[str,
     may_differ = any(edge["chainable"] and _max_parallelism_differs(edge, by_id) for edge in edges)
     unequal = [] if may_differ else [edge for edge in would_chain if _max_parallelism_differs(edge, by_id)]
     kept_apart = {id(edge) for edge in unequal}
-    # Kept apart all the same: an operator that yields, after a legacy source.
+    # Still kept apart: an operator that yields, after a legacy source.
     yielding = {edge["target"] for edge in would_chain if id(edge) not in kept_apart}
     settings = _settings(vertices, by_id, operators)
     shipped = _shipped(vertices)

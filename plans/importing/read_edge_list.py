@@ -74,7 +74,7 @@ def _cells(text: str, separator: str | None, file: str) -> Iterator[tuple[int, l
     rows = csv.reader(
         io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True
     )
-    before = csv.field_size_limit(_FIELD_LIMIT)  # the process's, which reading CSV records sets, too
+    before = csv.field_size_limit(_FIELD_LIMIT)  # of the process; reading CSV records changes it, too
     try:
         for cells in rows:
             yield rows.line_num, cells

@@ -24,7 +24,7 @@ def read_graphml(path: str, file: str, name: str) -> GivenGraph:
         with open(path, "rb") as opened:
             require_one_plain_graph(opened)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # such as of attributes of the graph
+            warnings.simplefilter("ignore", RuntimeWarning)  # such as those for attributes of the graph
             graph = igraph.Graph.Read_GraphML(path)
     except BoundError:
         raise

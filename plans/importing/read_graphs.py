@@ -171,9 +171,9 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
     require_at_most(sum(1 for _ in _WORD.finditer(text)), MOST_WORDS_OF_DOT, "words of DOT")
     if _depth(text) > DEEPEST:
         raise BoundError(f"its subgraphs are nested too deeply, beyond {DEEPEST} braces")
-    said = StringIO()  # pydot prints what is wrong
+    said = StringIO()  # pydot prints errors
     with warnings.catch_warnings(), redirect_stdout(said):
-        warnings.simplefilter("ignore", DeprecationWarning)  # of pyparsing, to pydot
+        warnings.simplefilter("ignore", DeprecationWarning)  # pyparsing's, passed to pydot
         try:
             from pydot import dot_parser
             from pyparsing import ParserElement
@@ -239,7 +239,7 @@ def _collect(
             if end == _BY_NAME:
                 raise ValueError("an edge to a subgraph by its name alone; write its nodes in braces")
             return {_unquoted(end, port=True): None}
-        if end != last[0]:  # the subgraph of a -> {b c} -> d is that of two edges
+        if end != last[0]:  # both edges of a -> {b c} -> d have the same subgraph
             subgraph = type(graph)(obj_dict=end) if isinstance(end, Mapping) else end
             last = (end, _collect(subgraph, node_defaults, edge_defaults, nodes, edges))
         return last[1]

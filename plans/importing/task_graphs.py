@@ -162,7 +162,7 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
             key = numbers[1] if numbers else task["task_name"]
             own = jobs.setdefault(task["job_name"], {})
             if key in own:
-                continue  # a task that was started again
+                continue  # a restarted task
             attributes: dict[str, Any] = {"name": task["task_name"]}
             if task["instance_num"].isdigit() and int(task["instance_num"]) > 0:
                 attributes["parallelism"] = int(task["instance_num"])

@@ -31,7 +31,7 @@ def children_in_order(
     orders = {}
     for vertex in created:
         children = targets[vertex]
-        # First the targets that the walk reaches from here, then those that it has seen before.
+        # First the targets that the walk reaches from here, then those that it has visited before.
         orders[vertex] = sorted(
             range(len(children)),
             key=lambda at: (parents.get(children[at]) != vertex, place[children[at]], at),
@@ -64,7 +64,7 @@ def memory_weights(vertices: Sequence[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def _weights(fractions: Mapping[int, float]) -> dict[int, int]:
-    half = Fraction(1, 2 * 10**_DECIMALS)  # of the last decimal: fractions are rounded down
+    half = Fraction(1, 2 * 10**_DECIMALS)  # half of the last decimal, because fractions are rounded down
     ratios = {
         node: (Fraction(value) + half).limit_denominator(_LARGEST_DENOMINATOR)
         for node, value in fractions.items()

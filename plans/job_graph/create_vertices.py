@@ -11,10 +11,10 @@ from typing import NamedTuple
 class FromChain(Enum):
     """The ways to combine a column over the operators of a chain."""
 
-    HEAD = auto()  #: what the head has
-    ANY = auto()  #: whether one of them has it, chained sources included
-    ALL = auto()  #: whether all of them have it, chained sources included
-    SUM = auto()  #: resources, without those of chained sources; null as soon as those of one operator are
+    HEAD = auto()  #: the head's value
+    ANY = auto()  #: whether any operator has it, chained sources included
+    ALL = auto()  #: whether all operators have it, chained sources included
+    SUM = auto()  #: sum of resources, without those of chained sources; null if those of any operator are
 
 
 class VertexRule(NamedTuple):

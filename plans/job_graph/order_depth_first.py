@@ -21,13 +21,13 @@ class DepthFirstOrder(NamedTuple):
 
     preorder: Ints  #: within a chain: the order of names in its chained name
     postorder: Ints  #: of heads: creation order of vertices; within a chain: order of operator ids
-    branch: Ints  #: how the node hangs in its chain: NO_BRANCH (head), ONLY_, FIRST_ or LATER_BRANCH
+    branch: Ints  #: the node's branch in its chain: NO_BRANCH (head), ONLY_, FIRST_ or LATER_BRANCH
     closings: Ints  #: brackets that close after it in the chained name
     head: Ints  #: position of the head of its chain; its own for heads
     distance: Ints  #: from the head of its chain
     vertex: Ints  #: number of its vertex in the order in which Flink creates those of all topologies, or -1
     operator_order: Ints  #: position in its vertex's operator ids, or -1
-    no_output: Flags  #: gives nothing before the end of its input, spread over its chain as Flink does
+    no_output: Flags  #: emits nothing before the end of its input, spread over its chain as in Flink
 
 
 def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
@@ -80,7 +80,7 @@ class _Walked(NamedTuple):
     out_bounds: Ints
     out_targets: Ints
     rounds: Ints  #: of each edge
-    chained_outputs: Ints  #: how many a node has
+    chained_outputs: Ints  #: number of outputs per node
 
 
 class _State(NamedTuple):
@@ -88,7 +88,7 @@ class _State(NamedTuple):
 
     stack: Ints  #: the way down
     next_output: Ints
-    finished: Ints  #: of heads: how many operators of the chain are done
+    finished: Ints  #: for heads: the number of finished operators of the chain
     last_of_chain: Ints
     no_output_on_entry: Flags
 

@@ -70,7 +70,7 @@ def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
     topologies = topologies_of(nodes)
     position = positions(topologies, nodes.column("id").to_numpy())
     of_edges = topologies_of(edges)
-    # Places are numbers of 64 bits, which are large where there are many.
+    # Places have 64 bits, which take much memory for many rows.
     sources, targets = (
         position(of_edges, edges.column(end).to_numpy()).astype(np.int32) for end in ("id", "target")
     )

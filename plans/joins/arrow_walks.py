@@ -132,7 +132,7 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
                     for part, none in enumerate(empty)
                 ]
                 place, walked = 0, walk(*tables)
-                del tables  # a walk lets columns go that it has read
+                del tables  # a walk frees columns that it has read
                 for result in walked:
                     for start in range(0, len(result), size):
                         yield packed(topology, 0, place, pa.Table.from_batches([result.slice(start, size)]))
@@ -154,7 +154,7 @@ def _freed_memory_given_back() -> Iterator[None]:
     usual = pa.default_memory_pool()
     try:
         pa.set_memory_pool(pa.jemalloc_memory_pool())
-    except NotImplementedError:  # not in every build of Arrow
+    except NotImplementedError:  # missing in some builds of Arrow
         pa.set_memory_pool(pa.system_memory_pool())
     try:
         yield

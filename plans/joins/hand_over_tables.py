@@ -84,7 +84,7 @@ def tables_of_plan(
         if step is None:
             rows = only_planned(tables[produced])
         else:
-            # Refused topologies are left out before their rows become several.
+            # Refused topologies are removed before their rows multiply.
             (few,) = step.reads
             before, expansions = by_source.setdefault(few, (only_planned(tables[few]), []))
             expansions.append(step.expansion)

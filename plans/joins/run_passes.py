@@ -155,7 +155,7 @@ class _Run:
     def prepare(self, name: str, step: JoinStep) -> None:
         context = self.session.sparkContext
         said = context.getLocalProperty(_DESCRIPTION)
-        context.setJobDescription(f"{JOBS_OF}{name}")  # what is small is broadcast as the step is planned
+        context.setJobDescription(f"{JOBS_OF}{name}")  # small tables are broadcast while the step is planned
         try:
             self.planned_from[name] = rows = self._derived(step, self._inputs(step))
             self.tables[name] = self._keep(rows)
@@ -208,7 +208,7 @@ class _Run:
         _LOG.info("%s: %.2f s", name, self.seconds[name])
 
     def cancel(self) -> None:
-        # Their jobs end, and their threads are waited for.
+        # Cancel their jobs and wait for their threads.
         self.cancelled.set()
         for begun in self.begun.values():
             while begun.thread.is_alive():

@@ -158,7 +158,7 @@ _BESIDE = (Walk, HandOver)
 def _awaited_by_walks(chosen: Sequence[tuple[str, AnyStep]], needs: Mapping[str, set[str]]) -> set[str]:
     """The steps without which a walk cannot begin, and the walks."""
     awaited_steps: set[str] = set()
-    for name, step in reversed(chosen):  # no step reads what a later one makes
+    for name, step in reversed(chosen):  # no step reads the table of a later one
         if isinstance(step, Walk) or name in awaited_steps:
             awaited_steps |= {name, *needs[name]}
     return awaited_steps

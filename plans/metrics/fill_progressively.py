@@ -206,7 +206,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                     if room.along[edge] > 0:
                         lowest = min(lowest, room.lowest[g.target[edge]])
                 room.lowest[node] = lowest
-            # The lowest limit that any source of a node, a vertex, or of all that send, leads to.
+            # The lowest limit reached by any source of a node, of a vertex, or of all senders.
             least, least_of_senders = infinity, infinity
             for node in range(start, stop):
                 room.head_reached[node] = infinity
@@ -225,7 +225,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                     room.head_reached[head] = min(room.head_reached[head], reached)
                     if g.sent[node] > 0:
                         least_of_senders = min(least_of_senders, reached)
-            # What binds: nothing else that its sources lead to is full before.
+            # A resource binds if nothing else that its sources reach fills up before it.
             for node in range(start, stop):
                 room.binds[node] = 0
                 reached = room.head_reached[node] * slightly_more

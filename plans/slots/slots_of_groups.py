@@ -20,8 +20,8 @@ class SlotSharingGroups(NamedTuple):
     """
 
     of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group
-    slots: Ints  #: per group how many
-    first_slot: Ints  #: per vertex that of its group
+    slots: Ints  #: number of slots per group
+    first_slot: Ints  #: per vertex the first slot of its group
 
 
 def slot_sharing_groups(graph: JobGraphArrays) -> SlotSharingGroups:

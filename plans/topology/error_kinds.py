@@ -35,7 +35,7 @@ class ErrorKind(StrEnum):
     DANGLING_INPUT = "DanglingInput"  #: an input that no transformation has as its id
     FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
     CYCLE = "Cycle"
-    TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that stand for more edges than a plan can hold
+    TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that expand to more edges than a plan can hold
     TOO_MANY_TASKS = "TooManyTasks"  #: stage execution_graph: more tasks than a plan can hold
     DANGLING_EDGE = "DanglingEdge"  #: a stream edge, source or sink that names an unknown node
     DUPLICATE_EDGE = "DuplicateEdge"

@@ -114,7 +114,7 @@ def _path(entry: _Entry) -> str:
         raise FlinkValueError("has a file whose path is no URI", "IllegalArgumentException", message)
     scheme, authority, path = split_path(entry.path)
     if scheme is None and authority is not None and path in ("", "/"):
-        # Flink takes it for the root directory, which it cannot pack
+        # Flink considers it the root directory, which it cannot pack
         message = 'Cannot invoke "org.apache.flink.core.fs.Path.getPath()" because "rootDir" is null'
         raise FlinkValueError("has a file with an authority and no path", "NullPointerException", message)
     return entry.path

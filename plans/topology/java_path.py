@@ -7,7 +7,7 @@ import re
 from ipaddress import AddressValueError, IPv6Address
 
 _ALPHANUMERIC = re.compile(r"[A-Za-z0-9]*")
-#: What java.net.URI leaves as it is in a path and in an authority; other ASCII characters are escaped.
+#: Characters that java.net.URI keeps in a path and in an authority; other ASCII characters are escaped.
 _IN_PATH = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-!.~'()*:@&=+$,;/")
 _IN_SCHEME = re.compile(r"[A-Za-z0-9+.-]*")
 
@@ -23,7 +23,7 @@ def uri_error(path: str) -> str | None:
     if rest and not rest.startswith("/"):
         return f"Relative path in absolute URI: {uri}"
     if re.search("[?#]", scheme):
-        return _character_error(uri)  # what java.net.URI takes for a query or a fragment
+        return _character_error(uri)  # a query or a fragment for java.net.URI
     if not scheme:
         return f"Expected scheme name at index 0: {uri}"
     if not re.match("[A-Za-z]", scheme):

@@ -67,7 +67,7 @@ def read_job_settings(
     unbounded, a `source` is bounded. What Flink refuses once it has begun to translate transformations is in
     `setting_refusals`. Raises FlinkRefusal where Flink refuses the settings before that.
     """
-    # As their author sets them, these two are in Flink's configuration before it is read.
+    # The author's setters put these two into Flink's configuration before it is read.
     flink_config = {
         **config,
         **({} if max_parallelism is None else {options.MAX_PARALLELISM_OPTION.key: str(max_parallelism)}),

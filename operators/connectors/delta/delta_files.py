@@ -137,7 +137,7 @@ class _DataFile:
         return Committable(self._target, self._name, size, subtask, details)
 
     def close(self) -> None:
-        # else the writer would close itself later, into a stream that is closed by then
+        # else the writer would be closed later, after its stream
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         self._stream.close()

@@ -25,7 +25,7 @@ from penstock.operators.files.splits import FileSplit, balanced
 from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
 from penstock.operators.formats.data_types import as_row_type
 
-#: What a table may ask of its readers.
+#: Features that a table may require of its readers.
 READABLE_FEATURES = frozenset(
     {
         "deletionVectors",

@@ -66,7 +66,7 @@ class _Rows(NamedTuple):
     row: Ints
     many: Ints
     starts: Ints
-    shift: Ints  #: of each owner: a given row's place here, less the row
+    shift: Ints  #: per owner: a given row's place here, minus the row
 
 
 def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:
@@ -128,7 +128,7 @@ def _transformations(
 ) -> pl.DataFrame:
     at = np.repeat(np.arange(len(rows.row)), rows.many)
     copy = np.arange(len(at)) - rows.starts[:-1][at]
-    # Copies come after the whole first one, so that what they read is there before them.
+    # Copies come after the whole original, so that their inputs exist before them.
     original_rows, segment = rows.row[at], segments.of_row[rows.row[at]]
     preceding = np.where(
         copy > 0, segments.last[segment] if len(segments.last) else original_rows, original_rows

@@ -74,11 +74,11 @@ class Segments(NamedTuple):
     """
 
     of_row: Ints  #: -1: of none
-    starts: Ints  #: of each topology, and of all, as GivenFleet.starts
-    first: Ints  #: its first row, which stands for it in draws
-    last: Ints  #: its last row; of a run, the operator that is read
+    starts: Ints  #: starts per topology, as GivenFleet.starts
+    first: Ints  #: its first row, which is its key in draws
+    last: Ints  #: its last row; for a run, the operator that is read
     operators: Ints
-    entry: Ints  #: of a run, the row that it reads; -1 of a branch
+    entry: Ints  #: for a run, the row that it reads; -1 for a branch
 
 
 def find_segments(fleet: GivenFleet) -> Segments:

@@ -25,7 +25,7 @@ def hex_id(lower: str, upper: str) -> Column:
 
 
 def _digits(half: str) -> Column:
-    # Most longs have all of their digits; lpad looks at each of them.
+    # Most longs have all of their digits, which lpad would all check.
     digits = F.hex(half)
     return F.when(F.shiftrightunsigned(half, 60) != 0, digits).otherwise(F.lpad(digits, 16, "0"))
 
@@ -51,8 +51,8 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
         *_aggregate_members(in_chain),
     )
-    # By itself, because Spark sets up every value of an aggregation again for each group if one is a list.
-    # Chained sources are first; what takes a lambda to tell them from others is not compiled.
+    # Separate, because a list among its values makes Spark initialise an aggregation anew for each group.
+    # Chained sources are first; a lambda that told them from others would not be compiled.
     texts = members.groupBy(TOPOLOGY, F.col("vertex").alias("named_chain")).agg(
         F.sort_array(F.collect_list(_name_piece(in_chain)))["text"].alias("texts")
     )

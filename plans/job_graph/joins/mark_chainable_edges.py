@@ -73,7 +73,7 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
         "*",
         F.col("reasons").bitwiseOR(F.when(F.col("cut"), yielding).otherwise(0)).alias("all_reasons"),
     )
-    # Not array_compact: what takes a lambda is not compiled, and slow.
+    # Not array_compact, whose lambda Spark does not compile.
     named = F.when(F.col("all_reasons") == 0, F.array().cast("array<string>")).otherwise(
         F.split(
             F.concat_ws(

@@ -123,7 +123,7 @@ def _texts(rows: pl.DataFrame, name: str) -> pl.Expr | None:
     column = rows[name]
     has_value = column.map.len() > 0 if name in _MAPS else column.is_not_null()
     if name in ("slot_scope", "names"):
-        # A select of no names is not the same as one without names.
+        # A select with an empty list of names differs from one without names.
         has_value = column.list.len() > 0 if name == "slot_scope" else column.is_not_null()
     if not has_value.any():
         return None
@@ -203,7 +203,7 @@ def _equal_partitioners(edges: list[dict[str, Any]]) -> dict[str, str]:
 def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dict[str, Any]:
     known = {
         **node,
-        # Planning asks for either of the two, and keeps one.
+        # Planning needs either of the two, and keeps one.
         "output_only_after_end_of_stream": False,
         "in_edges": incoming,
         "out_edges": outgoing,
@@ -217,7 +217,7 @@ def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dic
 def _edge(edge: dict[str, Any], equal_partitioner: str | None) -> dict[str, Any]:
     known = {
         "unaligned_checkpoints": edge["supports_unaligned_checkpoints"],
-        # What planning does not read.
+        # Keys that planning does not read.
         "inter_inputs_keys_correlated": True,
         "intra_input_key_correlated": True,
         **edge,

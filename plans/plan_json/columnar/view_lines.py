@@ -78,7 +78,7 @@ def to_flink_plan_lines(tables: Tables) -> pl.DataFrame:
         "optimizer_properties": pl.lit("{}"),
         "inputs": pl.col("inputs"),
     }
-    # As after execute(name), which wins over pipeline.name.
+    # As after execute(name), which overrides pipeline.name.
     names = tables["topologies"].select(TOPOLOGY, "name")
     jobs = join_topology(names, tables["job_settings"].select(TOPOLOGY, "job_type"), {})
     head = jobs.select(TOPOLOGY, json=json_object(values(jobs, name="name", type="job_type")).str.head(-1))

@@ -92,7 +92,7 @@ def _gate_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
         of_batch = pl.min_horizontal(wanted, _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
         required = pl.when(_is(*MUST_BE_PIPELINED_TYPES, *HYBRID_TYPES)).then(wanted).otherwise(of_batch)
     target = exclusive + options.floating_buffers_per_gate
-    # One buffer is left to float: a local channel needs it to recover.
+    # At least one floating buffer: a local channel needs it to recover.
     of_channel = (required - 1) // channels
     return {
         "exclusive_per_channel": pl.min_horizontal(options.buffers_per_channel, of_channel),

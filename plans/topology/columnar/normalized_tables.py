@@ -137,7 +137,7 @@ def _normalized_column(source: GivenColumns, table: str, field: pa.Field, defaul
     """A column with the declared type, taken out of those that are given."""
     kind = _nullable(field.type)
     if field.name not in source.columns:
-        # Of no map does Arrow repeat no value.
+        # Arrow cannot repeat a map zero times.
         with_default = default is not None and source.rows
         nothing = (
             pa.repeat(pa.scalar(default, kind), source.rows) if with_default else pa.nulls(source.rows, kind)
@@ -165,7 +165,7 @@ def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
     series = pl.from_arrow(column)
     assert isinstance(series, pl.Series)
     if series.null_count() == len(series):
-        # Without the memory for values that are not there.
+        # Without the memory for absent values.
         return series.clear(len(series)).rename(name)
     # In one piece: rows are taken from it, and filtered, many times slower from several.
     return series.rename(name).rechunk()

@@ -64,7 +64,7 @@ def is_delta(table: Path) -> bool:
 
 def open_given_table(table: Path) -> GivenTable:
     """A Delta or Parquet table, with its deletion vectors and renamed columns minded. Raises InputError."""
-    # Only folders of tables need these, and they take long to import.
+    # Needed for folders of tables only, and slow to import.
     from pyarrow import dataset
 
     try:

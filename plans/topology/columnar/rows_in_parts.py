@@ -19,9 +19,9 @@ class Division(NamedTuple):
     ids: _Ints  #: of topologies, each once, sorted
     part_of_id: _Ints
     order: _Ints  #: positions in `topologies`, part by part, ascending in each
-    ends: _Ints  #: where in `order` each part ends
+    ends: _Ints  #: the end of each part in `order`
     in_runs: bool  #: whether the rows of each part follow one another, part after part
-    without_topology: list[int | None]  #: each id that only transformations have, as they come
+    without_topology: list[int | None]  #: each id that only transformations have, in their order
 
     @property
     def parts(self) -> int:
@@ -59,7 +59,7 @@ def divide_by_topology(topology_ids: _Ints, columns: Iterable[pa.Array], rows_of
         starts = _starts(places)
         of_runs, lengths = places[starts], np.diff(starts, append=len(places))
         np.add.at(rows, of_runs[of_runs != _NONE], lengths[of_runs != _NONE])
-        # A run may go on from one batch to the next.
+        # A run may continue in the next batch.
         new = (of_runs != _NONE) & ~((starts == 0) & (of_runs == last))
         np.add.at(runs, of_runs[new], 1)
         np.minimum.at(begins, of_runs[new], starts[new] + before)

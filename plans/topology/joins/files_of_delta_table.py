@@ -20,7 +20,7 @@ def files_of_delta_table(table: Path) -> tuple[list[str], StructType] | None:
     from deltalake import DeltaTable
 
     if "%" in str(table):
-        return None  # delta-rs might take it for another folder's name, escaped
+        return None  # delta-rs might read it as the escaped name of another folder
     try:
         delta = DeltaTable(table)
         paths = plain_files(table, delta)

@@ -52,7 +52,7 @@ def normalized_topologies(topologies: DataFrame, job_defaults: JobDefaults = NO_
         return normalized
     entries = [F.lit(text) for entry in job_defaults.config.items() for text in entry]
     others = F.map_filter(F.create_map(*entries), lambda key, _: ~F.array_contains(F.map_keys("config"), key))
-    keys = F.map_keys("config")  # what comes twice is refused, but not by Spark
+    keys = F.map_keys("config")  # the validation refuses repeated keys, so Spark must not
     each_once = F.size(F.array_distinct(keys)) == F.size(keys)
     return normalized.withColumn(
         "config", F.when(each_once, F.map_concat(others, "config")).otherwise(F.col("config"))

@@ -197,7 +197,7 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         (F.col("kind") == str(Kind.LEGACY_SOURCE)).alias("is_legacy_source"),
     )
     blocks = checked.groupBy("topology_id", "block").agg(
-        # All rows without an id are in one group, which may be too large to collect.
+        # Rows without an id form one group, which may be too large to collect.
         F.sort_array(F.collect_list(F.when(F.col("block").isNotNull(), F.col("row")))).alias("rows"),
         F.count(F.lit(1)).alias("size"),
         F.bool_or("suspicious").alias("suspicious"),
