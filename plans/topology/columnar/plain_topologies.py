@@ -112,9 +112,9 @@ def settings_of_plain_topologies(
         topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True
     )
     of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
-    settings = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
-    refused = np.array([settings is None for settings in settings], bool)[of_rows]
-    columns_of_settings = pa.array(settings, SETTINGS).take(pa.array(of_rows)).flatten()
+    derived = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
+    refused = np.array([settings is None for settings in derived], bool)[of_rows]
+    columns_of_settings = pa.array(derived, SETTINGS).take(pa.array(of_rows)).flatten()
     name = SETTINGS.get_field_index("job_name")
     unnamed = pc.equal(columns_of_settings[name], "")
     columns_of_settings[name] = pc.if_else(unnamed, topologies.names, columns_of_settings[name])
