@@ -8,7 +8,7 @@ from typing import Any
 
 
 def require_integer(value: Any, what: str, bits: int = 64) -> int:
-    """`value`. TypeError for what is no int, such as True and NumPy's; ValueError where it has more bits."""
+    """`value`. TypeError for what is no int, such as True and NumPy's; ValueError if it has more bits."""
     if type(value) is not int:
         raise TypeError(f"{what} must be an int, not {_described(value)}")
     if value >> (bits - 1) not in (0, -1):

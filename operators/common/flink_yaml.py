@@ -23,7 +23,7 @@ _SCHEMA = (
 
 
 def load_yaml(text: str) -> Any:
-    """The one document of `text`. ValueError where snakeyaml-engine would not read it."""
+    """The one document of `text`. ValueError if snakeyaml-engine would not read it."""
     import yaml
 
     if len(text) > _LONGEST:

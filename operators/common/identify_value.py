@@ -37,7 +37,7 @@ def identify_value(value: Any) -> str:
 
     That is: plain values, what containers hold, the state of objects (as pickle sees it), and of the user's
     functions and classes their code and the values that they refer to. What an installed package defines is
-    known by its name. UnidentifiableError where an object's state cannot be had.
+    known by its name. UnidentifiableError if an object's state cannot be had.
     """
     try:
         return _Walk([0]).digest(value).hex()

@@ -111,7 +111,7 @@ def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
 
 
 def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
-    """The first of several equal types, whose columns may be null where they may in one of the others."""
+    """The first of several equal types, whose columns may be null if they may in one of the others."""
     first, schemas = types[0], [given_schema(type_info) for type_info in types]
     known = schemas[0]
     if first is None or known is None or all(schema == known for schema in schemas):
@@ -255,7 +255,7 @@ _LOCAL = {
 def spark_type(type_info: TypeInformation | None) -> DataType:
     """The type of a Spark column of such values; of values without declared type, bytes (pickles).
 
-    TypeError where there is none.
+    TypeError if there is none.
     """
     if type_info is None or is_pickled(type_info) or is_bytes(type_info):
         return BinaryType()

@@ -52,7 +52,7 @@ class CollectionSource(Source):
         self._pickles = [] if self.has_batches else [_pickled(part) for part in parts]
 
     def fingerprint(self) -> str | None:
-        """Its values, and their type; None where a value cannot be told from others."""
+        """Its values, and their type; None if a value cannot be told from others."""
         hasher = hashlib.sha256(str(self.type_info).encode())
         for column in self._columns:
             batch = pa.RecordBatch.from_arrays([column], ["value"])
@@ -117,7 +117,7 @@ _DAY = 24 * 60 * 60 * 10**6
 
 
 def given_values(values: list[Any], type_info: TypeInformation | None) -> list[Any]:
-    """`values`, converted at any depth. TypeError where a number would lose a part of its value.
+    """`values`, converted at any depth. TypeError if a number would lose a part of its value.
 
     Integers of more than 64 bits, and what does not look like its type, stay as they are.
     """

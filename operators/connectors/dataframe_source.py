@@ -74,7 +74,7 @@ class DataFrameSource(Source):
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`batch` with the declared names and types, column by column.
 
-        ValueError for another number of columns, ArrowInvalid where a value does not fit.
+        ValueError for another number of columns, ArrowInvalid if a value does not fit.
         """
         if batch.schema.equals(self.schema):
             return batch
@@ -134,7 +134,7 @@ _FIXED = (f"{_SPARK}catalyst.plans.logical.Range", f"{_SPARK}catalyst.plans.logi
 def identify_dataframe(dataframe: Any) -> str | None:
     """A digest of the analysed plan, with the rows, files or version of each table that it reads.
 
-    None where something in it cannot be told: another kind of table (an RDD, JDBC), values that differ from
+    None if something in it cannot be told: another kind of table (an RDD, JDBC), values that differ from
     run to run (`rand`, `current_timestamp`), a user's function, a session by Spark Connect.
     """
     try:

@@ -90,14 +90,14 @@ class Sink:
         """This sink for one run over a stream of `type_info`, checked as far as the driver can.
 
         The run gets an id of its own; give `write_id` (letters, digits, `-`) to make a run that is repeated
-        after its commit was lost commit once only. TypeError where the sink does not take such records.
+        after its commit was lost commit once only. TypeError if the sink does not take such records.
         """
         started = copy.copy(self)
         started.write_id = write_id or uuid.uuid4().hex
         return started
 
     def begin(self) -> None:
-        """Make what the subtasks write into; `commit` and `abort` remove it. OSError where that cannot be."""
+        """Make what the subtasks write into; `commit` and `abort` remove it. OSError if that cannot be."""
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer for one attempt (`context.attempt_number`) of one subtask."""

@@ -73,7 +73,7 @@ class Source(ABC):
         return self._giving(columnar=False)
 
     def batches(self) -> Self:
-        """This source, giving record batches. ValueError where its records have no columns."""
+        """This source, giving record batches. ValueError if its records have no columns."""
         if not (self.has_batches or self.columnar):
             raise ValueError(f"{type(self).__name__} has no declared schema: it gives no record batches")
         return self._giving(columnar=True)

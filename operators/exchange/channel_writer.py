@@ -46,7 +46,7 @@ class ChannelRow(NamedTuple):
 
     edge: int
     target: int
-    order: int  #: STREAMING: watermark; BATCH: key group, -1 where there are none
+    order: int  #: STREAMING: watermark; BATCH: key group, -1 if there are none
     channel: int  #: producing subtask
     sequence: int
     payload: bytes

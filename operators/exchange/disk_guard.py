@@ -21,7 +21,7 @@ class DiskGuard:
         self._next_look = _BYTES_A_LOOK
 
     def check(self, written: int) -> None:
-        """To be called with the bytes `written` so far. OSError where less than 1 GiB of disk is free."""
+        """To be called with the bytes `written` so far. OSError if less than 1 GiB of disk is free."""
         if written < self._next_look:
             return
         self._next_look = written + _BYTES_A_LOOK

@@ -44,7 +44,7 @@ def find_files(paths: Iterable[str]) -> list[FileEntry]:
     """All files at and below `paths`, folder by folder in order of name.
 
     As in Flink, files and folders whose name starts with `.` or `_` are left out, also where `paths` names
-    one. FileNotFoundError where a path leads nowhere, ValueError without any path.
+    one. FileNotFoundError if a path leads nowhere, ValueError without any path.
     """
     roots = list(paths)
     if not roots:

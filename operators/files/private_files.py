@@ -34,7 +34,7 @@ def make_private_folder(path: str | os.PathLike[str]) -> None:
 
 
 def create_private_file(path: str) -> int:
-    """A descriptor of the new file `path`, for writing. FileExistsError where there is something."""
+    """A descriptor of the new file `path`, for writing. FileExistsError if there is something."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
 
@@ -50,7 +50,7 @@ def write_private_file(path: str, data: bytes) -> None:
 def read_own_file(path: str, most: int = _LARGEST_BYTES) -> bytes:
     """The bytes of a file that only this user can have written.
 
-    NotOwnError where it is a link or no file, or where others may write it; FileNotFoundError, and other
+    NotOwnError if it is a link or no file, or where others may write it; FileNotFoundError, and other
     OSErrors, as ever.
     """
     try:
@@ -74,7 +74,7 @@ def read_own_file(path: str, most: int = _LARGEST_BYTES) -> bytes:
 def require_own_folder(path: str) -> None:
     """NotOwnError unless `path` is a folder, not a link to one, that only this user can have filled.
 
-    FileNotFoundError where there is none.
+    FileNotFoundError if there is none.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
@@ -85,7 +85,7 @@ def require_own_folder(path: str) -> None:
 
 
 def force_path(path: str) -> None:
-    """Return when a file, or the names in a folder, are on the disk. OSError where it is missing."""
+    """Return when a file, or the names in a folder, are on the disk. OSError if it is missing."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

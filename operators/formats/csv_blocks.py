@@ -81,7 +81,7 @@ def _end_of_records(block: bytes, schema: CsvSchema) -> int | None:
 
 
 def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values | None:
-    """The rows of a plain block; None where a value or the number of values may be wrong."""
+    """The rows of a plain block; None if a value or the number of values may be wrong."""
     if _is_not_for_arrow(block):
         return None
     settings = schema.settings

@@ -40,7 +40,7 @@ class CsvReaderFormat(StreamFormat):
         return CsvReaderFormat(schema)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """The rows of a file. ValueError where a line is wrong, as in Flink also where it is empty."""
+        """The rows of a file. ValueError if a line is wrong, as in Flink also where it is empty."""
         size = records = lines = 0
         if can_be_plain(self.schema):
             names = self.type_info.get_field_names()

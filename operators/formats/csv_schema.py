@@ -84,7 +84,7 @@ class CsvSchemaBuilder:
         self._settings = CsvSettings()
 
     def build(self) -> CsvSchema:
-        """The schema. ValueError where a name occurs twice."""
+        """The schema. ValueError if a name occurs twice."""
         schema = CsvSchema(tuple(self._columns), self._settings)
         _ = schema.row_type
         return schema

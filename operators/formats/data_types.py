@@ -33,7 +33,7 @@ class DecimalTypeInfo(BasicTypeInfo):
         self.precision, self.scale = precision, scale
 
     def fitted(self, value: Decimal) -> Decimal | None:
-        """`value` rounded (half up) to the scale; None where it has too many digits then, as in Flink."""
+        """`value` rounded (half up) to the scale; None if it has too many digits then, as in Flink."""
         rounded = value.quantize(Decimal((0, (1,), -self.scale)), ROUND_HALF_UP)
         return rounded if len(rounded.as_tuple().digits) <= self.precision else None
 

@@ -71,7 +71,7 @@ def needs_decimals(type_info: TypeInformation) -> bool:
 
 
 def parse_json(text: bytes | str, decimals: bool) -> Any:
-    """The parsed text. ValueError where it is no JSON."""
+    """The parsed text. ValueError if it is no JSON."""
     return json.loads(text, parse_float=Decimal) if decimals else orjson.loads(text)
 
 
@@ -79,7 +79,7 @@ def to_json(type_info: TypeInformation | None, *, java_numbers: bool = True) -> 
     """A function from values to what orjson writes as Flink does; without a type, values stay unchanged.
 
     Without `java_numbers`, floats are left to orjson, which is several times faster: `1e16` where Java has
-    `1.0E16`, and null where Java has "NaN". Types without a JSON form are a TypeError.
+    `1.0E16`, and null if Java has "NaN". Types without a JSON form are a TypeError.
     """
     convert = None if type_info is None else _to_json(type_info, java_numbers)
     if convert is None:

@@ -31,7 +31,7 @@ class ParquetRows(BulkFormat):
     """Rows of Parquet files: the columns that `type_info` names, by name, as values of its types.
 
     Big files are cut between row groups. `missing_as_null`: a column that a file lacks is null there, and no
-    ValueError. ValueError, TypeError or ArrowInvalid where a column has other values than the type.
+    ValueError. ValueError, TypeError or ArrowInvalid if a column has other values than the type.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ParquetRows(BulkFormat):
                     yield as_typed(batch, columns, names, self.type_info.get_field_types())
 
     def _columns(self, file_columns: list[str], path: str) -> list[str | None]:
-        """The file's column of each field, None where it has none."""
+        """The file's column of each field, None if it has none."""
         by_name = {name if self.case_sensitive else name.lower(): name for name in file_columns}
         columns = [
             by_name.get(name if self.case_sensitive else name.lower())

@@ -48,7 +48,7 @@ class PartFormat(ABC):
         """A writer into a stream, which is at the beginning of a new file."""
 
     def for_type(self, type_info: TypeInformation | None) -> PartFormat:
-        """The format for a stream of this type. TypeError where it cannot be written so."""
+        """The format for a stream of this type. TypeError if it cannot be written so."""
         return self
 
 

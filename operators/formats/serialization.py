@@ -85,7 +85,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         self.field_index = field_index
 
     def serialize(self, element: Any) -> bytes:
-        """The field; nothing for None. TypeError where it is no bytes, IndexError where there is none."""
+        """The field; nothing for None. TypeError if it is no bytes, IndexError if there is none."""
         if element is None or element[self.field_index] is None:
             return b""
         field = element[self.field_index]

@@ -46,7 +46,7 @@ def stored_schema(type_info: TypeInformation | None) -> pa.Schema:
 
 
 def stored_type(type_info: TypeInformation | None) -> pa.DataType:
-    """The Arrow type of a stored column of such values. TypeError where there is none."""
+    """The Arrow type of a stored column of such values. TypeError if there is none."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         raise TypeError(
             "records of no declared type have no columns: declare the output type before the sink"

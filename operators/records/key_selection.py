@@ -27,11 +27,11 @@ class TypedKeys:
         self._unchanged, self._least, self._most = _unchanged(key_type)
 
     def __call__(self, value: Any) -> Any:
-        """The key of a record; TypeError, OverflowError or ValueError where it is not of the type."""
+        """The key of a record; TypeError, OverflowError or ValueError if it is not of the type."""
         return self.typed(self.select(value))
 
     def typed(self, key: Any) -> Any:
-        """One selected key as its type's; TypeError, OverflowError or ValueError where it is of another."""
+        """One selected key as its type's; TypeError, OverflowError or ValueError if it is of another."""
         if type(key) is self._unchanged and (self._least is None or self._least <= key <= self._most):
             return key
         return coerce([key], self.key_type)[0]

@@ -29,7 +29,7 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T:
-        """The current key's value; None where there is none."""
+        """The current key's value; None if there is none."""
 
     @abstractmethod
     def update(self, value: T) -> None:
@@ -80,7 +80,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None where there is none."""
+        """The value of `key`; None if there is none."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
@@ -139,7 +139,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None where there is none."""
+        """The value of `key`; None if there is none."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:

@@ -30,7 +30,7 @@ class Lifetime:
         return value, self._clock()
 
     def read(self, entries: dict[Any, Any], key: Any) -> Any:
-        """The value of `key`, None where there is none; drops it if it has expired."""
+        """The value of `key`, None if there is none; drops it if it has expired."""
         stamped: Stamped | None = entries.get(key)
         if stamped is None:
             return None

@@ -20,7 +20,7 @@ _CONNECT_SECONDS = 60.0
 
 
 class ResultSender:
-    """Sends the rows of one attempt of one subtask. OSError where the driver does not take them."""
+    """Sends the rows of one attempt of one subtask. OSError if the driver does not take them."""
 
     def __init__(self, address: ResultsAddress, vertex: int, subtask: int) -> None:
         self.edges = address.edges

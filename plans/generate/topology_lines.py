@@ -144,7 +144,7 @@ def topology_lines(fleet: Fleet) -> Iterator[str]:
 
 
 def _values(fleet: Fleet, rows: pl.DataFrame, names: list[str] | tuple[str, ...]) -> dict[str, pl.Expr]:
-    """JSON values of the columns that a shape has set, null where the key is to be left out."""
+    """JSON values of the columns that a shape has set, null if the key is to be left out."""
     return {name: _value(fleet, rows, name) for name in names if name in rows.columns}
 
 

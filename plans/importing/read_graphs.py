@@ -109,7 +109,7 @@ def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
     """The graphs of a local file, which are named by the file where they have no name.
 
     Raises InputError, also for a file that stands for too much (see plans.bounds), and ConfigurationError
-    where a library is missing.
+    if a library is missing.
     """
     with bounded_file(file), bounded_seconds():
         graphs = _read(file, form, name_of_file(file, 0))
@@ -165,7 +165,7 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
     """The graphs of a DOT text. A graph without a name has `name`; labels are names of nodes.
 
     Subgraphs are nodes and edges of the whole; an edge to a subgraph is one to each of its nodes. Raises
-    InputError for what is no DOT, BoundError for what stands for too much, and ConfigurationError where pydot
+    InputError for what is no DOT, BoundError for what stands for too much, and ConfigurationError if pydot
     is not installed.
     """
     require_at_most(sum(1 for _ in _WORD.finditer(text)), MOST_WORDS_OF_DOT, "words of DOT")

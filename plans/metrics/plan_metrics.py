@@ -113,7 +113,7 @@ def plan_metrics(
     A task works `cpu_nanoseconds_per_record` for each record that arrives at each operator of its chain,
     and what `constants` say for handing it on: a call within a chain; serialisation, deserialisation and a
     share of a buffer's way between tasks. Tasks of a slot share its cores, and TaskManagers have a network.
-    Records are spread evenly over subtasks, but for GLOBAL edges, which the first subtask reads alone, as
+    Records are spread evenly over subtasks, except GLOBAL edges, which the first subtask reads alone, as
     it does what follows from them along chains and forward edges. Under backpressure, sources get max-min
     fair rates (see offered_and_levels). The parallelism that a vertex needs is that of DS2: the rate of its
     input, divided by the true processing rate of one of its tasks, rounded up (Kalavri, Liagouris,

@@ -20,7 +20,7 @@ class MemoryOptions:
 
     A fraction is of float precision, as in Flink: 0.4 is 0.4000000059604645.
 
-    Raises ConfigurationError where Flink would refuse a value.
+    Raises ConfigurationError if Flink would refuse a value.
 
     Source: TaskManagerOptions, RangeFraction.
     """

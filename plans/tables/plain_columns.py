@@ -20,7 +20,7 @@ def require_unique_columns(names: Iterable[str], frame: str) -> None:
 
 
 def plain_columns(table: pa.Table) -> pa.Table:
-    """The table with each column as plain_column gives it; SchemaError where two have one name."""
+    """The table with each column as plain_column gives it; SchemaError if two have one name."""
     require_unique_columns(table.column_names, "topologies")
     if all(plain_type(field.type) == field.type for field in table.schema):
         return table

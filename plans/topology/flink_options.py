@@ -44,7 +44,7 @@ class _Entry(NamedTuple):
 def parse_cached_files(value: str) -> dict[str, str]:
     """Name to path of `name:a,path:b;…`, or of the same as YAML; a file without a name has the name "".
 
-    Raises ValueError where Flink could not parse the value, FlinkValueError where it refuses what it has
+    Raises ValueError if Flink could not parse the value, FlinkValueError if it refuses what it has
     parsed. Source: ConfigurationUtils.convertToList, DistributedCache.parseCachedFilesFromString,
     ExecutionPlanUtils.prepareUserArtifactEntries.
     """

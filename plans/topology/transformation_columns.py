@@ -28,7 +28,7 @@ def offsets(lengths: Iterable[int]) -> pa.Array:
 
 
 def cells(rows: Sequence[dict[str, Any]], keys: Iterable[str]) -> dict[str, list[Any]]:
-    """The values of each key, row by row; null where a row lacks it. Other keys are left out."""
+    """The values of each key, row by row; null if a row lacks it. Other keys are left out."""
     values: dict[str, list[Any]] = {key: [None] * len(rows) for key in keys}
     for position, row in enumerate(rows):
         for key, value in row.items():

@@ -61,8 +61,8 @@ def open_delta(folder: str, storage_options: Mapping[str, str] | None = None) ->
 def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | None:
     """Check that the write can be committed, and force its files' names to the disk.
 
-    Gives the table's version, None where there is no table. ValueError where the table was deleted, replaced
-    or changed since the job started, or mode forbids the write; FileNotFoundError where files are missing.
+    Gives the table's version, None if there is no table. ValueError if the table was deleted, replaced
+    or changed since the job started, or mode forbids the write; FileNotFoundError if files are missing.
     """
     table = open_delta(write.folder, write.storage_options)
     if table is not None and _is_committed(table, write):

@@ -50,7 +50,7 @@ class DeltaSource(Source):
 
     Rows that deletion vectors take out are left out, partition columns come from the log, columns that a file
     lacks are null. ValueError for tables that use a feature other than READABLE_FEATURES (column mapping, for
-    one); TypeError for columns that no type stands for; deltalake's errors where there is no such table.
+    one); TypeError for columns that no type stands for; deltalake's errors if there is no such table.
     """
 
     has_batches = True

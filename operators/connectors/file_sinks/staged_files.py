@@ -51,7 +51,7 @@ def staging_folder(base: str, write_id: str) -> str:
 
 
 def make_staging_folder(base: str, write_id: str) -> None:
-    """Make the folder that the subtasks of a run stage in. OSError where that cannot be."""
+    """Make the folder that the subtasks of a run stage in. OSError if that cannot be."""
     system, inside = filesystem_of(base)
     system.create_dir(staging_folder(inside, write_id), recursive=True)
 
@@ -105,8 +105,8 @@ class StagedFiles:
 def prepare_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
     """Find out whether staged files can be renamed, by renaming an empty one; force names to the disk.
 
-    FileNotFoundError where a file is neither staged nor at its target: somebody has deleted it. ValueError
-    where a target is not below `base`, OSError where its folder cannot be made, or takes no such name.
+    FileNotFoundError if a file is neither staged nor at its target: somebody has deleted it. ValueError
+    if a target is not below `base`, OSError if its folder cannot be made, or takes no such name.
     """
     system, inside = filesystem_of(base)
     make_folder(system, inside)
@@ -131,9 +131,9 @@ def prepare_files(base: str, write_id: str, committables: Iterable[Committable])
 def commit_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
     """Rename staged files to their targets, then delete what else was staged; may be repeated.
 
-    When it returns, the files are on the disk under their new names. FileNotFoundError where a file is
-    neither staged nor at its target: somebody has deleted it. ValueError where one would leave `base`;
-    OSError where a link is on its way.
+    When it returns, the files are on the disk under their new names. FileNotFoundError if a file is
+    neither staged nor at its target: somebody has deleted it. ValueError if one would leave `base`;
+    OSError if a link is on its way.
     """
     system, inside = filesystem_of(base)
     staging = staging_folder(inside, write_id)
@@ -167,7 +167,7 @@ def abort_files(base: str, write_id: str) -> None:
 
 
 def content_digest(system: fs.FileSystem, path: str) -> str:
-    """XXH3-128 of a file, in hex digits. OSError where it cannot be read."""
+    """XXH3-128 of a file, in hex digits. OSError if it cannot be read."""
     digest = xxh3_128()
     with system.open_input_stream(path, compression=None) as stream:
         while data := stream.read(_BUFFER):

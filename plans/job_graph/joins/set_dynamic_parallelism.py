@@ -78,7 +78,7 @@ def set_dynamic_parallelism(
         join_local(chain_vertices, forward_groups, {"vertex": "vertex"}, "left"), settings, {}
     ).select(
         *(name for name in chain_vertices.columns if name != "parallelism"),
-        # A vertex is a group of its own where there are none: null would send all of them to one partition.
+        # A vertex is a group of its own if there are none: null would send all of them to one partition.
         F.coalesce("forward_group", "vertex").alias("in_group"),
         "forward_group",
         F.when(undecided, NOT_DECIDED).otherwise(F.col("parallelism")).alias("parallelism"),

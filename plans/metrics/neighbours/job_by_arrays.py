@@ -99,7 +99,7 @@ class JobByArrays:
     def evaluate(self, decided: Decided, new: Decided) -> tuple[Any, ...] | None:
         """Values in the order of METRICS, with all of `decided`, of which `new` was not checked before.
 
-        None where groups decide how managed memory is divided. Raises BrokenInvariantError for an edge that
+        None if groups decide how managed memory is divided. Raises BrokenInvariantError for an edge that
         may not be chained, and for edges and vertices that there are not.
         """
         chained, groups = self._chained.copy(), self._no_group
@@ -237,7 +237,7 @@ class ManagedMemoryOfGroups:
         self._known: dict[tuple[int, ...], int | None] = {}
 
     def bytes_of_fullest(self, heads: Any, group_of_head: Any) -> int | None:
-        """Both by place. None where weights of a group overflow."""
+        """Both by place. None if weights of a group overflow."""
         members: dict[int, list[int]] = {}
         for number, consumer in enumerate(self._consumers):
             head = heads[consumer.place]

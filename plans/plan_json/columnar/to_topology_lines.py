@@ -119,7 +119,7 @@ def _values(rows: pl.DataFrame, names: tuple[str, ...] | list[str]) -> dict[str,
 
 
 def _texts(rows: pl.DataFrame, name: str) -> pl.Expr | None:
-    """JSON of a nested column, which few rows have; null where it is empty. None if no row has any."""
+    """JSON of a nested column, which few rows have; null if it is empty. None if no row has any."""
     column = rows[name]
     has_value = column.map.len() > 0 if name in _MAPS else column.is_not_null()
     if name in ("slot_scope", "names"):

@@ -30,7 +30,7 @@ def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions
     - the graph is dynamic: a partition then has as many subpartitions as its consumer may get subtasks (one,
       if it is broadcast or forward), and a channel may read a range of them.
 
-    `target` and `announced` are null where Flink sets no bound; for PIPELINED and hybrid result partitions,
+    `target` and `announced` are null if Flink sets no bound; for PIPELINED and hybrid result partitions,
     Flink refuses to announce (fine-grained resource management then fails with IllegalArgumentException).
 
     Source: InputGateSpecUtils.createGateBuffersSpec,
@@ -141,7 +141,7 @@ def task_network_buffers(
     In: network_buffers (see count_network_buffers), counted with the same `options`; job_vertices (vertex,
     slot_sharing_group). Out (key topology_id, vertex): slot_sharing_group, gates, result_partitions, and
     `required`, `target`, `announced` in buffers and, with the suffix _bytes, in bytes. A vertex without edges
-    has zeros. A figure is null where one of its summands is not bounded.
+    has zeros. A figure is null if one of its summands is not bounded.
 
     `announced_bytes` is what Flink adds to the resource profile of the vertex's slot sharing group, if the
     author gave the group one (fine-grained resource management); otherwise buffers come out of the

@@ -33,7 +33,7 @@ def size_managed_memory(
     job cannot set them. `bytes` of STATE_BACKEND and PYTHON are shared by all their users in a slot, once;
     those of OPERATOR add up. Sorters take whole pages only, of taskmanager.memory.segment-size.
 
-    Bytes are 0 where the use case has no weight; Flink then refuses to start the operator.
+    Bytes are 0 if the use case has no weight; Flink then refuses to start the operator.
 
     Source: StreamConfig.getManagedMemoryFractionOperatorUseCaseOfSlot,
     ManagedMemoryUtils.convertToFractionOfSlot, MemoryManager.computeMemorySize.

@@ -139,7 +139,7 @@ def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: 
 def _settings(
     config: dict[str, str], parallelism: int, max_parallelism: int | None, chaining: bool, unbounded: bool
 ) -> dict[str, Any] | None:
-    """Settings without the topology's name; None where Flink refuses them."""
+    """Settings without the topology's name; None if Flink refuses them."""
     try:
         settings = read_job_settings(
             config,

@@ -70,7 +70,7 @@ def read_row_groups(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for mapInArrow over numbers into `tasks` (column id); gives rows of TRANSFORMATIONS.
 
-    Columns that a file lacks, and null where a column has a default, are filled in.
+    Columns that a file lacks, and nulls in columns with a default, are filled in.
     """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -45,8 +45,8 @@ def can_be_split(files: Sequence[str]) -> bool:
 def splits_of_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """(source_file, start, end, is_document): parts of the files in bytes, about the same size per partition.
 
-    A compressed file is one part, and so is a JSON document. Raises OSError where a file has gone, InputError
-    where one cannot be read.
+    A compressed file is one part, and so is a JSON document. Raises OSError if a file has gone, InputError
+    if one cannot be read.
     """
     sizes = [os.path.getsize(readable_path(uri)) for uri in files]
     share = sum(sizes) // spark.sparkContext.defaultParallelism
