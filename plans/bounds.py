@@ -97,7 +97,7 @@ def _too_long(seconds: float) -> BoundError:
 
 
 def _raise_in(thread: int, error: Any) -> None:
-    """Have `error` raised in a thread; None: whatever was to be raised is not."""
+    """Raise `error` in a thread; None cancels a pending error."""
     raised = None if error is None else ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 

@@ -133,8 +133,8 @@ def arrow_parts(
     """`to_arrow` of `rows` at a time; at least one part, which may be empty."""
     schema = TABLES[table]
     declared = frame[schema.names]
-    # Column by column: what is handed over together is freed together, whatever becomes of it here, and
-    # rows that are left out need memory for a column only.
+    # Column by column: columns handed over together would be freed only together, and leaving rows out
+    # needs memory for one column at a time.
     for start in range(0, len(declared) or 1, rows):
         part = declared.slice(start, rows)
         mask = None if kept is None else kept.slice(start, rows)

@@ -33,8 +33,8 @@ def draw_by_trace(
 ) -> dict[str, Any]:
     """Topology `number` (from 0) of the fleet of a trace and a seed, on which alone it depends.
 
-    A task is an operator with as many subtasks as the task has instances, up to the next power of two and
-    `most_parallelism`. It reads other tasks by hash. What no task reads goes to a sink.
+    A task is an operator with one subtask per instance of the task, rounded up to a power of two, at most
+    `most_parallelism`. It reads other tasks by hash. Tasks without a reader go to a sink.
     """
     random = Random(f"{trace}|{seed}|{number}")
     shares = _shares(trace)

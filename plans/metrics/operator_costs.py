@@ -194,8 +194,8 @@ _SHOWN = 20
 def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
     """Columns of COSTS, one row per operator whose costs its topology gives. In: topologies.
 
-    Raises InputError, with all that is wrong in any of them: keys without an operator's id, names that are no
-    column of costs or are there twice, values that are no numbers, or not 0 to MOST, or spaces.
+    Raises InputError with all errors of all topologies: keys without an operator's id, names that are no
+    column of costs or occur twice, values that are no numbers from 0 to MOST, and spaces.
     """
     entries = (
         topologies.select(TOPOLOGY, "name", entry=pl.col("config").map.entries())

@@ -110,8 +110,8 @@ def plan_metrics(
 ) -> Metrics:
     """Metrics of all topologies. In: NEEDED tables, operator_costs (see operator_costs), the cluster.
 
-    A task works `cpu_nanoseconds_per_record` for each record that arrives at each operator of its chain,
-    and what `constants` say for handing it on: a call within a chain; serialisation, deserialisation and a
+    A task spends `cpu_nanoseconds_per_record` on each record that arrives at each operator of its chain,
+    and the costs in `constants` on handing it on: a call within a chain; serialisation, deserialisation and a
     share of a buffer's way between tasks. Tasks of a slot share its cores, and TaskManagers have a network.
     Records are spread evenly over subtasks, except GLOBAL edges, which the first subtask reads alone, as
     it does what follows from them along chains and forward edges. Under backpressure, sources get max-min

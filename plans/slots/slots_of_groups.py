@@ -15,8 +15,8 @@ Strategy = Callable[[JobGraphArrays], Ints]
 class SlotSharingGroups(NamedTuple):
     """Slots of all slot sharing groups in one numbering, by topology, group and place in the group.
 
-    A group has as many slots as the largest of its vertices has subtasks: tasks of one vertex never share a
-    slot, and no vertex opens one while another is left.
+    A group has as many slots as its largest vertex has subtasks: tasks of one vertex never share a slot, and
+    no vertex opens a slot while another one is free.
     """
 
     of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group

@@ -12,8 +12,8 @@ NO_GROUP = -1
 def inherited_groups(own_groups: Ints, sources: Ints, targets: Ints) -> Ints:
     """The number of each node's group; 0 if no node above names one, or if inputs disagree.
 
-    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge, the
-    edges into a node after those into its sources, which they are if ids are in creation order.
+    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge. Edges
+    into a node come after those into its sources, as they do if ids are in creation order.
     """
     inherited = np.array(own_groups, np.int32)
     edges = (np.array(ends, np.int32) for ends in (sources, targets))

@@ -81,7 +81,7 @@ def may_open_document(line: bytes) -> bool:
 def elements(texts: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
     """The elements of a document that comes in pieces, each once, in order.
 
-    Elements are the objects on top and in arrays on top, and whatever else stands there. An array that is
+    Elements are the objects and other values at the top level and in top-level arrays. An array that is
     malformed (not closed, commas missing or too many) gives its elements and, at the end, one Element with a
     problem. An object that is never closed takes everything that follows. For an element with more than
     `max_bytes`, no more than that and one piece is ever in memory.

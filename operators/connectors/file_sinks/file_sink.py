@@ -105,7 +105,7 @@ class _Builder:
         self._sink = sink
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accepted (milliseconds): times are looked at when records come."""
+        """Accepted (milliseconds): times are checked when records come."""
         if interval <= 0:
             raise ValueError(f"the bucket check interval must be positive, not {interval}")
         return self

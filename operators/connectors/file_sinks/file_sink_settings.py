@@ -35,7 +35,7 @@ class BucketAssigner:
     def date_time_bucket_assigner(
         format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
     ) -> BucketAssigner:
-        """One folder per hour, or per whatever part of the time `format_str` shows.
+        """One folder per hour, or per unit of time that `format_str` shows.
 
         The time is the processor's; `format_str` is a pattern of Java's DateTimeFormatter (JavaDateFormat
         says which letters are supported), the time zone the machine's own if None. ValueError for another
@@ -88,7 +88,7 @@ class RollingPolicy:
     ) -> DefaultRollingPolicy:
         """A new file where the last one is larger (bytes) or older (milliseconds) than this.
 
-        ValueError for numbers that are not positive. Times are looked at when records come.
+        ValueError for numbers that are not positive. Times are checked when records come.
         """
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
 

@@ -67,10 +67,10 @@ Bools = npt.NDArray[np.bool_]
 class Segments(NamedTuple):
     """Segments are numbered by topology; no row is in two.
 
-    A *branch* is an operator and all that follows from it alone, one of several that read the same operator;
-    its copies stand side by side. A *run* is an operator with one input and one reader, and the partitions
-    before it, at the parallelism of what it reads; its copies follow each other, and without it its reader
-    reads what it has read.
+    A *branch* is one of several readers of an operator, with everything that follows from it alone; its
+    copies stand side by side. A *run* is an operator with one input and one reader, at its input's
+    parallelism, with the partitions before it; its copies follow each other, and if it is left out, its
+    reader reads its input.
     """
 
     of_row: Ints  #: -1: of none

@@ -171,7 +171,7 @@ _OF_WALK = (
 
 
 def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
-    """The operators of all vertices, with what vertices are made of.
+    """The operators of all vertices, with the columns from which vertices are derived.
 
     As in joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
     and operator_order.

@@ -156,7 +156,7 @@ WALK_COLUMNS = (
 def assign_operators_to_vertices(
     stream_nodes: DataFrame, stream_edges: DataFrame, chain_heads: DataFrame, walked: DataFrame
 ) -> DataFrame:
-    """The operators of all vertices, with what vertices are made of.
+    """The operators of all vertices, with the columns from which vertices are derived.
 
     In: stream_nodes, stream_edges, chain_heads (see find_chain_heads), walked (see walk_stream_graph). Out
     (key topology_id, node): vertex, chain_index (0: source chained into the head), and the walk's and the
