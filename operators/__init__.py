@@ -1,1 +1,1 @@
-"""What runs inside a chain."""
+"""The runtime of operators: everything that runs inside a chain."""

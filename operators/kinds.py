@@ -1,4 +1,4 @@
-"""Which operator of Flink runs each physical kind of transformation.
+"""Flink's operator for each physical kind of transformation.
 
 Source: the translators in `org.apache.flink.streaming.runtime.translators`, and the operator (factory)
 classes that they and the DataStream API use: SourceOperatorFactory, StreamSource, StreamMap,

@@ -39,18 +39,18 @@ def positions(topologies: Ints, ids: Ints) -> Callable[[Ints, Ints], Ints]:
     else:
         position = _by_cells(numbers, ids, spans)
 
-    def found(of_topologies: Ints, of_ids: Ints) -> Ints:
-        if len(of_ids) and not len(ids):
+    def find_places(wanted_topologies: Ints, wanted_ids: Ints) -> Ints:
+        if len(wanted_ids) and not len(ids):
             raise missing_node()
-        places = np.empty(len(of_ids), dtype=np.int64)
-        for rows in _slices(len(of_ids)):
-            some, some_ids = of_topologies[rows], of_ids[rows]
-            places[rows] = position(_numbers(distinct, some), some_ids)
-            if (topologies[places[rows]] != some).any() or (ids[places[rows]] != some_ids).any():
+        places = np.empty(len(wanted_ids), dtype=np.int64)
+        for rows in _slices(len(wanted_ids)):
+            part_topologies, part_ids = wanted_topologies[rows], wanted_ids[rows]
+            places[rows] = position(_numbers(distinct, part_topologies), part_ids)
+            if (topologies[places[rows]] != part_topologies).any() or (ids[places[rows]] != part_ids).any():
                 raise missing_node()
         return places
 
-    return found
+    return find_places
 
 
 _CELLS_A_ROW = 8
@@ -69,7 +69,7 @@ def _starts(topologies: Ints) -> Ints:
 
 
 def _numbers(distinct: Ints, topologies: Ints) -> Ints:
-    """For each row the place of its topology, searched once for each run of rows."""
+    """The place of each row's topology, searched once for each run of rows."""
     if len(distinct) == 1 and len(topologies) and (topologies == distinct[0]).all():
         return np.broadcast_to(np.int32(0), len(topologies))
     starts = _starts(topologies)

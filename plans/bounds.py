@@ -1,7 +1,7 @@
-"""How much is read of a file that somebody else has written: bytes, depth, nodes, edges and seconds.
+"""Limits on reading foreign files: bytes, depth, nodes, edges and seconds.
 
-A small file may stand for much: packed, by aliases, by products of subgraphs, by nesting. Every reader of
-foreign files counts what it makes with these functions, before it makes it.
+A small file can expand to a huge one: by compression, aliases, products of subgraphs, or nesting. Every
+reader of foreign files checks the size of what it creates with these functions before it creates it.
 """
 
 import ctypes
@@ -97,16 +97,16 @@ def _too_long(seconds: float) -> BoundError:
 
 
 def _raise_in(thread: int, error: Any) -> None:
-    """Have `error` raised in a thread; None: whatever was to be raised is not."""
+    """Raise `error` in a thread; None cancels a pending error."""
     raised = None if error is None else ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)
 
 
 def require_bounded_yaml(root: Any) -> None:
-    """BoundError for a YAML node that stands for too many values, or too deep ones.
+    """BoundError for a YAML node that expands to too many values, or nests too deep.
 
-    Each node is looked at once: what an alias stands for is counted, not made. One that stands for what it is
-    in counts once; it ends up as an object that holds itself.
+    Each node is visited once: the target of an alias is counted, not expanded. An alias to a node around it
+    counts once; it becomes an object that contains itself.
     """
     sizes: dict[int, int] = {}
     heights: dict[int, int] = {}
@@ -132,4 +132,4 @@ def _children(node: Any) -> list[Any]:
     if not isinstance(node.value, list):
         return []
     pairs = node.value and isinstance(node.value[0], tuple)
-    return [one for pair in node.value for one in pair] if pairs else list(node.value)
+    return [part for pair in node.value for part in pair] if pairs else list(node.value)

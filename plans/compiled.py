@@ -39,11 +39,13 @@ def run_loop(
     if is_worth_compiling(rows):
         compiled(loop)(*inputs, *outputs)
         return
-    found = [_lists(arrays) for arrays in outputs]
-    loop(*map(_lists, inputs), *found)
-    for arrays, lists in zip(outputs, found, strict=True):
-        one = not isinstance(arrays, tuple)
-        for array, values in zip((arrays,) if one else arrays, (lists,) if one else lists, strict=True):
+    output_lists = [_lists(arrays) for arrays in outputs]
+    loop(*map(_lists, inputs), *output_lists)
+    for arrays, lists in zip(outputs, output_lists, strict=True):
+        is_single = not isinstance(arrays, tuple)
+        for array, values in zip(
+            (arrays,) if is_single else arrays, (lists,) if is_single else lists, strict=True
+        ):
             array[:] = values
 
 
@@ -79,7 +81,7 @@ def _compile(loop: Callable[..., Any]) -> Any:
 
     try:
         fast = njit(cache=True, nogil=True)(loop)
-    except RuntimeError:  # no folder that compiled code could be kept in
+    except RuntimeError:  # no folder in which compiled code could be cached
         return njit(nogil=True)(loop)
     _forget_unreadable(fast)
     return fast

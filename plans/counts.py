@@ -10,7 +10,7 @@ from penstock.plans.topology.error_kinds import ErrorKind
 
 
 def sums_before(values: Ints) -> Ints:
-    """For each element the sum of the elements before it."""
+    """The sum of the elements before each element."""
     return np.cumsum(values) - values
 
 
@@ -32,17 +32,17 @@ def bounds_of(owners: Ints, count: int) -> Ints:
 
 
 class Runs(NamedTuple):
-    """Where runs start, and the run of each row."""
+    """The starts of runs, and the run of each row."""
 
     starts: Ints
     of_row: Ints
 
     def numbers(self) -> Ints:
-        """How many rows of its run stand before each row."""
+        """The number of rows of its run before each row."""
         return np.arange(len(self.of_row), dtype=np.int64) - self.starts[self.of_row]
 
     def lengths(self) -> Ints:
-        """How many rows each row's run has."""
+        """The number of rows in each row's run."""
         return np.diff(self.starts, append=len(self.of_row))[self.of_row]
 
 
@@ -84,7 +84,7 @@ def _by_cells(owners: Ints, numbers: Ints, count: int) -> Ints:
 
 
 def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
-    """For each element the smallest rank in its component; edges connect `ones` with `others`.
+    """The smallest rank in each element's component; edges connect `ones` with `others`.
 
     Source: disjoint sets with path halving (Tarjan and van Leeuwen, 1984), linked towards the smaller rank.
     """

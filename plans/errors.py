@@ -43,7 +43,7 @@ class SchemaError(PenstockError):
 
 
 class StoreError(PenstockError):
-    """The plan store cannot be used as asked: no such version, not a store, a concurrent writer won."""
+    """The plan store cannot be used as asked: not a store, no such version, or a concurrent writer won."""
 
     exit_code = 4
 
@@ -76,7 +76,7 @@ class LostTopologiesError(PenstockError):
 
 @dataclass(frozen=True, slots=True)
 class TopologyError:
-    """One thing that is wrong with one topology.
+    """One error of a topology.
 
     `error` is the kind (a name from `plans.topology.error_kinds`, or Flink's exception class), `location`
     the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` the value that was found,

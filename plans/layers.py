@@ -1,4 +1,4 @@
-"""The layers of a plan, their tables, and what a plan depends on besides the job."""
+"""The layers of a plan, their tables, and the settings that a plan depends on besides the job."""
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What the slots layer depends on besides the job: how Flink's cluster is configured.
+    """Everything that the slots layer depends on besides the job: the configuration of Flink's cluster.
 
-    `decided` is what custom planners decided in place of Flink's rules: of each decision the answers that
-    were checked (see plans.custom_planners). Only the columnar planner follows it.
+    `decided`: the checked answers of custom planners, by decision (see plans.custom_planners). Only the
+    columnar planner follows them.
     """
 
     slot_sharing_strategy: SlotSharingStrategy = DEFAULT_SLOT_SHARING_STRATEGY

@@ -26,14 +26,14 @@ def printable(text: str) -> str:
     Two different texts never look alike: a backslash is doubled where it would read as such an escape.
     """
     if text.isascii() and text.isprintable() and "\\" not in text:
-        return text  # most names are: a tenth of the time
+        return text  # most names are printable: this takes a tenth of the time
     return _HIDDEN_CHARACTER.sub(_escaped, _AMBIGUOUS_BACKSLASH.sub(r"\\\\", text))
 
 
 def printable_lines(text: str) -> str:
-    """A message of several lines, as `printable` but for its line feeds and backslashes, which stay.
+    """A message of several lines made printable; its line feeds and backslashes stay.
 
-    A message quotes what is foreign in it, so that its backslashes are escapes already.
+    A message has escaped the foreign text in it already, so its backslashes are escapes.
     """
     return "\n".join(_HIDDEN_CHARACTER.sub(_escaped, line) for line in text.split("\n"))
 
@@ -45,8 +45,8 @@ def printable_json(text: str) -> str:
     return _BEYOND_ASCII_IN_JSON.sub(_escaped_in_json, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    character = found.group()
+def _escaped(match: re.Match[str]) -> str:
+    character = match.group()
     if len(character) > 1:
         return character
     code = ord(character)
@@ -55,8 +55,8 @@ def _escaped(found: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-def _escaped_in_json(found: re.Match[str]) -> str:
-    units = found.group().encode("utf-16-be", "surrogatepass")
+def _escaped_in_json(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 

@@ -1,4 +1,4 @@
-"""What is known of one reason against chaining: the form of the records in not_chainable_reasons.py."""
+"""The form of the records in not_chainable_reasons.py, one for each reason against chaining."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ class EdgeExpressions(NamedTuple):
     """A row of edges_with_ends in the expressions of a planner (polars or Spark)."""
 
     column: Callable[[str], Any]  #: the column of that name
-    or_else: Callable[[Any, str], Any]  #: an expression, and a value where it is null
+    or_else: Callable[[Any, str], Any]  #: an expression, and the value to use if it is null
     forward: Any  #: whether the partitioner is one of FORWARD_CLASSES
 
     def differs(self, attribute: str) -> Any:
@@ -70,13 +70,13 @@ class ChainAlways(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReasonRecord:
-    """What is known of one reason.
+    """A reason against chaining.
 
     `condition` is None for reasons that an edge and its two ends do not decide.
     """
 
     meaning: str  #: the line of docs/tables.md: why the edge is not chained
-    condition: Callable[[EdgeExpressions], Any] | None  #: holds where the reason does
+    condition: Callable[[EdgeExpressions], Any] | None  #: true exactly when the reason holds
     sentence: str  #: what pictures and `explain` say; formatted with edge, source and target
     requires: str  #: what has to hold for the edge to be chained
     method: str  #: where Flink checks it

@@ -25,7 +25,7 @@ class Layer(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a transformation is. Physical kinds become StreamNodes, virtual ones only shape edges."""
+    """The kind of a transformation. Physical kinds become StreamNodes, virtual ones only shape edges."""
 
     SOURCE = "source"  #: FLIP-27 source operator; may chain into a HEAD_WITH_SOURCES head
     LEGACY_SOURCE = "legacy_source"  #: SourceFunction; a yielding operator may not chain to it
@@ -34,7 +34,7 @@ class Kind(StrEnum):
     TWO_INPUT = "two_input"  #: operator with two inputs
     MULTI_INPUT = "multi_input"  #: operator with any number of inputs, into which sources can be chained
     SINK = "sink"  #: nothing reads it
-    WRITER = "writer"  #: what a sink with a `writer` becomes; in no topology file
+    WRITER = "writer"  #: part of a sink with a `writer`; not in topology files
     COMMITTER = "committer"  #: the same, with a `committer`
     GLOBAL_COMMITTER = "global_committer"  #: the same, with a `global_committer`
     UNION = "union"  #: virtual: its users get an edge from each of its inputs
@@ -54,7 +54,7 @@ SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
 
 
 class ChainingStrategy(StrEnum):
-    """What an operator allows at its input; read by `mark_chainable_edges`."""
+    """Whether an operator may be chained to its input or to its readers; read by `mark_chainable_edges`."""
 
     ALWAYS = "ALWAYS"  #: may be chained to what it reads, and to what reads it
     NEVER = "NEVER"  #: is a chain of its own
@@ -63,9 +63,9 @@ class ChainingStrategy(StrEnum):
 
 
 class Partitioner(StrEnum):
-    """To which subtasks an edge sends, as topology files spell it; edges hold it in upper case.
+    """Which subtasks an edge sends to, as topology files spell it; edges have it in upper case.
 
-    Read by `choose_partitioners`, and by all that reads an edge's distribution afterwards.
+    Read by `choose_partitioners` and every later step that needs an edge's distribution.
     """
 
     FORWARD = "forward"  #: to the subtask of the same number
@@ -75,17 +75,17 @@ class Partitioner(StrEnum):
     BROADCAST = "broadcast"  #: every record to all subtasks
     GLOBAL = "global"  #: to the first subtask
     HASH = "hash"  #: by key: to the subtask that has the key's group
-    CUSTOM = "custom"  #: as a function of the author's says
+    CUSTOM = "custom"  #: chosen by a function of the author's
 
 
 class StreamExchangeMode(StrEnum):
-    """What the author asked of one edge; read by `choose_result_partition_types`."""
+    """The exchange mode that the author set for an edge; read by `choose_result_partition_types`."""
 
     UNDEFINED = "UNDEFINED"  #: the job's global exchange mode decides
     PIPELINED = "PIPELINED"  #: read while it is written
     BATCH = "BATCH"  #: read when all of it is written; counts in BATCH runtime mode only
     HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
-    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; only data that is not read at once goes to disk
 
 
 class GlobalStreamExchangeMode(StrEnum):
@@ -111,7 +111,7 @@ class ResultPartitionType(StrEnum):
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"  #: read while it is written, through a bounded number of buffers
     PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"  #: the same; readers can restart alone, and lose records
     HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
-    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; to disk goes only what is not read at once
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; only data that is not read at once goes to disk
 
 
 BLOCKING_TYPES = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT)
@@ -127,7 +127,7 @@ class DistributionPattern(StrEnum):
     by the slot sharing strategy that prefers local inputs.
     """
 
-    POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as they can be (see pointwise_edges.py)
+    POINTWISE = "POINTWISE"  #: neighbouring ones, divided as evenly as possible (see pointwise_edges.py)
     ALL_TO_ALL = "ALL_TO_ALL"  #: all of them
 
 
@@ -139,7 +139,7 @@ class JobType(StrEnum):
 
 
 class ManagedMemoryUseCase(StrEnum):
-    """Who shares a slot's managed memory.
+    """The uses of a slot's managed memory.
 
     Read by `set_managed_memory_fractions` and `size_managed_memory`.
     """
@@ -150,7 +150,7 @@ class ManagedMemoryUseCase(StrEnum):
 
 
 class SlotSharingStrategy(StrEnum):
-    """Who decides which tasks share a slot (see plans/slots/strategies.py)."""
+    """The strategy that decides which tasks share a slot (see plans/slots/strategies.py)."""
 
     LOCAL_INPUT_PREFERRED = "local-input-preferred"  #: Flink 2.3's default
     TASK_BALANCED_PREFERRED = "task-balanced-preferred"  #: Flink's choice for load balance mode TASKS
@@ -174,7 +174,7 @@ class ExecutionState(StrEnum):
 
 
 class BufferSide(StrEnum):
-    """Where a task holds network buffers; set by `network_buffers`, read by `penstock size`."""
+    """The side of a task that holds network buffers; set by `network_buffers`, read by `penstock size`."""
 
     GATE = "GATE"  #: input gate: one per job edge
     RESULT_PARTITION = "RESULT_PARTITION"  #: result partition: one per intermediate data set

@@ -66,16 +66,16 @@ class AsyncWaitOperator(FunctionOperator):
             if free <= 0:
                 self._await_some()
                 continue
-            some = [
+            records = [
                 WaitingRecord(value, stamp)
                 for value, stamp in zip(
                     values[begun : begun + free], stamps[begun : begun + free], strict=True
                 )
             ]
-            for record in some:
+            for record in records:
                 self._waiting.add(record)
-            self._loop.call(self._attempts.begin, some)
-            begun += len(some)
+            self._loop.call(self._attempts.begin, records)
+            begun += len(records)
         self._put_out()
 
     def process_watermark(self, watermark: int) -> None:
@@ -86,7 +86,6 @@ class AsyncWaitOperator(FunctionOperator):
         self._put_out()
 
     def finish(self) -> None:
-        """Wait for all calls."""
         self._drain()
 
     def close(self) -> None:
@@ -118,12 +117,12 @@ class AsyncWaitOperator(FunctionOperator):
             if record.error is not None:
                 raise self.failed(record.error, record.value) from record.error
             waiting.complete(record)
-        for one in waiting.leave():
-            if isinstance(one, WaitingRecord):
-                results.add(one.results, one.timestamp)
+        for entry in waiting.leave():
+            if isinstance(entry, WaitingRecord):
+                results.add(entry.results, entry.timestamp)
             else:
                 results.flush()
-                self.output.watermark(one)
+                self.output.watermark(entry)
         results.flush()
 
 
@@ -151,10 +150,10 @@ class EventLoop:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
+            unfinished = asyncio.all_tasks(self._loop)
+            for task in unfinished:
                 task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            self._loop.run_until_complete(asyncio.gather(*unfinished, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         finally:
             self._loop.close()
@@ -215,7 +214,7 @@ class Attempts:
                     break
                 await asyncio.sleep(self._strategy.get_backoff_time_millis(attempts) / 1000)
         except BaseException as raised:
-            # A predicate or strategy that fails, or a call that was cancelled.
+            # A predicate or strategy failed, or a call was cancelled.
             error = raised
         finally:
             if limit is not None:

@@ -51,16 +51,13 @@ class RecordsInOrder:
         self.size = 0
 
     def add(self, record: WaitingRecord) -> None:
-        """Queue a record."""
         self._waiting.append(record)
         self.size += 1
 
     def add_watermark(self, watermark: int) -> None:
-        """Queue a watermark."""
         self._waiting.append(watermark)
 
     def complete(self, record: WaitingRecord) -> None:
-        """Mark the record."""
         record.complete = True
 
     def leave(self) -> Iterator[WaitingRecord | int]:

@@ -75,12 +75,12 @@ def _holds_shared(value: Any) -> bool:
 def _items(value: Any) -> Iterable[Any]:
     kind = type(value)
     if kind is tuple or kind is list:
-        found: Iterable[Any] = value
+        items: Iterable[Any] = value
     elif kind is dict:
-        found = value.values()
+        items = value.values()
     else:
-        found = value._values if kind is Row else ()
-    return found
+        items = value._values if kind is Row else ()
+    return items
 
 
 _PLAIN = (BasicTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo, LocalTimeTypeInfo)

@@ -1,6 +1,6 @@
-"""Exceptions and records as text of bounded length, whatever their own methods do.
+"""Exceptions and records as text of bounded length, even if their own methods fail.
 
-What an author's exception or record says of itself is that author's code: it may raise, and it may be of any
+The text of an author's exception or record comes from that author's code: it may raise, and it may have any
 length. A message about a failure must come through all the same.
 """
 
@@ -15,7 +15,7 @@ _RECORD_CHARACTERS = 200
 _DEPTH = 6
 
 
-#: Stands for the record where none was being handled.
+#: Stands for the record if none was being handled.
 NO_RECORD: Any = object()
 
 
@@ -57,7 +57,7 @@ def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:
 
 
 def hint_for(error: BaseException) -> str:
-    """What the author can do about an exception of this type; empty if its own message must suffice."""
+    """A hint for the author on an exception of this type; empty if its own message must suffice."""
     for kind, hint in _HINTS.items():
         if isinstance(error, kind):
             return hint
@@ -86,7 +86,7 @@ def _arguments(error: BaseException) -> str:
 
 
 def _cut(value: Any, limit: int, depth: int) -> Any:
-    """`value` with no part longer than what can be shown of it: repr of the whole may not fit in memory."""
+    """`value` with every part cut to the length that is shown: repr of the whole may not fit in memory."""
     kind = type(value)
     if kind is str or kind is bytes:
         return value[:limit]
@@ -96,11 +96,11 @@ def _cut(value: Any, limit: int, depth: int) -> Any:
         if len(value._values) > limit:
             return list(islice(value._values, limit))
         return create_row(
-            value._names, [_cut(one, limit, depth - 1) for one in value._values], value._row_kind
+            value._names, [_cut(item, limit, depth - 1) for item in value._values], value._row_kind
         )
     if kind is dict:
-        some = islice(value.items(), limit)
-        return {key: _cut(item, limit, depth - 1) for key, item in some}
+        entries = islice(value.items(), limit)
+        return {key: _cut(item, limit, depth - 1) for key, item in entries}
     if kind is set or kind is frozenset:
         return value if len(value) <= limit else kind(islice(value, limit))
-    return kind(_cut(one, limit, depth - 1) for one in islice(value, limit))
+    return kind(_cut(item, limit, depth - 1) for item in islice(value, limit))

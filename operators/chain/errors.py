@@ -1,4 +1,4 @@
-"""What goes wrong while a job runs; it travels from a Spark worker to the driver as data, not as a pickle."""
+"""Errors of a running job; they travel from a Spark worker to the driver as data, not as pickles."""
 
 
 class UserFunctionError(Exception):

@@ -1,8 +1,8 @@
-"""What every operator of a chain is: records in, records out, watermarks in between.
+"""The base of all operators of a chain: records in, records out, watermarks in between.
 
-Records travel in lists, not one by one: a list of values and, beside it, a list of their timestamps. An
-operator is then called once per list, not once per record. It handles the records of a list in order, so that
-only the moment of side effects tells the two apart.
+Records travel in lists, not one by one: a list of values with a parallel list of timestamps. So an operator
+is called once per list, not once per record. It handles the records of a list in order, so only the time of
+side effects differs.
 
 Source: org.apache.flink.streaming.api.operators.{AbstractStreamOperator,Output,OneInputStreamOperator,
 TwoInputStreamOperator} and OperatorChain, for the calls and their order.
@@ -31,7 +31,7 @@ def _now() -> int:
 
 
 class Output(Protocol):
-    """Where an operator puts its results: the operators chained to it, side outputs and the network."""
+    """The receiver of an operator's results: the operators chained to it, side outputs and the network."""
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the main output; the lists are the receiver's from here on."""
@@ -48,7 +48,7 @@ class Output(Protocol):
 
 @dataclass(kw_only=True)
 class OperatorContext:
-    """What an operator may know of where it runs."""
+    """The facts that an operator may know about where it runs."""
 
     job_name: str = "job"
     task_name: str = "task"
@@ -63,7 +63,7 @@ class OperatorContext:
     cached_files: Mapping[str, str] = field(default_factory=dict)  #: distributed cache: name to local path
     state_memory_bytes: int = 256 << 20  #: keyed state beyond this goes to disk
     auto_watermark_interval_milliseconds: int = 200
-    #: results are declared as single values or tuples of these, which nobody can change in place
+    #: results are declared as single values or tuples of these, which are immutable
     plain_results: bool = False
     metrics: dict[str, Any] = field(default_factory=dict)  #: of the user's functions, by name
     #: milliseconds since the epoch; tests put a clock of their own here
@@ -125,7 +125,7 @@ class Operator:
         """No input follows; called head first, after the last watermark. Results may still be put out."""
 
     def close(self) -> None:
-        """Called head first at the end, also after a failure: let go of everything."""
+        """Release everything. Called at the end, head first, also after a failure."""
 
     def failed(self, error: BaseException, value: Any, during: str = "") -> UserFunctionError:
         """As `failure` does, for this operator."""

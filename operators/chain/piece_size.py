@@ -1,8 +1,7 @@
-"""How many results leave an operator together: as many as a bounded number of bytes holds, and soon.
+"""Limits how many results leave an operator together: a bounded number of bytes, and without long waits.
 
-How many results a function has for one record, and how large they are, is not known in advance. An operator
-therefore looks at what waits while it still takes results from the function, and puts it out once it is
-enough.
+The number and size of a function's results for one record are not known in advance. So an operator checks the
+waiting results while it still takes more from the function, and emits them once there are enough.
 """
 
 from time import monotonic
@@ -52,6 +51,6 @@ class PieceSize:
         return False
 
     def begin(self) -> None:
-        """Nothing waits; time counts from here."""
+        """Start with no waiting results; time counts from here."""
         self.limit = self._first
         self._began = monotonic()

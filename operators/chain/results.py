@@ -72,7 +72,7 @@ class Results:
         self.piece = PieceSize()
 
     def count(self) -> int:
-        """How many results wait to be put out."""
+        """The number of results that wait to be emitted."""
         return len(self.values) + self._in_sides
 
     def add(self, results: Iterable[Any] | None, timestamp: int | None) -> None:
@@ -140,7 +140,6 @@ class Results:
         return max(1, self.piece.limit - len(self.values))
 
     def flush(self) -> None:
-        """Put everything out."""
         if self.values:
             values, stamps = self.values, self.stamps
             self.values, self.stamps = [], []
@@ -200,7 +199,7 @@ def _copy(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
     except Exception:
-        # What cannot be copied could not leave a PyFlink operator either; in a chain here it may.
+        # A value that cannot be copied could not leave an operator in PyFlink; within a chain here it may.
         return value
 
 

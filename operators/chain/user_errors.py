@@ -24,20 +24,21 @@ class FunctionError(RuntimeError):
 
 
 def user_frames(error: BaseException) -> list[str]:
-    """Where `error` was raised in the author's code, the innermost line first; empty if it was not."""
+    """The lines of the author's code where `error` was raised, the innermost first; empty if none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [one for one in frames if not _is_ours(one.filename)]
+    own = [frame for frame in frames if not _is_ours(frame.filename)]
     return [
-        f'File "{one.filename}", line {one.lineno}, in {one.name}' + (f": {one.line}" if one.line else "")
-        for one in reversed(own[-_MOST_FRAMES:])
+        f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+        + (f": {frame.line}" if frame.line else "")
+        for frame in reversed(own[-_MOST_FRAMES:])
     ]
 
 
 def author_first(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """`results` for a Python worker of Spark's, where an error begins with the author's lines.
+    """`results` for a Python worker of Spark, with errors that begin with the author's lines.
 
-    A UserFunctionError becomes a FunctionError whose traceback has the author's frames alone. Spark leaves
-    frames of its own files out of what it tells; the one that raises here counts as such a file's.
+    A UserFunctionError becomes a FunctionError whose traceback has only the author's frames. Spark leaves
+    frames of its own files out of its message; the frame that raises here counts as one of them.
     """
     spark = sys.modules.get("pyspark")
     if spark is None or spark.__file__ is None:
@@ -55,7 +56,7 @@ def _raising(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _for_author(error: UserFunctionError) -> FunctionError:
-    """What was raised, operator and record; the author's lines first where Spark shows no tracebacks."""
+    """The error, operator and record as text; the author's lines first if Spark shows no tracebacks."""
     lines = user_frames(error.__cause__ or error) if os.environ.get("SPARK_HIDE_TRACEBACK") else []
     during = f", {error.during}" if error.during else ""
     lines += [
@@ -75,9 +76,9 @@ def _author_traceback(error: BaseException) -> TracebackType | None:
     while entry is not None:
         entries.append(entry)
         entry = entry.tb_next
-    own = [one for one in entries if not _is_ours(one.tb_frame.f_code.co_filename)] or entries[-1:]
-    for one in reversed(own[-_MOST_FRAMES:]):
-        entry = TracebackType(entry, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    own = [frame for frame in entries if not _is_ours(frame.tb_frame.f_code.co_filename)] or entries[-1:]
+    for frame in reversed(own[-_MOST_FRAMES:]):
+        entry = TracebackType(entry, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return entry
 
 
@@ -87,4 +88,4 @@ def _is_ours(filename: str) -> bool:
     path = Path(filename)
     if path.is_relative_to(_OWN) and path.relative_to(_OWN).parts[0] in _OURS:
         return True
-    return any(one in path.parts for one in _FOREIGN)
+    return any(folder in path.parts for folder in _FOREIGN)

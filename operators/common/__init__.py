@@ -1,1 +1,1 @@
-"""What PyFlink keeps in pyflink.common and workers need: rows, types, times, keys, columns."""
+"""The part of pyflink.common that workers need: rows, types, times, keys, columns."""

@@ -38,14 +38,14 @@ def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> 
 
 
 def _struct(column: pa.StructArray, expected: pa.StructType) -> pa.StructArray:
-    given = column.type.num_fields
-    if given not in (expected.num_fields, expected.num_fields + 1):
-        raise pa.ArrowInvalid(f"{column.type} has {given} fields, {expected} has {expected.num_fields}")
-    fields = [as_arrow_type(column.field(at), one.type) for at, one in enumerate(expected)]
-    names = [one.name for one in expected]
-    if given > expected.num_fields:
-        fields.append(column.field(given - 1))
-        names.append(column.type.field(given - 1).name)
+    field_count = column.type.num_fields
+    if field_count not in (expected.num_fields, expected.num_fields + 1):
+        raise pa.ArrowInvalid(f"{column.type} has {field_count} fields, {expected} has {expected.num_fields}")
+    fields = [as_arrow_type(column.field(at), field.type) for at, field in enumerate(expected)]
+    names = [field.name for field in expected]
+    if field_count > expected.num_fields:
+        fields.append(column.field(field_count - 1))
+        names.append(column.type.field(field_count - 1).name)
     if not fields:
         return column
     return pa.StructArray.from_arrays(fields, names=names, mask=_mask(column))

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def require_integer(value: Any, what: str, bits: int = 64) -> int:
-    """`value`. TypeError for what is no int, such as True and NumPy's; ValueError where it has more bits."""
+    """`value`. TypeError for what is no int, such as True and NumPy's; ValueError if it has more bits."""
     if type(value) is not int:
         raise TypeError(f"{what} must be an int, not {_described(value)}")
     if value >> (bits - 1) not in (0, -1):
@@ -26,7 +26,7 @@ def require_text(value: Any, what: str) -> str:
 def require_kind(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
     """`value`. TypeError unless it is an object of one of the classes."""
     if not isinstance(value, kinds):
-        names = " or ".join(one.__name__ for one in (kinds if isinstance(kinds, tuple) else (kinds,)))
+        names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
         raise TypeError(f"{what} must be a {names}, not {_described(value)}")
     return value
 

@@ -46,46 +46,46 @@ def to_arrow(values: Sequence[Any], type_info: TypeInformation | None) -> pa.Arr
     value is a pickle.
     """
     with without_pandas():
-        found = codec_of(type_info).encode(values)
-    if isinstance(found, pa.ChunkedArray):
+        column = codec_of(type_info).encode(values)
+    if isinstance(column, pa.ChunkedArray):
         raise OverflowError(f"{len(values)} values of {type_info} take more than the 2 GB of a column")
-    return found
+    return column
 
 
 def from_arrow(array: pa.Array | pa.ChunkedArray, type_info: TypeInformation | None) -> list[Any]:
     """The values of a column: of one that `to_arrow` made, or of any other that has such values."""
     codec = codec_of(type_info)
     column = as_arrow_type(array, codec.arrow_type)
-    found: list[Any] = _uncollected(codec.decode, column)
-    return found
+    values: list[Any] = _uncollected(codec.decode, column)
+    return values
 
 
 def coerce(values: Sequence[Any], type_info: TypeInformation | None) -> Sequence[Any]:
     """from_arrow(to_arrow(values)), but `values` itself if that is the same. Errors as `to_arrow`."""
-    found: Sequence[Any] = _uncollected(codec_of(type_info).coerce, values)
-    return found
+    coerced: Sequence[Any] = _uncollected(codec_of(type_info).coerce, values)
+    return coerced
 
 
 def codec_of(type_info: TypeInformation | None) -> Codec:
     """The codec of a type, made once for each TypeInformation. TypeError for types that have none."""
     if type_info is None:
         return _PICKLED
-    found: Codec | None = type_info.__dict__.get("_codec")
-    if found is None:
-        found = type_info.__dict__["_codec"] = _made(type_info)
-    return found
+    codec: Codec | None = type_info.__dict__.get("_codec")
+    if codec is None:
+        codec = type_info.__dict__["_codec"] = _make_codec(type_info)
+    return codec
 
 
-def _made(type_info: TypeInformation) -> Codec:
+def _make_codec(type_info: TypeInformation) -> Codec:
     if isinstance(type_info, PickledBytesTypeInfo):
         return _PICKLED
     if isinstance(type_info, ForeignTypeInfo):
-        made: Codec = type_info.make_codec()
-        return made
+        codec: Codec = type_info.make_codec()
+        return codec
     if isinstance(type_info, RowTypeInfo):
-        return RowCodec(type_info, [codec_of(one) for one in type_info.get_field_types()])
+        return RowCodec(type_info, [codec_of(field_type) for field_type in type_info.get_field_types()])
     if isinstance(type_info, TupleTypeInfo):
-        return TupleCodec(type_info, [codec_of(one) for one in type_info.get_field_types()])
+        return TupleCodec(type_info, [codec_of(field_type) for field_type in type_info.get_field_types()])
     if isinstance(type_info, MapTypeInfo):
         return MapCodec(type_info, codec_of(type_info._key_type_info), codec_of(type_info._value_type_info))
     if isinstance(type_info, ExternalTypeInfo):
@@ -97,7 +97,7 @@ def _made(type_info: TypeInformation) -> Codec:
 
 
 def _uncollected(function: Callable[[Any], Any], argument: Any) -> Any:
-    # there is no garbage while values are made, and looking for it takes longer than making them
+    # creating values makes no garbage, and searching for it would take longer than creating them
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -122,12 +122,10 @@ class ListCodec(NullableCodec):
         self._primitive = isinstance(type_info, PrimitiveArrayTypeInfo)
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         elements = self._elements(values)
         return pa.ListArray.from_arrays(_offsets(values), self._element.encode(elements))
 
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         bounds = column.offsets.to_pylist()
         if not bounds:
             return []
@@ -137,7 +135,6 @@ class ListCodec(NullableCodec):
         return [elements[start:end] for start, end in pairwise(ends)]
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         elements = self._elements(values)
         coerced = self._element.coerce(elements)
         if coerced is elements and set(map(type, values)) <= {list}:
@@ -152,7 +149,7 @@ class ListCodec(NullableCodec):
                     raise TypeError(mismatch(value, self.type_info))
         elements = list(chain.from_iterable(values))
         if self._primitive and NONE_TYPE in set(map(type, elements)):
-            value = next(one for one in values if any(element is None for element in one))
+            value = next(sequence for sequence in values if any(element is None for element in sequence))
             raise TypeError(mismatch(value, self.type_info, "its elements must not be None"))
         return elements
 
@@ -167,7 +164,6 @@ class MapCodec(NullableCodec):
         self._key_type = type_info._key_type_info
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         keys, items = self._entries(values)
         key_column = self._key.encode(keys)
         item_column = self._value.encode(items)
@@ -177,7 +173,6 @@ class MapCodec(NullableCodec):
         return pa.MapArray.from_arrays(_offsets(values), key_column, item_column)
 
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         bounds = column.offsets.to_pylist()
         if not bounds:
             return []
@@ -187,7 +182,6 @@ class MapCodec(NullableCodec):
         return _dicts([bound - first for bound in bounds], keys, items)
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         keys, items = self._entries(values)
         coerced_keys, coerced_items = self._key.coerce(keys), self._value.coerce(items)
         order = None
@@ -218,9 +212,9 @@ class MapCodec(NullableCodec):
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:
-    found = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, values), dtype=np.int64, count=len(values)), out=found[1:])
-    return pa.array(found, pa.int32())
+    offsets = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(np.fromiter(map(len, values), dtype=np.int64, count=len(values)), out=offsets[1:])
+    return pa.array(offsets, pa.int32())
 
 
 def _dicts(bounds: list[int], keys: Sequence[Any], items: Sequence[Any]) -> list[Any]:

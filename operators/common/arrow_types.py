@@ -62,7 +62,7 @@ _LOCAL = {
 
 
 def arrow_type(type_info: TypeInformation | None) -> pa.DataType:
-    """The Arrow type of a column of such values; None stands for pickles. TypeError if there is none."""
+    """The Arrow type of a column of such values; None means pickles. TypeError for types without one."""
     if type_info is None:
         return pa.binary()
     for kind in type(type_info).__mro__:
@@ -82,8 +82,8 @@ def element_type(type_info: TypeInformation) -> TypeInformation:
     """Type of the elements of an array or list. TypeError if Java has no array of those."""
     check_element_type(type_info)
     name = "elem_type" if isinstance(type_info, ListTypeInfo) else "_element_type"
-    found: TypeInformation = getattr(type_info, name)
-    return found
+    element: TypeInformation = getattr(type_info, name)
+    return element
 
 
 def field_names(type_info: TupleTypeInfo | RowTypeInfo) -> list[str]:
@@ -104,21 +104,23 @@ def _list(type_info: Any) -> pa.DataType:
 
 
 _ARROW_TYPES: dict[type, Callable[[Any], pa.DataType]] = {
-    BasicTypeInfo: lambda one: _BASIC[one._basic_type],
-    PickledBytesTypeInfo: lambda one: pa.binary(),
-    DateTypeInfo: lambda one: pa.date32(),
-    TimeTypeInfo: lambda one: pa.time32("ms"),
-    TimestampTypeInfo: lambda one: pa.timestamp("ms"),
-    LocalTimeTypeInfo: lambda one: _LOCAL[one._time_type],
+    BasicTypeInfo: lambda type_info: _BASIC[type_info._basic_type],
+    PickledBytesTypeInfo: lambda type_info: pa.binary(),
+    DateTypeInfo: lambda type_info: pa.date32(),
+    TimeTypeInfo: lambda type_info: pa.time32("ms"),
+    TimestampTypeInfo: lambda type_info: pa.timestamp("ms"),
+    LocalTimeTypeInfo: lambda type_info: _LOCAL[type_info._time_type],
     TupleTypeInfo: _struct,
     RowTypeInfo: _struct,
     PrimitiveArrayTypeInfo: _list,
     BasicArrayTypeInfo: _list,
     ObjectArrayTypeInfo: _list,
     ListTypeInfo: _list,
-    MapTypeInfo: lambda one: pa.map_(arrow_type(one._key_type_info), arrow_type(one._value_type_info)),
-    ExternalTypeInfo: lambda one: arrow_type(one._type_info),
-    ForeignTypeInfo: lambda one: one.column_type,
+    MapTypeInfo: lambda type_info: pa.map_(
+        arrow_type(type_info._key_type_info), arrow_type(type_info._value_type_info)
+    ),
+    ExternalTypeInfo: lambda type_info: arrow_type(type_info._type_info),
+    ForeignTypeInfo: lambda type_info: type_info.column_type,
 }
 
 
@@ -130,14 +132,14 @@ def type_info_of_arrow(data_type: pa.DataType | pa.Schema) -> TypeInformation:
     times and of timestamps without time zone are cut off. TypeError for types that no Flink type stands for.
     """
     if isinstance(data_type, pa.Schema):
-        return Types.ROW_NAMED(data_type.names, [type_info_of_arrow(one.type) for one in data_type])
-    for matches, made in _TYPE_INFOS:
+        return Types.ROW_NAMED(data_type.names, [type_info_of_arrow(field.type) for field in data_type])
+    for matches, make in _TYPE_INFOS:
         if matches(data_type):
-            return made(data_type)
+            return make(data_type)
     raise TypeError(f"no Flink type stands for Arrow's {data_type}")
 
 
-def _of_timestamp(data_type: Any) -> TypeInformation:
+def _timestamp_type(data_type: Any) -> TypeInformation:
     if data_type.tz is not None:
         return Types.INSTANT()
     if data_type.unit in ("s", "ms"):
@@ -145,7 +147,7 @@ def _of_timestamp(data_type: Any) -> TypeInformation:
     return LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_DATE_TIME)
 
 
-def _of_time(data_type: Any) -> TypeInformation:
+def _time_type(data_type: Any) -> TypeInformation:
     if kinds.is_time32(data_type):
         return Types.SQL_TIME()
     return LocalTimeTypeInfo(LocalTimeTypeInfo.TimeType.LOCAL_TIME)
@@ -156,36 +158,52 @@ def _is_list(data_type: pa.DataType) -> bool:
 
 
 _TYPE_INFOS: list[tuple[Callable[[pa.DataType], bool], Callable[[Any], TypeInformation]]] = [
-    (kinds.is_boolean, lambda one: Types.BOOLEAN()),
-    (kinds.is_int8, lambda one: Types.BYTE()),
-    (lambda one: kinds.is_int16(one) or kinds.is_uint8(one), lambda one: Types.SHORT()),
-    (lambda one: kinds.is_int32(one) or kinds.is_uint16(one), lambda one: Types.INT()),
-    (lambda one: kinds.is_int64(one) or kinds.is_uint32(one), lambda one: Types.LONG()),
-    (kinds.is_uint64, lambda one: Types.BIG_INT()),
-    (lambda one: kinds.is_float16(one) or kinds.is_float32(one), lambda one: Types.FLOAT()),
-    (kinds.is_float64, lambda one: Types.DOUBLE()),
+    (kinds.is_boolean, lambda data_type: Types.BOOLEAN()),
+    (kinds.is_int8, lambda data_type: Types.BYTE()),
     (
-        lambda one: kinds.is_string(one) or kinds.is_large_string(one) or str(one) == "string_view",
-        lambda one: Types.STRING(),
+        lambda data_type: kinds.is_int16(data_type) or kinds.is_uint8(data_type),
+        lambda data_type: Types.SHORT(),
     ),
     (
-        lambda one: "binary" in str(one) and not kinds.is_nested(one),
-        lambda one: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+        lambda data_type: kinds.is_int32(data_type) or kinds.is_uint16(data_type),
+        lambda data_type: Types.INT(),
     ),
-    (kinds.is_decimal, lambda one: Types.BIG_DEC()),
-    (kinds.is_date, lambda one: Types.SQL_DATE()),
-    (kinds.is_time, _of_time),
-    (kinds.is_timestamp, _of_timestamp),
-    (kinds.is_dictionary, lambda one: type_info_of_arrow(one.value_type)),
+    (
+        lambda data_type: kinds.is_int64(data_type) or kinds.is_uint32(data_type),
+        lambda data_type: Types.LONG(),
+    ),
+    (kinds.is_uint64, lambda data_type: Types.BIG_INT()),
+    (
+        lambda data_type: kinds.is_float16(data_type) or kinds.is_float32(data_type),
+        lambda data_type: Types.FLOAT(),
+    ),
+    (kinds.is_float64, lambda data_type: Types.DOUBLE()),
+    (
+        lambda data_type: (
+            kinds.is_string(data_type) or kinds.is_large_string(data_type) or str(data_type) == "string_view"
+        ),
+        lambda data_type: Types.STRING(),
+    ),
+    (
+        lambda data_type: "binary" in str(data_type) and not kinds.is_nested(data_type),
+        lambda data_type: Types.PRIMITIVE_ARRAY(Types.BYTE()),
+    ),
+    (kinds.is_decimal, lambda data_type: Types.BIG_DEC()),
+    (kinds.is_date, lambda data_type: Types.SQL_DATE()),
+    (kinds.is_time, _time_type),
+    (kinds.is_timestamp, _timestamp_type),
+    (kinds.is_dictionary, lambda data_type: type_info_of_arrow(data_type.value_type)),
     (
         kinds.is_map,
-        lambda one: Types.MAP(type_info_of_arrow(one.key_type), type_info_of_arrow(one.item_type)),
+        lambda data_type: Types.MAP(
+            type_info_of_arrow(data_type.key_type), type_info_of_arrow(data_type.item_type)
+        ),
     ),
-    (_is_list, lambda one: Types.LIST(type_info_of_arrow(one.value_type))),
+    (_is_list, lambda data_type: Types.LIST(type_info_of_arrow(data_type.value_type))),
     (
         kinds.is_struct,
-        lambda one: Types.ROW_NAMED(
-            [field.name for field in one], [type_info_of_arrow(field.type) for field in one]
+        lambda data_type: Types.ROW_NAMED(
+            [field.name for field in data_type], [type_info_of_arrow(field.type) for field in data_type]
         ),
     ),
 ]

@@ -17,7 +17,7 @@ class TypeInformation:
         return False
 
     def to_internal_type(self, obj: Any) -> Any:
-        """What PyFlink hands to Java for `obj`."""
+        """The value that PyFlink hands to Java for `obj`."""
         return obj
 
     def from_internal_type(self, obj: Any) -> Any:
@@ -25,7 +25,6 @@ class TypeInformation:
         return obj
 
     def get_java_type_info(self) -> NoReturn:
-        """NoJavaError, always."""
         no_java(f"{type(self).__name__}.get_java_type_info")
 
     def _identity(self) -> tuple[Any, ...]:
@@ -39,7 +38,7 @@ class TypeInformation:
         return hash(self._identity())
 
     def __getstate__(self) -> dict[str, Any]:
-        # what operators.common.arrow_columns remembers about the type stays where it is
+        # without the codec that operators.common.arrow_columns caches in the type
         return {name: value for name, value in self.__dict__.items() if name != "_codec"}
 
 
@@ -149,7 +148,6 @@ class InstantTypeInfo(BasicTypeInfo):
     """A point in time."""
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, obj: Instant) -> int:
@@ -157,7 +155,6 @@ class InstantTypeInfo(BasicTypeInfo):
         return obj.to_epoch_milli() * 1000
 
     def from_internal_type(self, obj: int) -> Instant:
-        """The inverse."""
         return Instant.of_epoch_milli(obj // 1000)
 
 

@@ -1,4 +1,4 @@
-"""How values of one type become a column and come back. One codec per type; see arrow_columns."""
+"""Converts values of one type to a column and back. One codec per type; see arrow_columns."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Codec(ABC):
 
     @abstractmethod
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What `decode` gives after `encode`; `values` itself if that is the same. Errors as `encode`."""
+        """The result of `decode` after `encode`; `values` itself if that is the same. Errors as `encode`."""
 
 
 class NullableCodec(Codec):

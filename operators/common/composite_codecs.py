@@ -21,7 +21,7 @@ Columns = list[list[Any]]
 
 
 class FieldsCodec(NullableCodec):
-    """What tuples and rows have in common."""
+    """The common base of codecs for tuples and rows."""
 
     def __init__(self, type_info: RowTypeInfo | TupleTypeInfo, fields: list[Codec]) -> None:
         self.type_info = type_info
@@ -33,7 +33,6 @@ class FieldsCodec(NullableCodec):
         """The fields of each value, in order. TypeError or ValueError for values that have other fields."""
 
     def columns(self, values: Sequence[Any]) -> Columns:
-        """The values of each field."""
         rows = self.sequences(values)
         width = len(self._fields)
         if not set(map(len, rows)) <= {width}:
@@ -42,27 +41,25 @@ class FieldsCodec(NullableCodec):
         return [[row[at] for row in rows] for at in range(width)]
 
     def encoded(self, columns: Columns) -> list[pa.Array]:
-        """One column per field."""
-        found = []
+        arrays = []
         for codec, field, values in zip(self._fields, self.arrow_type, columns, strict=True):
             try:
-                found.append(codec.encode(values))
+                arrays.append(codec.encode(values))
             except (TypeError, ValueError, OverflowError) as error:
                 raise _in_field(error, field.name) from error
-        return found
+        return arrays
 
     def coerced(self, columns: Columns) -> list[Sequence[Any]]:
         """The values of each field as they come back."""
-        found = []
+        fields = []
         for codec, field, values in zip(self._fields, self.arrow_type, columns, strict=True):
             try:
-                found.append(codec.coerce(values))
+                fields.append(codec.coerce(values))
             except (TypeError, ValueError, OverflowError) as error:
                 raise _in_field(error, field.name) from error
-        return found
+        return fields
 
     def decoded(self, column: pa.StructArray) -> list[list[Any]]:
-        """The values of each field."""
         return [codec.decode(column.field(at)) for at, codec in enumerate(self._fields)]
 
 
@@ -79,20 +76,17 @@ class TupleCodec(FieldsCodec):
         return values
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         if not self._fields:
             return pa.array([{} for _ in values], self.arrow_type)
         columns = self.encoded(self.columns(values))
-        return pa.StructArray.from_arrays(columns, names=[one.name for one in self.arrow_type])
+        return pa.StructArray.from_arrays(columns, names=[field.name for field in self.arrow_type])
 
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         if not self._fields:
             return [()] * len(column)
         return list(zip(*self.decoded(column), strict=True))
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         columns = self.columns(values)
         coerced = self.coerced(columns)
         if _same(columns, coerced):
@@ -131,7 +125,6 @@ class RowCodec(FieldsCodec):
         return pa.StructArray.from_arrays(columns, names=names)
 
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         count = len(column)
         if self._fields:
             rows = rows_of_columns(self._names, self.decoded(column))
@@ -144,7 +137,6 @@ class RowCodec(FieldsCodec):
         return rows
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         columns = self.columns(values)
         coerced = self.coerced(columns)
         if _same(columns, coerced) and _are_rows(values):
@@ -188,4 +180,4 @@ def _in_field(error: Exception, name: str) -> Exception:
 
 
 def _are_rows(values: Sequence[Any]) -> bool:
-    return all(issubclass(one, Row) for one in set(map(type, values)))
+    return all(issubclass(kind, Row) for kind in set(map(type, values)))

@@ -11,7 +11,7 @@ from penstock.operators.common.row import Row, RowKind
 
 
 class RowTypeInfo(TypeInformation):
-    """A Row. Fields without names are called f0, f1, …; types are equal whatever the names.
+    """A Row. Fields without names are called f0, f1, …; names do not count when types are compared.
 
     ValueError for another number of names than of types, or a name that occurs twice.
     """
@@ -24,9 +24,9 @@ class RowTypeInfo(TypeInformation):
                 raise ValueError(f"field names {field_names}: one of them occurs twice")
         self._field_types = field_types
         self._field_names = field_names
-        for one in field_types:
-            require_kind(one, TypeInformation, "the type of a field")
-        self._need_conversion = [one.need_conversion() for one in field_types]
+        for field_type in field_types:
+            require_kind(field_type, TypeInformation, "the type of a field")
+        self._need_conversion = [field_type.need_conversion() for field_type in field_types]
 
     def get_field_names(self) -> list[str]:
         """Names of the fields."""
@@ -49,10 +49,9 @@ class RowTypeInfo(TypeInformation):
         if not self._field_names:
             return f"RowTypeInfo({', '.join(map(str, self._field_types))})"
         fields = zip(self._field_names, self._field_types, strict=True)
-        return f"RowTypeInfo({', '.join(f'{name}: {one}' for name, one in fields)})"
+        return f"RowTypeInfo({', '.join(f'{name}: {field_type}' for name, field_type in fields)})"
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
@@ -72,16 +71,15 @@ class TupleTypeInfo(TypeInformation):
 
     def __init__(self, field_types: list[TypeInformation]) -> None:
         self._field_types = field_types
-        for one in field_types:
-            require_kind(one, TypeInformation, "the type of a field")
-        self._need_conversion = [one.need_conversion() for one in field_types]
+        for field_type in field_types:
+            require_kind(field_type, TypeInformation, "the type of a field")
+        self._need_conversion = [field_type.need_conversion() for field_type in field_types]
 
     def get_field_types(self) -> list[TypeInformation]:
         """Types of the fields."""
         return self._field_types
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, obj: Any) -> tuple[Any, ...] | None:
@@ -120,8 +118,8 @@ def row_values(obj: Any, type_info: RowTypeInfo) -> list[Any]:
 
 def _converted(types: list[TypeInformation], values: Iterable[Any], needed: list[bool]) -> list[Any]:
     return [
-        one.to_internal_type(value) if convert else value
-        for one, value, convert in zip(types, values, needed, strict=False)
+        type_info.to_internal_type(value) if convert else value
+        for type_info, value, convert in zip(types, values, needed, strict=False)
     ]
 
 
@@ -129,6 +127,6 @@ def _from_internal(types: list[TypeInformation], obj: Any, needed: list[bool]) -
     if obj is None or isinstance(obj, (tuple, list)):
         return obj
     return tuple(
-        one.from_internal_type(value) if convert else value
-        for one, value, convert in zip(types, obj, needed, strict=False)
+        type_info.from_internal_type(value) if convert else value
+        for type_info, value, convert in zip(types, obj, needed, strict=False)
     )

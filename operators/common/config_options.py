@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ConfigOption(Generic[T]):
-    """Key, class of the value, and default (None: there is none) of an option."""
+    """Key, class of the value, and default (None: no default) of an option."""
 
     key: str
     value_type: type[T]

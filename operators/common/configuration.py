@@ -32,10 +32,10 @@ class Configuration:
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:
         """A configuration of these strings. TypeError for anything else."""
-        found = Configuration()
+        configuration = Configuration()
         for key, value in map.items():
-            found.set_string(key, value)
-        return found
+            configuration.set_string(key, value)
+        return configuration
 
     def get_string(self, key: str, default_value: str | None) -> str | None:
         """The value as text. TypeError for a key that is no text."""
@@ -122,7 +122,7 @@ class Configuration:
         target_dict.update(self._entries)
 
     def add_all(self, other: Configuration, prefix: str | None = None) -> Configuration:
-        """Set all that `other` has, its keys after `prefix`."""
+        """Set all options of `other`, with `prefix` before their keys."""
         for key, value in other._entries.items():
             self._entries[(prefix or "") + key] = value
         return self
@@ -201,7 +201,7 @@ def parse_list(text: str | None) -> list[Any]:
     if not text:
         return []
     try:
-        found = load_yaml(text)
+        elements = load_yaml(text)
     except ValueError:
-        found = None
-    return found if isinstance(found, list) else text.split(";")
+        elements = None
+    return elements if isinstance(elements, list) else text.split(";")

@@ -1,4 +1,4 @@
-"""What a single value becomes on its way through PyFlink's coder of its type, or why it does not get through.
+"""Converts single values as PyFlink's coder of their type does, and explains values that it refuses.
 
 Source: pyflink.fn_execution.coder_impl_fast.
 """
@@ -24,7 +24,7 @@ INTEGER_BITS = {BasicType.BYTE: 8, BasicType.SHORT: 16, BasicType.INT: 32, Basic
 
 
 class Conversion(NamedTuple):
-    """How values of one type come back."""
+    """The conversion of values of one type."""
 
     kind: type  #: class of what comes back
     #: What comes back for a value that is not None. TypeError, OverflowError or ValueError if nothing does.
@@ -39,9 +39,9 @@ def conversion_of(type_info: TypeInformation) -> Conversion:
         return _BASIC[type_info._basic_type]
     if isinstance(type_info, LocalTimeTypeInfo):
         return _LOCAL[type_info._time_type]
-    for kind, found in _OTHER.items():
+    for kind, conversion in _OTHER.items():
         if isinstance(type_info, kind):
-            return found
+            return conversion
     raise TypeError(f"values of {type_info!r} have no coder")
 
 
@@ -94,12 +94,12 @@ def _float(value: Any, type_info: TypeInformation) -> float:
 
 def _decimal(value: Any, type_info: TypeInformation) -> Decimal:
     try:
-        found = Decimal(str(value))
+        decimal = Decimal(str(value))
     except InvalidOperation as error:
         raise TypeError(mismatch(value, type_info)) from error
-    if not found.is_finite():
+    if not decimal.is_finite():
         raise ValueError(mismatch(value, type_info, "it is not finite"))
-    return found if found else found.copy_abs()
+    return decimal if decimal else decimal.copy_abs()
 
 
 def _date(value: Any, type_info: TypeInformation) -> datetime.date:
@@ -109,13 +109,13 @@ def _date(value: Any, type_info: TypeInformation) -> datetime.date:
 
 
 def _microseconds(value: Any) -> int:
-    found: int = value.microsecond
-    return found
+    microseconds: int = value.microsecond
+    return microseconds
 
 
 def _milliseconds(value: Any) -> int:
-    found: int = value.microsecond // 1000 * 1000
-    return found
+    microseconds: int = value.microsecond // 1000 * 1000
+    return microseconds
 
 
 def _time(fraction: Callable[[Any], int]) -> Callable[[Any, TypeInformation], datetime.time]:
@@ -157,7 +157,7 @@ _BASIC = {
     BasicType.STRING: Conversion(str, _string),
     BasicType.CHAR: Conversion(str, _string),
     BasicType.BOOLEAN: Conversion(bool, _boolean),
-    **{one: Conversion(int, _integer) for one in INTEGER_BITS},
+    **{integer_type: Conversion(int, _integer) for integer_type in INTEGER_BITS},
     BasicType.FLOAT: Conversion(float, _float),
     BasicType.DOUBLE: Conversion(float, _double),
     BasicType.BIG_INT: Conversion(int, _whole),

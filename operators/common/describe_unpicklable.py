@@ -1,4 +1,4 @@
-"""Which part of a function keeps it from being sent to Spark's workers."""
+"""Finds the part of a function that keeps it from being sent to Spark's workers."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -14,8 +14,8 @@ def describe_unpicklable(function: Any, what: str, error: BaseException) -> str:
     """Why `function`, whose pickling raised `error`, cannot be pickled, and what to do about it.
 
     `what` says whose function it is, as in "map's function". The culprit is searched for in captured
-    variables, globals, defaults, attributes and elements; whatever is found is pickled to see whether it is
-    the one, so that this takes time where a lot is captured.
+    variables, globals, defaults, attributes and elements; each candidate is pickled to test it, which takes
+    time if a lot is captured.
     """
     path, culprit = _culprit(function, dumps=_dumps, depth=_DEEPEST)
     where = "" if not path else f": {', '.join(path)}"
@@ -71,14 +71,14 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield f"the object of its method {value.__name__!r}", value.__self__
     elif isinstance(value, functools.partial):
         yield "the function of a partial", value.func
-        yield from ((f"argument {place}", one) for place, one in enumerate(value.args))
-        yield from ((f"argument {name!r}", one) for name, one in value.keywords.items())
+        yield from ((f"argument {place}", part) for place, part in enumerate(value.args))
+        yield from ((f"argument {name!r}", part) for name, part in value.keywords.items())
     elif isinstance(value, dict):
-        yield from ((f"item {key!r:.60}", one) for key, one in value.items())
+        yield from ((f"item {key!r:.60}", part) for key, part in value.items())
     elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from ((f"element {place}", one) for place, one in enumerate(value))
+        yield from ((f"element {place}", part) for place, part in enumerate(value))
     else:
-        yield from ((f"attribute {name!r}", one) for name, one in getattr(value, "__dict__", {}).items())
+        yield from ((f"attribute {name!r}", part) for name, part in getattr(value, "__dict__", {}).items())
 
 
 def _parts_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
@@ -90,16 +90,18 @@ def _parts_of_function(function: FunctionType) -> Iterator[tuple[str, Any]]:
     for name in _global_names(function.__code__):
         if name in function.__globals__:
             yield f"global variable {name!r}", function.__globals__[name]
-    for place, one in enumerate(function.__defaults__ or ()):
-        yield f"default value {place}", one
-    yield from ((f"default of {name!r}", one) for name, one in (function.__kwdefaults__ or {}).items())
+    for place, default in enumerate(function.__defaults__ or ()):
+        yield f"default value {place}", default
+    yield from (
+        (f"default of {name!r}", default) for name, default in (function.__kwdefaults__ or {}).items()
+    )
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
     yield from code.co_names
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from _global_names(one)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _global_names(constant)
 
 
 def _name(function: Any) -> str:

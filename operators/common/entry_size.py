@@ -1,4 +1,4 @@
-"""How much memory an entry of a state takes, roughly."""
+"""Estimates the memory that an entry of a state takes."""
 
 from itertools import islice
 from sys import getsizeof
@@ -27,13 +27,13 @@ def _bytes(value: Any, depth: int) -> int:
     if depth == 0:
         return own
     if isinstance(value, dict):
-        some = [
+        sizes = [
             _bytes(key, depth - 1) + _bytes(item, depth - 1) for key, item in islice(value.items(), _SAMPLE)
         ]
     elif isinstance(value, (list, tuple, set, frozenset)):
-        some = [_bytes(item, depth - 1) for item in islice(value, _SAMPLE)]
+        sizes = [_bytes(item, depth - 1) for item in islice(value, _SAMPLE)]
     elif hasattr(value, "__dict__"):
         return own + _bytes(vars(value), depth - 1)
     else:
         return own
-    return own + (len(value) * sum(some) // len(some) if some else 0)
+    return own + (len(value) * sum(sizes) // len(sizes) if sizes else 0)

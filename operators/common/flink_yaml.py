@@ -23,7 +23,7 @@ _SCHEMA = (
 
 
 def load_yaml(text: str) -> Any:
-    """The one document of `text`. ValueError where snakeyaml-engine would not read it."""
+    """The one document of `text`. ValueError if snakeyaml-engine would not read it."""
     import yaml
 
     if len(text) > _LONGEST:
@@ -75,13 +75,13 @@ def _loader() -> Any:
 
 
 def _mapping(loader: Any, node: Any, deep: bool = False) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
+    mapping: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
-        if key in found:
+        if key in mapping:
             raise ValueError("has a duplicate key")
-        found[key] = loader.construct_object(value_node, deep=deep)
-    return found
+        mapping[key] = loader.construct_object(value_node, deep=deep)
+    return mapping
 
 
 def _int(text: str) -> int:

@@ -20,10 +20,10 @@ def hash_map_order(hashes: Hashes, sizes: npt.NDArray[np.int64]) -> npt.NDArray[
     `hashes` are the hashCodes of all keys, `sizes` the number of keys of each map, for which it was made.
     """
     maps = np.repeat(np.arange(len(sizes)), sizes)
-    found: npt.NDArray[np.int64] = np.lexsort(
+    order: npt.NDArray[np.int64] = np.lexsort(
         (_places(hashes, np.repeat(expected_tables(sizes), sizes)), maps)
     )
-    return found
+    return order
 
 
 def order_in_table(hashes: Hashes, table: int) -> npt.NDArray[np.int64]:

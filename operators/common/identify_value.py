@@ -37,10 +37,10 @@ def identify_value(value: Any) -> str:
 
     That is: plain values, what containers hold, the state of objects (as pickle sees it), and of the user's
     functions and classes their code and the values that they refer to. What an installed package defines is
-    known by its name. UnidentifiableError where an object's state cannot be had.
+    known by its name. UnidentifiableError if an object's state cannot be had.
     """
     try:
-        return _Walk([0]).of(value).hex()
+        return _Walk([0]).digest(value).hex()
     except RecursionError:
         raise UnidentifiableError("a value is nested too deep") from None
 
@@ -55,7 +55,7 @@ def is_installed(file: str | None) -> bool:
 @cache
 def _installed_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
-    # Penstock's own, which a checkout has elsewhere
+    # Penstock's own modules, whose place differs in a checkout
     own = __file__.removesuffix("operators/common/identify_value.py")
     own_folders = (f"{own}{name}/" for name in ("operators", "plans", "engine", "penstock"))
     return (*(f"{sysconfig.get_path(name)}/" for name in names), *own_folders)
@@ -68,7 +68,7 @@ class _Walk:
         self._met: dict[int, tuple[int, Any]] = {}
         self._walked, self._depth = walked, depth
 
-    def of(self, value: Any) -> bytes:
+    def digest(self, value: Any) -> bytes:
         if type(value) in _PLAIN:
             return _digest(type(value).__name__, repr(value))
         if type(value) in (bytes, bytearray, memoryview):
@@ -81,49 +81,49 @@ class _Walk:
         try:
             if self._depth > _MOST_NESTED or self._walked[0] > _MOST_OBJECTS:
                 raise UnidentifiableError("a value is nested too deep, or has too many parts")
-            return self._of_object(value)
+            return self._digest_object(value)
         finally:
             self._depth -= 1
 
-    def _of_object(self, value: Any) -> bytes:
+    def _digest_object(self, value: Any) -> bytes:
         for kinds, known in _KNOWN:
             if isinstance(value, kinds):
                 return known(self, value)
         container = _CONTAINERS.get(type(value))
-        return self._of_state(value) if container is None else container(self, value)
+        return self._digest_state(value) if container is None else container(self, value)
 
-    def _of_sequence(self, value: Any) -> bytes:
-        return _digest(type(value).__name__, *map(self.of, value))
+    def _digest_sequence(self, value: Any) -> bytes:
+        return _digest(type(value).__name__, *map(self.digest, value))
 
-    def _of_set(self, value: Any) -> bytes:
+    def _digest_set(self, value: Any) -> bytes:
         # each by itself: what was met before depends on the order, which differs
-        alone = (_Walk(self._walked, self._depth).of(one) for one in value)
+        alone = (_Walk(self._walked, self._depth).digest(element) for element in value)
         return _digest(type(value).__name__, *sorted(alone))
 
-    def _of_mapping(self, value: Any) -> bytes:
-        return _digest("dict", *(self.of(part) for pair in value.items() for part in pair))
+    def _digest_mapping(self, value: Any) -> bytes:
+        return _digest("dict", *(self.digest(part) for pair in value.items() for part in pair))
 
-    def _of_module(self, value: ModuleType) -> bytes:
+    def _digest_module(self, value: ModuleType) -> bytes:
         return _digest("module", value.__name__)
 
-    def _of_method(self, value: MethodType) -> bytes:
-        return _digest("method", self.of(value.__self__), value.__name__)
+    def _digest_method(self, value: MethodType) -> bytes:
+        return _digest("method", self.digest(value.__self__), value.__name__)
 
-    def _of_wrapper(self, value: Any) -> bytes:
-        return _digest(type(value).__name__, self.of(value.__func__))
+    def _digest_wrapper(self, value: Any) -> bytes:
+        return _digest(type(value).__name__, self.digest(value.__func__))
 
-    def _of_property(self, value: property) -> bytes:
-        return _digest("property", *map(self.of, (value.fget, value.fset, value.fdel)))
+    def _digest_property(self, value: property) -> bytes:
+        return _digest("property", *map(self.digest, (value.fget, value.fset, value.fdel)))
 
-    def _of_descriptor(self, value: GetSetDescriptorType | MemberDescriptorType) -> bytes:
+    def _digest_descriptor(self, value: GetSetDescriptorType | MemberDescriptorType) -> bytes:
         return _digest("descriptor", value.__objclass__.__qualname__, value.__name__)
 
-    def _of_builtin(self, value: BuiltinFunctionType) -> bytes:
+    def _digest_builtin(self, value: BuiltinFunctionType) -> bytes:
         owner = value.__self__
-        of_owner = b"" if owner is None or isinstance(owner, ModuleType) else self.of(owner)
+        of_owner = b"" if owner is None or isinstance(owner, ModuleType) else self.digest(owner)
         return _digest("builtin", value.__qualname__, of_owner)
 
-    def _of_state(self, value: Any) -> bytes:
+    def _digest_state(self, value: Any) -> bytes:
         try:
             reducer = copyreg.dispatch_table.get(type(value))
             reduced = value.__reduce_ex__(4) if reducer is None else reducer(value)
@@ -133,26 +133,28 @@ class _Walk:
             return _digest("global", getattr(value, "__module__", None) or "", reduced)
         function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
         more = [*(items or ()), *(part for pair in pairs or () for part in pair)]
-        return _digest("object", *map(self.of, (function, arguments, state)), *map(self.of, more))
+        return _digest("object", *map(self.digest, (function, arguments, state)), *map(self.digest, more))
 
-    def _of_class(self, value: type) -> bytes:
+    def _digest_class(self, value: type) -> bytes:
         name = f"{value.__module__}.{value.__qualname__}"
         if not _is_users(value.__module__):
             return _digest("class", name)
         skipped = ("__dict__", "__weakref__", "__doc__", "__module__", "__firstlineno__", "_abc_impl")
-        members = [(key, one) for key, one in sorted(vars(value).items()) if key not in skipped]
-        slots = [(key, one) for key, one in members if type(one).__name__ not in _DESCRIPTORS]
-        return _digest("class", name, *map(self.of, value.__bases__), self.of(slots))
+        members = [(key, member) for key, member in sorted(vars(value).items()) if key not in skipped]
+        slots = [(key, member) for key, member in members if type(member).__name__ not in _DESCRIPTORS]
+        return _digest("class", name, *map(self.digest, value.__bases__), self.digest(slots))
 
-    def _of_function(self, value: FunctionType) -> bytes:
+    def _digest_function(self, value: FunctionType) -> bytes:
         name = f"{value.__module__}.{value.__qualname__}"
         if not _is_users(value.__module__):
             if "<locals>" not in value.__qualname__:
                 return _digest("function", name)
             cells = [cell.cell_contents for cell in value.__closure__ or ()]
-            return _digest("function", name, self.of(cells), self.of(value.__defaults__))
+            return _digest("function", name, self.digest(cells), self.digest(value.__defaults__))
         referred = [
-            (one, value.__globals__[one]) for one in _names(value.__code__) if one in value.__globals__
+            (global_name, value.__globals__[global_name])
+            for global_name in _names(value.__code__)
+            if global_name in value.__globals__
         ]
         cells = []
         for cell in value.__closure__ or ():
@@ -161,32 +163,32 @@ class _Walk:
             except ValueError:  # a variable that was not assigned yet
                 cells.append(...)
         parts = (value.__code__, cells, value.__defaults__, value.__kwdefaults__, referred)
-        return _digest("function", name, *map(self.of, parts))
+        return _digest("function", name, *map(self.digest, parts))
 
-    def _of_code(self, value: CodeType) -> bytes:
+    def _digest_code(self, value: CodeType) -> bytes:
         parts = (value.co_consts, value.co_names, value.co_varnames)
-        return _digest("code", value.co_code, *map(self.of, parts))
+        return _digest("code", value.co_code, *map(self.digest, parts))
 
 
 _KNOWN: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (
-    (ModuleType, _Walk._of_module),
-    (type, _Walk._of_class),
-    (FunctionType, _Walk._of_function),
-    (CodeType, _Walk._of_code),
-    (MethodType, _Walk._of_method),
-    ((staticmethod, classmethod), _Walk._of_wrapper),
-    (property, _Walk._of_property),
-    (BuiltinFunctionType, _Walk._of_builtin),
-    ((GetSetDescriptorType, MemberDescriptorType), _Walk._of_descriptor),
+    (ModuleType, _Walk._digest_module),
+    (type, _Walk._digest_class),
+    (FunctionType, _Walk._digest_function),
+    (CodeType, _Walk._digest_code),
+    (MethodType, _Walk._digest_method),
+    ((staticmethod, classmethod), _Walk._digest_wrapper),
+    (property, _Walk._digest_property),
+    (BuiltinFunctionType, _Walk._digest_builtin),
+    ((GetSetDescriptorType, MemberDescriptorType), _Walk._digest_descriptor),
 )
 
 _CONTAINERS: dict[type, Callable[[_Walk, Any], bytes]] = {
-    list: _Walk._of_sequence,
-    tuple: _Walk._of_sequence,
-    set: _Walk._of_set,
-    frozenset: _Walk._of_set,
-    dict: _Walk._of_mapping,
-    MappingProxyType: _Walk._of_mapping,
+    list: _Walk._digest_sequence,
+    tuple: _Walk._digest_sequence,
+    set: _Walk._digest_set,
+    frozenset: _Walk._digest_set,
+    dict: _Walk._digest_mapping,
+    MappingProxyType: _Walk._digest_mapping,
 }
 
 _DESCRIPTORS = ("getset_descriptor", "member_descriptor")
@@ -200,15 +202,15 @@ def _is_users(module: str | None) -> bool:
 
 def _names(code: CodeType) -> list[str]:
     """Names of globals that a function, or one within it, may use."""
-    inner = (one for const in code.co_consts if isinstance(const, CodeType) for one in _names(const))
+    inner = (name for const in code.co_consts if isinstance(const, CodeType) for name in _names(const))
     return sorted({*code.co_names, *inner})
 
 
 def _digest(kind: str, *parts: str | bytes) -> bytes:
-    found = hashlib.sha256(kind.encode())
+    hasher = hashlib.sha256(kind.encode())
     for part in _sized(parts):
-        found.update(part)
-    return found.digest()
+        hasher.update(part)
+    return hasher.digest()
 
 
 def _sized(parts: Iterable[str | bytes]) -> Iterable[bytes]:

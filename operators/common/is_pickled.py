@@ -1,4 +1,4 @@
-"""Which records travel as pickles."""
+"""Tells which records travel as pickles."""
 
 from penstock.operators.common.typeinfo import PickledBytesTypeInfo, TypeInformation
 

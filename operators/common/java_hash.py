@@ -62,35 +62,35 @@ def _hashes(column: pa.Array, type_info: TypeInformation, in_row: bool) -> Hashe
         return _hashes(column, type_info._type_info, in_row)
     extra = _31 if in_row else np.uint32(0)
     if isinstance(type_info, ForeignTypeInfo):
-        found = single_value_hashes(column, type_info) + extra
+        hashes = single_value_hashes(column, type_info) + extra
     elif isinstance(type_info, MapTypeInfo):
-        found = _of_maps(column, type_info, in_row)
+        hashes = _hash_maps(column, type_info, in_row)
     elif isinstance(type_info, ListTypeInfo) or kinds.is_list(column.type):
-        found = _of_lists(column, type_info, in_row)
+        hashes = _hash_lists(column, type_info, in_row)
         if isinstance(type_info, PrimitiveArrayTypeInfo):
-            found += extra
+            hashes += extra
     elif isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
-        found = _of_fields(column, type_info) + extra
+        hashes = _hash_fields(column, type_info) + extra
     else:
-        found = single_value_hashes(column, type_info) + extra
+        hashes = single_value_hashes(column, type_info) + extra
     if column.null_count:
-        found[column.is_null().to_numpy(zero_copy_only=False)] = 0
-    return found
+        hashes[column.is_null().to_numpy(zero_copy_only=False)] = 0
+    return hashes
 
 
-def _of_fields(column: pa.Array, type_info: RowTypeInfo | TupleTypeInfo) -> Hashes:
+def _hash_fields(column: pa.Array, type_info: RowTypeInfo | TupleTypeInfo) -> Hashes:
     types = type_info.get_field_types()
     rows = isinstance(type_info, RowTypeInfo)
-    found = np.full(len(column), 1 if rows else 0, dtype=np.uint32)
-    for position, one in enumerate(types):
-        found = found * _31 + _hashes(column.field(position), one, rows)
+    hashes = np.full(len(column), 1 if rows else 0, dtype=np.uint32)
+    for position, field_type in enumerate(types):
+        hashes = hashes * _31 + _hashes(column.field(position), field_type, rows)
     if rows and column.type.num_fields > len(types):
         row_kinds = column.field(len(types)).fill_null(0).to_numpy(zero_copy_only=False)
-        found += row_kinds.astype(np.uint32) * _31
-    return found
+        hashes += row_kinds.astype(np.uint32) * _31
+    return hashes
 
 
-def _of_lists(column: pa.Array, type_info: Any, in_row: bool) -> Hashes:
+def _hash_lists(column: pa.Array, type_info: Any, in_row: bool) -> Hashes:
     deep = in_row and not isinstance(type_info, PrimitiveArrayTypeInfo)
     if kinds.is_binary(column.type):
         content, offsets = binary_offsets(column)
@@ -100,14 +100,14 @@ def _of_lists(column: pa.Array, type_info: Any, in_row: bool) -> Hashes:
     return polynomial_hashes(elements, column.offsets.to_numpy().astype(np.int64), 1)
 
 
-def _of_maps(column: pa.Array, type_info: MapTypeInfo, in_row: bool) -> Hashes:
+def _hash_maps(column: pa.Array, type_info: MapTypeInfo, in_row: bool) -> Hashes:
     keys = _hashes(column.keys, type_info._key_type_info, in_row)
     entries = keys ^ _hashes(column.items, type_info._value_type_info, in_row)
     sums = np.zeros(len(entries) + 1, dtype=np.uint32)
     np.cumsum(entries, dtype=np.uint32, out=sums[1:])
     offsets = column.offsets.to_numpy()
-    found: Hashes = sums[offsets[1:]] - sums[offsets[:-1]] + np.uint32(1 if in_row else 0)
-    return found
+    hashes: Hashes = sums[offsets[1:]] - sums[offsets[:-1]] + np.uint32(1 if in_row else 0)
+    return hashes
 
 
 # Java's hashCode of values that are no rows, tuples, lists or maps, for whole columns.
@@ -143,8 +143,8 @@ def single_value_hashes(column: pa.Array, type_info: TypeInformation) -> Hashes:
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[Any]:
-    found: npt.NDArray[Any] = column.fill_null(0).to_numpy(zero_copy_only=False)
-    return found
+    numbers: npt.NDArray[Any] = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def _folded(longs: npt.NDArray[np.int64]) -> Hashes:
@@ -157,15 +157,15 @@ def _booleans(column: pa.Array) -> Hashes:
 
 
 def _floats(column: pa.Array) -> Hashes:
-    found = _numbers(column).copy()
-    found[np.isnan(found)] = np.nan
-    return found.view(np.uint32)
+    numbers = _numbers(column).copy()
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers.view(np.uint32)
 
 
 def _doubles(column: pa.Array) -> Hashes:
-    found = _numbers(column).copy()
-    found[np.isnan(found)] = np.nan
-    return _folded(found.view(np.int64))
+    numbers = _numbers(column).copy()
+    numbers[np.isnan(numbers)] = np.nan
+    return _folded(numbers.view(np.int64))
 
 
 def _instants(column: pa.Array) -> Hashes:
@@ -182,8 +182,8 @@ def _dates_of(days: npt.NDArray[np.datetime64]) -> Hashes:
     year = months.astype("datetime64[Y]").astype(np.int64) + 1970
     month = months.astype(np.int64) % 12 + 1
     day = (days - months).astype(np.int64) + 1
-    found: Hashes = ((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day)).astype(np.uint32)
-    return found
+    hashes: Hashes = ((year & 0xFFFFF800) ^ ((year << 11) + (month << 6) + day)).astype(np.uint32)
+    return hashes
 
 
 def _times(column: pa.Array) -> Hashes:
@@ -196,19 +196,19 @@ def _date_times(column: pa.Array) -> Hashes:
     return _dates_of(days.astype("datetime64[D]")) ^ _folded(of_day * 1000)
 
 
-def _of_each(hash_of: Callable[[str], int]) -> Callable[[pa.Array], Hashes]:
+def _hash_each(hash_of: Callable[[str], int]) -> Callable[[pa.Array], Hashes]:
     def hashes(column: pa.Array) -> Hashes:
-        found = [0 if text is None else hash_of(text) & _MASK for text in column.to_pylist()]
-        return np.array(found, dtype=np.uint32)
+        codes = [0 if text is None else hash_of(text) & _MASK for text in column.to_pylist()]
+        return np.array(codes, dtype=np.uint32)
 
     return hashes
 
 
 def _big_integer(value: int) -> int:
-    magnitude, found = abs(value), 0
+    magnitude, code = abs(value), 0
     for at in range((magnitude.bit_length() + 31) // 32 - 1, -1, -1):
-        found = (31 * found + (magnitude >> 32 * at & _MASK)) & _MASK
-    return -found if value < 0 else found
+        code = (31 * code + (magnitude >> 32 * at & _MASK)) & _MASK
+    return -code if value < 0 else code
 
 
 def _big_decimal(text: str) -> int:
@@ -227,8 +227,8 @@ _BASIC: dict[BasicType, Callable[[pa.Array], Hashes]] = {
     BasicType.LONG: lambda column: _folded(_numbers(column)),
     BasicType.FLOAT: _floats,
     BasicType.DOUBLE: _doubles,
-    BasicType.BIG_INT: _of_each(lambda text: _big_integer(int(text))),
-    BasicType.BIG_DEC: _of_each(_big_decimal),
+    BasicType.BIG_INT: _hash_each(lambda text: _big_integer(int(text))),
+    BasicType.BIG_DEC: _hash_each(_big_decimal),
     BasicType.INSTANT: _instants,
 }
 _LOCAL: dict[LocalTimeTypeInfo.TimeType, Callable[[pa.Array], Hashes]] = {

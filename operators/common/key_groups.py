@@ -34,13 +34,13 @@ def key_groups(keys: Sequence[Any], type_info: TypeInformation | None, max_paral
     """
     if type_info is not None and not isinstance(type_info, PickledBytesTypeInfo):
         column = to_arrow(keys, type_info)
-        return _listed(_of_hashes(key_hashes(column, type_info), max_parallelism))
+        return _listed(_group_hashes(key_hashes(column, type_info), max_parallelism))
     types = set(map(type, keys))
     if types in ({str}, {int}):
-        return _listed(_of_pickles(keys, max_parallelism))
+        return _listed(_group_pickles(keys, max_parallelism))
     same = dictionary_keys(list(keys))
     distinct = list(dict.fromkeys(same))
-    group_of = dict(zip(distinct, _listed(_of_pickles(distinct, max_parallelism)), strict=True))
+    group_of = dict(zip(distinct, _listed(_group_pickles(distinct, max_parallelism)), strict=True))
     return [group_of[key] for key in same]
 
 
@@ -51,7 +51,7 @@ def key_groups_of_column(
     """Key group of each value of a column; without declared type, by the type that the column has."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         type_info = type_info_of_arrow(column.type)
-    return _of_hashes(key_hashes(column, type_info), max_parallelism)
+    return _group_hashes(key_hashes(column, type_info), max_parallelism)
 
 
 def operator_index(key_group: int, max_parallelism: int, parallelism: int) -> int:
@@ -76,18 +76,18 @@ def default_max_parallelism(parallelism: int) -> int:
     return min(max(rounded, DEFAULT_LOWER_BOUND_MAX_PARALLELISM), UPPER_BOUND_MAX_PARALLELISM)
 
 
-def _of_pickles(keys: Sequence[Any], max_parallelism: int) -> KeyGroups:
-    return _of_hashes(pickled_key_hashes(keys), max_parallelism)
+def _group_pickles(keys: Sequence[Any], max_parallelism: int) -> KeyGroups:
+    return _group_hashes(pickled_key_hashes(keys), max_parallelism)
 
 
-def _of_hashes(hashes: Hashes, max_parallelism: int) -> KeyGroups:
-    found: KeyGroups = (murmur_hash(hashes) % max_parallelism).astype(np.int32)
-    return found
+def _group_hashes(hashes: Hashes, max_parallelism: int) -> KeyGroups:
+    groups: KeyGroups = (murmur_hash(hashes) % max_parallelism).astype(np.int32)
+    return groups
 
 
 def _listed(groups: KeyGroups) -> list[int]:
-    found: list[int] = groups.tolist()
-    return found
+    numbers: list[int] = groups.tolist()
+    return numbers
 
 
 def murmur_hash(codes: Hashes) -> Hashes:
@@ -107,5 +107,5 @@ def murmur_hash(codes: Hashes) -> Hashes:
 
 
 def _rotated_left(code: Hashes, bits: int) -> Hashes:
-    found: Hashes = (code << np.uint32(bits)) | (code >> np.uint32(32 - bits))
-    return found
+    rotated: Hashes = (code << np.uint32(bits)) | (code >> np.uint32(32 - bits))
+    return rotated

@@ -4,7 +4,7 @@ from typing import NoReturn
 
 
 class NoJavaError(NotImplementedError):
-    """A call that makes sense only with a Flink JVM."""
+    """Raised for a call that makes sense only with a Flink JVM."""
 
 
 def no_java(name: str) -> NoReturn:

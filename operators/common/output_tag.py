@@ -29,5 +29,4 @@ class OutputTag:
             raise TypeError(f"type_info of an OutputTag: a type, a list of types or None, not {type_info!r}")
 
     def get_java_output_tag(self) -> NoReturn:
-        """NoJavaError, always."""
         no_java("OutputTag.get_java_output_tag")

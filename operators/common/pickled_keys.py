@@ -23,57 +23,57 @@ def pickled_key_hashes(keys: Sequence[Any]) -> Hashes:
     """Hash of each key, as java_hash.key_hashes: of a Row with a byte array, or with null for None."""
     types = set(map(type, keys))
     # the Row, its array of fields, the deep hash of the byte array: the latter two put 31 on top
-    found = _of_arrays(keys, types) + np.uint32(62)
+    hashes = _hash_pickles(keys, types) + np.uint32(62)
     if type(None) in types:
-        found[[at for at, key in enumerate(keys) if key is None]] = 31
-    return found
+        hashes[[at for at, key in enumerate(keys) if key is None]] = 31
+    return hashes
 
 
-def _of_arrays(keys: Sequence[Any], types: set[type]) -> Hashes:
+def _hash_pickles(keys: Sequence[Any], types: set[type]) -> Hashes:
     if types == {str}:
-        return _of_strings(keys)
+        return _hash_strings(keys)
     if types == {int} and min(keys) >= -(1 << 63) and max(keys) < 1 << 63:
-        return _of_integers(np.array(keys, dtype=np.int64))
-    return _of_binary([serialized_key(key) for key in keys])
+        return _hash_integers(np.array(keys, dtype=np.int64))
+    return _hash_binary([serialized_key(key) for key in keys])
 
 
-def _of_binary(pickles: list[bytes]) -> Hashes:
+def _hash_binary(pickles: list[bytes]) -> Hashes:
     content, offsets = binary_offsets(pa.array(pickles, pa.large_binary()))
     return polynomial_hashes(content.view(np.int8), offsets, 1)
 
 
-def _of_strings(keys: Sequence[str]) -> Hashes:
+def _hash_strings(keys: Sequence[str]) -> Hashes:
     # a pickle is a header that depends on the length only, the UTF-8, and three bytes
     content, offsets = binary_offsets(pa.array(keys, pa.large_string()))
     lengths = np.diff(offsets)
     long = np.flatnonzero(lengths >= _SHORT)
     lengths[long] = 0
-    found = polynomial_hashes(content.view(np.int8), offsets, 0) * np.uint32(31**2)
-    found += _HEADERS[lengths] + _TRAILER
+    hashes = polynomial_hashes(content.view(np.int8), offsets, 0) * np.uint32(31**2)
+    hashes += _HEADERS[lengths] + _TRAILER
     if len(long):
-        found[long] = _of_binary([serialized_key(keys[at]) for at in long.tolist()])
-    return found
+        hashes[long] = _hash_binary([serialized_key(keys[at]) for at in long.tolist()])
+    return hashes
 
 
-def _of_integers(values: npt.NDArray[np.int64]) -> Hashes:
+def _hash_integers(values: npt.NDArray[np.int64]) -> Hashes:
     magnitudes = np.where(values < 0, ~values, values)
     widths = np.searchsorted(_LIMITS, magnitudes, side="right") + 4
     widths[(values >= 0) & (values < 1 << 16)] = 2
     widths[(values >= 0) & (values < 1 << 8)] = 1
     little_endian = values.astype("<i8").view(np.int8).reshape(-1, 8)
-    found = np.zeros(len(values), dtype=np.uint32)
+    hashes = np.zeros(len(values), dtype=np.uint32)
     for width in np.unique(widths).tolist():
         chosen = widths == width
         own = np.full(int(chosen.sum()), _INTEGER_HEADERS[width], dtype=np.uint32)
         for at in range(width):
             own = own * np.uint32(31) + little_endian[chosen, at].astype(np.uint32)
-        found[chosen] = own * np.uint32(31) + np.uint32(ord("."))
-    return found
+        hashes[chosen] = own * np.uint32(31) + np.uint32(ord("."))
+    return hashes
 
 
 def _hash(content: bytes, initial: int = 1) -> int:
-    for one in content:
-        initial = (initial * 31 + (one - 256 if one > 127 else one)) % (1 << 32)
+    for byte in content:
+        initial = (initial * 31 + (byte - 256 if byte > 127 else byte)) % (1 << 32)
     return initial
 
 

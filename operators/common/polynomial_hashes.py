@@ -17,9 +17,9 @@ _BLOCK = 1 << 16
 
 
 def _powers(base: int) -> Hashes:
-    found = np.full(_BLOCK + 1, base, dtype=np.uint32)
-    found[0] = 1
-    return np.multiply.accumulate(found, dtype=np.uint32)
+    powers = np.full(_BLOCK + 1, base, dtype=np.uint32)
+    powers[0] = 1
+    return np.multiply.accumulate(powers, dtype=np.uint32)
 
 
 _POWERS = _powers(31)
@@ -37,22 +37,22 @@ def polynomial_hashes(elements: npt.NDArray[Any], offsets: Offsets, initial: int
     while row < rows:
         until = int(np.searchsorted(offsets, offsets[row] + _BLOCK, side="right")) - 1
         if until <= row:
-            sums.append(_of_one(elements[offsets[row] : offsets[row + 1]]))
+            sums.append(_hash_long_sequence(elements[offsets[row] : offsets[row + 1]]))
             until = row + 1
         else:
-            sums.append(_of_block(elements, offsets[row : until + 1]))
+            sums.append(_hash_block(elements, offsets[row : until + 1]))
         row = until
-    found = np.concatenate(sums)
+    hashes = np.concatenate(sums)
     if initial:
         short = _POWERS[np.minimum(lengths, _BLOCK)]
-        found += short * np.uint32(initial)
+        hashes += short * np.uint32(initial)
         for long in np.flatnonzero(lengths > _BLOCK):
             extra = (pow(31, int(lengths[long]), 1 << 32) - int(short[long])) * initial
-            found[long] = (int(found[long]) + extra) % (1 << 32)
-    return found
+            hashes[long] = (int(hashes[long]) + extra) % (1 << 32)
+    return hashes
 
 
-def _of_block(elements: npt.NDArray[Any], offsets: Offsets) -> Hashes:
+def _hash_block(elements: npt.NDArray[Any], offsets: Offsets) -> Hashes:
     # 31 is odd, so has an inverse modulo 2^32: one running sum of element·31^-i serves all sequences
     start = offsets[0]
     block = elements[start : offsets[-1]].astype(np.uint32)
@@ -63,13 +63,13 @@ def _of_block(elements: npt.NDArray[Any], offsets: Offsets) -> Hashes:
     return sums
 
 
-def _of_one(elements: npt.NDArray[Any]) -> Hashes:
-    found = 0
+def _hash_long_sequence(elements: npt.NDArray[Any]) -> Hashes:
+    code = 0
     for at in range(0, len(elements), _BLOCK):
         part = elements[at : at + _BLOCK]
-        own = _of_block(part, np.array([0, len(part)]))
-        found = (found * int(_POWERS[len(part)]) + int(own[0])) % (1 << 32)
-    return np.array([found], dtype=np.uint32)
+        own = _hash_block(part, np.array([0, len(part)]))
+        code = (code * int(_POWERS[len(part)]) + int(own[0])) % (1 << 32)
+    return np.array([code], dtype=np.uint32)
 
 
 def binary_offsets(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Offsets]:
@@ -81,8 +81,8 @@ def binary_offsets(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Offsets]:
     width = np.int64 if large else np.int32
     bounds = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
     start = int(bounds[0])
-    found = np.frombuffer(content or b"", dtype=np.uint8)[start : int(bounds[-1])]
-    return found, bounds.astype(np.int64) - start
+    used_bytes = np.frombuffer(content or b"", dtype=np.uint8)[start : int(bounds[-1])]
+    return used_bytes, bounds.astype(np.int64) - start
 
 
 def string_hashes(column: pa.Array) -> Hashes:

@@ -24,21 +24,21 @@ def relabelled_array(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array(_Relabelled(column, kind))
 
 
-def same_layout(one: pa.Schema, other: pa.Schema) -> bool:
+def same_layout(first: pa.Schema, second: pa.Schema) -> bool:
     """Whether columns of both have the same bytes: names, time zones and nullability do not count."""
-    return len(one) == len(other) and all(
-        same_type_layout(a.type, b.type) for a, b in zip(one, other, strict=True)
+    return len(first) == len(second) and all(
+        same_type_layout(a.type, b.type) for a, b in zip(first, second, strict=True)
     )
 
 
-def same_type_layout(one: pa.DataType, other: pa.DataType) -> bool:
+def same_type_layout(first: pa.DataType, second: pa.DataType) -> bool:
     """As `same_layout`, for two types."""
-    if kinds.is_timestamp(one) and kinds.is_timestamp(other):
-        return bool(one.unit == other.unit)
-    if one.id != other.id:
+    if kinds.is_timestamp(first) and kinds.is_timestamp(second):
+        return bool(first.unit == second.unit)
+    if first.id != second.id:
         return False
-    if not kinds.is_nested(one):
-        return bool(one == other)
-    return one.num_fields == other.num_fields and all(
-        same_type_layout(one.field(at).type, other.field(at).type) for at in range(one.num_fields)
+    if not kinds.is_nested(first):
+        return bool(first == second)
+    return first.num_fields == second.num_fields and all(
+        same_type_layout(first.field(at).type, second.field(at).type) for at in range(first.num_fields)
     )

@@ -13,7 +13,7 @@ from penstock.operators.common.no_java import no_java
 
 
 class RowKind(Enum):
-    """What kind of change a row stands for."""
+    """The kind of change that a row stands for."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -24,7 +24,6 @@ class RowKind(Enum):
         return ("+I", "-U", "+U", "-D")[self.value]
 
     def to_j_row_kind(self) -> NoReturn:
-        """NoJavaError, always."""
         no_java("RowKind.to_j_row_kind")
 
 
@@ -229,7 +228,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Row):
         return value.as_dict(True)
     if isinstance(value, list):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     return value

@@ -1,4 +1,4 @@
-"""Which keys are the same: those with the same serialised form, wherever keys are compared.
+"""Compares keys by their serialised form, everywhere.
 
 In PyFlink a key of no declared type is the byte array of its pickle, and only that is compared and hashed:
 1, 1.0 and True are three keys, a moment in two time zones is two, and the `__eq__` of an author's class does
@@ -28,7 +28,7 @@ import numpy as np
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 
-#: Types of keys that are the same key exactly where Python takes them for equal.
+#: Types whose keys are the same key exactly if they are equal in Python.
 _PLAIN = frozenset({str, int, bytes, type(None), datetime.date, datetime.timedelta, UUID, Instant})
 _WORDS = frozenset({str, bytes})
 _ALIKE = frozenset({int, bool, type(None)})
@@ -39,7 +39,7 @@ _NAMED = (type, FunctionType, BuiltinFunctionType)
 
 
 class SerializedKey:
-    """A key that a dictionary would refuse or confuse with others: its serialised form beside the key."""
+    """A key that a dictionary would refuse or confuse with others, together with its serialised form."""
 
     __slots__ = ("_hash", "original", "serialized")
 
@@ -73,7 +73,7 @@ def dictionary_keys(keys: list[Any]) -> Sequence[Any]:
 
 
 def original_key(key: Any) -> Any:
-    """What the key selector gave, of a `dictionary_key`."""
+    """The key selector's result, from its `dictionary_key`."""
     return key.original if type(key) is SerializedKey else key
 
 
@@ -103,12 +103,12 @@ def _is_plain(key: Any) -> bool:
 
 def _is_flat(key: tuple[Any, ...]) -> bool:
     # such that pickle's bytes depend on the values only
-    words = [one for one in key if type(one) in _WORDS]
+    words = [part for part in key if type(part) in _WORDS]
     return len(set(words)) == len(words) and _FLAT.issuperset(map(type, key))
 
 
 def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
-    """What is pickled for `value`. `seen` has one object for equal ones, which pickle writes out once."""
+    """The form of `value` to pickle. `seen` has one object for equal ones, which pickle writes out once."""
     kind = type(value)
     if kind in _ALIKE:
         return value
@@ -128,30 +128,30 @@ def _normalized(value: Any, seen: dict[Any, Any]) -> Any:
 
 
 def _form(kind: Any, parts: Sequence[Any], seen: dict[Any, Any]) -> Any:
-    """What stands for a value of `kind`: with `...`, which no tuple has then."""
+    """The substitute for a value of `kind`: marked with `...`, which no tuple has then."""
     return (..., f"{kind.__module__}.{kind.__qualname__}", *[_normalized(part, seen) for part in parts])
 
 
 def _state(value: Any) -> tuple[Any, ...]:
-    """What pickle would rebuild `value` from, except its class. TypeError if it cannot be pickled."""
+    """The data from which pickle would rebuild `value`, except its class. TypeError if there is none."""
     reduced = value.__reduce_ex__(4)
     if isinstance(reduced, str):
         return (reduced,)
-    arguments = tuple(one for one in reduced[1] if one is not type(value))
-    return (arguments, *(list(one) if hasattr(one, "__next__") else one for one in reduced[2:]))
+    arguments = tuple(part for part in reduced[1] if part is not type(value))
+    return (arguments, *(list(part) if hasattr(part, "__next__") else part for part in reduced[2:]))
 
 
 def _tuple(value: tuple[Any, ...], seen: dict[Any, Any]) -> Any:
-    return tuple([_normalized(one, seen) for one in value])
+    return tuple([_normalized(item, seen) for item in value])
 
 
 def _list(value: list[Any], seen: dict[Any, Any]) -> Any:
-    return [_normalized(one, seen) for one in value]
+    return [_normalized(item, seen) for item in value]
 
 
 def _dict(value: dict[Any, Any], seen: dict[Any, Any]) -> Any:
     if _FLAT.issuperset(map(type, value)):
-        return {_normalized(key, seen): _normalized(one, seen) for key, one in value.items()}
+        return {_normalized(key, seen): _normalized(item, seen) for key, item in value.items()}
     return _form(dict, [part for entry in value.items() for part in entry], seen)
 
 

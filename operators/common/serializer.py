@@ -1,4 +1,4 @@
-"""How values of user-written types become bytes. Source: pyflink.common.serializer."""
+"""Serializers of user-written types. Source: pyflink.common.serializer."""
 
 from __future__ import annotations
 

@@ -32,19 +32,16 @@ class PlainCodec(Codec):
         self._unchanged = conversion.unchanged
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         try:
             return pa.array(self.coerce(values), self.arrow_type)
         except UnicodeEncodeError:
             return pa.array([_well_formed(value, self.type_info) for value in values], self.arrow_type)
 
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
-        found: list[Any] = column.to_pylist()
-        return found
+        values: list[Any] = column.to_pylist()
+        return values
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         if self._kinds.issuperset(map(type, values)):
             unchanged = self._unchanged
             if unchanged is None or all(value is None or unchanged(value) for value in values):
@@ -61,25 +58,22 @@ class DayCodec(PlainCodec):
     """Dates, and dates with times of day, which numpy makes Python objects faster than Arrow."""
 
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
-        found: list[Any] = column.to_numpy(zero_copy_only=False).astype(object).tolist()
-        return found
+        values: list[Any] = column.to_numpy(zero_copy_only=False).astype(object).tolist()
+        return values
 
 
 class IntegerCodec(PlainCodec):
     """Integers of 8 to 64 bits. Arrow finds out whether they fit."""
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         if self._kinds.issuperset(map(type, values)):
             try:
                 return pa.array(values, self.arrow_type)
             except (pa.ArrowInvalid, OverflowError):
-                pass  # the one that does not fit is named below
+                pass  # the value that does not fit is named below
         return pa.array(self.converted(values), self.arrow_type)
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         if self._kinds.issuperset(map(type, values)):
             try:
                 pa.array(values, self.arrow_type)
@@ -93,11 +87,9 @@ class FloatCodec(PlainCodec):
     """Floats of 32 bits: what comes back is rounded."""
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         return pa.array(PlainCodec.coerce(self, values), self.arrow_type)
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         return self.decode(self.encode(values))
 
 
@@ -109,12 +101,10 @@ class TextCodec(PlainCodec):
         self._of_text: Callable[[str], Any] = conversion.kind
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         texts = [None if value is None else str(value) for value in self.coerce(values)]
         return pa.array(texts, self.arrow_type)
 
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         of_text = self._of_text
         return [None if text is None else of_text(text) for text in column.to_pylist()]
 
@@ -127,15 +117,14 @@ class InstantCodec(NullableCodec):
         self.arrow_type = arrow_type(type_info)
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         self.coerce_present(values)
         children = [
-            pa.array([getattr(value, one.name) for value in values], one.type) for one in self.arrow_type
+            pa.array([getattr(value, field.name) for value in values], field.type)
+            for field in self.arrow_type
         ]
         return pa.StructArray.from_arrays(children, fields=list(self.arrow_type))
 
     def decode_present(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
         return list(map(Instant, column.field(0).to_pylist(), column.field(1).to_pylist()))
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -152,12 +141,10 @@ class PickledCodec(Codec):
     arrow_type = pa.binary()
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         return pa.array([None if value is None else dumps(value) for value in values], self.arrow_type)
 
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column."""
-        return [None if one is None else pickle.loads(one) for one in column.to_pylist()]
+        return [None if pickled is None else pickle.loads(pickled) for pickled in column.to_pylist()]
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         """The same values."""

@@ -61,8 +61,8 @@ class GivenSchema(NamedTuple):
     def is_carried_otherwise(self) -> bool:
         """Whether some column has to be converted or renamed on its way in, and back on its way out."""
         return any(
-            (one.name, one.dataType) != (other.name, other.dataType)
-            for one, other in zip(self.given, self.carried, strict=True)
+            (field.name, field.dataType) != (carried_field.name, carried_field.dataType)
+            for field, carried_field in zip(self.given, self.carried, strict=True)
         )
 
 
@@ -73,23 +73,23 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
     """
     carried = StructType(
         [
-            StructField(name, carried_type(one.dataType, one.name), one.nullable, one.metadata)
-            for name, one in zip(unique_names(schema.names), schema, strict=True)
+            StructField(name, carried_type(field.dataType, field.name), field.nullable, field.metadata)
+            for name, field in zip(unique_names(schema.names), schema, strict=True)
         ]
     )
-    types = [_stream_type(kept.dataType, one.dataType) for one, kept in zip(schema, carried, strict=True)]
+    types = [_stream_type(kept.dataType, field.dataType) for field, kept in zip(schema, carried, strict=True)]
     if schema.names == [VALUE] and not isinstance(schema[0].dataType, StructType):
-        found = types[0]
+        type_info = types[0]
     else:
-        found = RowTypeInfo(types, carried.names)
-    found.__dict__["spark_schema"] = GivenSchema(schema, carried)
-    return found
+        type_info = RowTypeInfo(types, carried.names)
+    type_info.__dict__["spark_schema"] = GivenSchema(schema, carried)
+    return type_info
 
 
 def given_schema(type_info: TypeInformation | None) -> GivenSchema | None:
-    """The schema that the type was made of; None for a type that was declared."""
-    found: GivenSchema | None = getattr(type_info, "spark_schema", None)
-    return found
+    """The schema that the type was derived from; None for a declared type."""
+    schema: GivenSchema | None = getattr(type_info, "spark_schema", None)
+    return schema
 
 
 def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
@@ -101,46 +101,46 @@ def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
     if known is not None:
         return known
     if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
-        made = spark_type(type_info)
+        schema = spark_type(type_info)
     else:
-        made = StructType(
+        schema = StructType(
             [StructField(VALUE, BinaryType() if is_pickled(type_info) else spark_type(type_info))]
         )
-    assert isinstance(made, StructType)
-    return GivenSchema(made, made)
+    assert isinstance(schema, StructType)
+    return GivenSchema(schema, schema)
 
 
 def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
-    """The first of several equal types, whose columns may be null where they may in one of the others."""
-    first, schemas = types[0], [given_schema(one) for one in types]
+    """The first of several equal types, whose columns may be null if they may in one of the others."""
+    first, schemas = types[0], [given_schema(type_info) for type_info in types]
     known = schemas[0]
-    if first is None or known is None or all(one == known for one in schemas):
+    if first is None or known is None or all(schema == known for schema in schemas):
         return first
 
     def allows_null(at: int) -> bool:
-        return any(one is None or one.given[at].nullable for one in schemas)
+        return any(schema is None or schema.given[at].nullable for schema in schemas)
 
     def merged(which: str) -> StructType:
         fields = getattr(known, which)
         return StructType(
             [
-                StructField(one.name, one.dataType, allows_null(at), one.metadata)
-                for at, one in enumerate(fields)
+                StructField(field.name, field.dataType, allows_null(at), field.metadata)
+                for at, field in enumerate(fields)
             ]
         )
 
-    found = object.__new__(type(first))
-    found.__dict__.update(first.__getstate__())
-    found.__dict__["spark_schema"] = GivenSchema(merged("given"), merged("carried"))
-    return found
+    merged_type = object.__new__(type(first))
+    merged_type.__dict__.update(first.__getstate__())
+    merged_type.__dict__["spark_schema"] = GivenSchema(merged("given"), merged("carried"))
+    return merged_type
 
 
 def carried_type(data_type: DataType, column: str) -> DataType:
-    """The type in which a column reaches Python: its own, or the one that PySpark can carry in its place.
+    """The type in which a column reaches Python: its own, or a substitute that PySpark can carry.
 
-    Intervals of months are whole numbers, calendar intervals are text, what has no elements has some type of
-    element, and fields of a struct that have one name get names of their own. TypeError names the column
-    where there is nothing.
+    Intervals of months become whole numbers, calendar intervals text; arrays and maps that are always empty
+    get an element type, and repeated field names of a struct become unique. If nothing fits, TypeError names
+    the column.
     """
     if isinstance(data_type, YearMonthIntervalType):
         return IntegerType()
@@ -153,11 +153,11 @@ def carried_type(data_type: DataType, column: str) -> DataType:
             else MapType(IntegerType(), IntegerType(), False)
         )
     try:
-        found = _carried_inside(data_type, column)
-        to_arrow_type(found, timezone="UTC")
+        carried = _carried_inside(data_type, column)
+        to_arrow_type(carried, timezone="UTC")
     except Exception:
         raise _refused(column, data_type) from None
-    return found
+    return carried
 
 
 def is_always_empty(data_type: DataType) -> bool:
@@ -168,17 +168,17 @@ def is_always_empty(data_type: DataType) -> bool:
 
 
 def _carried_inside(data_type: DataType, column: str) -> DataType:
-    def inner(one: DataType) -> DataType:
-        if isinstance(one, CalendarIntervalType):
+    def inner(part: DataType) -> DataType:
+        if isinstance(part, CalendarIntervalType):
             raise _refused(column, data_type)
-        return IntegerType() if isinstance(one, YearMonthIntervalType) else _carried_inside(one, column)
+        return IntegerType() if isinstance(part, YearMonthIntervalType) else _carried_inside(part, column)
 
     if isinstance(data_type, StructType):
         names = unique_names(data_type.names)
         return StructType(
             [
-                StructField(name, inner(one.dataType), one.nullable, one.metadata)
-                for name, one in zip(names, data_type, strict=True)
+                StructField(name, inner(field.dataType), field.nullable, field.metadata)
+                for name, field in zip(names, data_type, strict=True)
             ]
         )
     if isinstance(data_type, ArrayType):
@@ -199,14 +199,14 @@ def _refused(column: str, data_type: DataType) -> TypeError:
 
 def unique_names(names: Sequence[str]) -> list[str]:
     """The names, each once: what occurs again gets the first free number after it."""
-    found: dict[str, None] = {}
+    taken: dict[str, None] = {}
     for name in names:
         unique, number = name, 1
-        while unique in found or (number > 1 and unique in names):
+        while unique in taken or (number > 1 and unique in names):
             number += 1
             unique = f"{name}_{number}"
-        found[unique] = None
-    return list(found)
+        taken[unique] = None
+    return list(taken)
 
 
 _SAME: dict[type[DataType], Callable[[], TypeInformation]] = {
@@ -222,13 +222,13 @@ _SAME: dict[type[DataType], Callable[[], TypeInformation]] = {
 }
 
 
-def _stream_type(carried: DataType, given: DataType) -> TypeInformation:
+def _stream_type(carried: DataType, given_type: DataType) -> TypeInformation:
     """Flink's type where it says the same as Spark's, else Spark's."""
     if type(carried) in _SAME:
         return _SAME[type(carried)]()
     if type(carried) is StringType and carried.isUTF8BinaryCollation():
         return Types.STRING()
-    return SparkTypeInfo(carried, given.simpleString())
+    return SparkTypeInfo(carried, given_type.simpleString())
 
 
 _BASIC: dict[BasicType, DataType] = {
@@ -255,14 +255,14 @@ _LOCAL = {
 def spark_type(type_info: TypeInformation | None) -> DataType:
     """The type of a Spark column of such values; of values without declared type, bytes (pickles).
 
-    TypeError where there is none.
+    TypeError if there is none.
     """
     if type_info is None or is_pickled(type_info) or is_bytes(type_info):
         return BinaryType()
     if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
         types = map(spark_type, type_info.get_field_types())
         fields = zip(field_names(type_info), types, strict=True)
-        return StructType([StructField(name, one) for name, one in fields])
+        return StructType([StructField(name, field_type) for name, field_type in fields])
     if isinstance(type_info, MapTypeInfo):
         return MapType(spark_type(type_info._key_type_info), spark_type(type_info._value_type_info))
     if isinstance(type_info, ExternalTypeInfo):
@@ -280,9 +280,9 @@ def _single_type(type_info: TypeInformation) -> DataType:
             return _BASIC[type_info._basic_type]
         case LocalTimeTypeInfo():
             return _LOCAL[type_info._time_type]
-    for kind, found in _OTHER.items():
+    for kind, data_type in _OTHER.items():
         if isinstance(type_info, kind):
-            return found
+            return data_type
     raise TypeError(f"Spark has no type for values of {type_info!r}")
 
 

@@ -61,8 +61,8 @@ class SparkTypeInfo(ForeignTypeInfo):
         """A hash of each value; the same for values that are equal in Python."""
         if isinstance(self.data_type, _AS_INTEGERS):
             longs = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False).view(np.uint64)
-            found: Hashes = (longs ^ (longs >> np.uint64(32))).astype(np.uint32)
-            return found
+            codes: Hashes = (longs ^ (longs >> np.uint64(32))).astype(np.uint32)
+            return codes
         return pickled_key_hashes(_decoded(column, self.data_type))
 
     def _identity(self) -> tuple[Any, ...]:
@@ -81,7 +81,6 @@ class SparkCodec(Codec):
         self._data_type = type_info.data_type
 
     def encode(self, values: Sequence[Any]) -> pa.Array:
-        """The column."""
         with without_pandas():
             return _encoded(values, self._data_type, self.arrow_type, self.type_info)
 
@@ -95,13 +94,12 @@ class SparkCodec(Codec):
             ) from error
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
-        """What comes back from a trip through a column."""
         return self.decode(self.encode(values))
 
 
 def _decoded(column: pa.Array, data_type: DataType) -> list[Any]:
     if isinstance(data_type, StructType):
-        fields = [_decoded(column.field(at), one.dataType) for at, one in enumerate(data_type)]
+        fields = [_decoded(column.field(at), field.dataType) for at, field in enumerate(data_type)]
         row = _row_of(data_type.names)
         rows = map(row, *fields) if fields else (row() for _ in range(len(column)))
         return _with_nulls(column, rows)
@@ -113,10 +111,12 @@ def _decoded(column: pa.Array, data_type: DataType) -> list[Any]:
         maps = (dict(zip(keys[start:end], items[start:end], strict=True)) for start, end in _spans(column))
         return _with_nulls(column, maps)
     if isinstance(data_type, TimestampType):
-        return [None if one is None else _local_time(one) for one in column.cast(pa.int64()).to_pylist()]
+        return [
+            None if moment is None else _local_time(moment) for moment in column.cast(pa.int64()).to_pylist()
+        ]
     convert = ArrowTableToRowsConversion._create_converter(data_type, none_on_identity=True)
-    found: list[Any] = column.to_pylist()
-    return found if convert is None else list(map(convert, found))
+    values: list[Any] = column.to_pylist()
+    return values if convert is None else list(map(convert, values))
 
 
 def _encoded(
@@ -130,12 +130,12 @@ def _encoded(
             (None,) * len(names) if value is None else _fields(value, names, type_info) for value in values
         ]
         children = [
-            _encoded([row[at] for row in rows], one.dataType, kind.field(at).type, type_info)
-            for at, one in enumerate(data_type)
+            _encoded([row[at] for row in rows], field.dataType, kind.field(at).type, type_info)
+            for at, field in enumerate(data_type)
         ]
-        for at, one in enumerate(data_type):
-            if not one.nullable:
-                _require_values([row[at] for row in rows], missing, f"field {one.name}", type_info)
+        for at, field in enumerate(data_type):
+            if not field.nullable:
+                _require_values([row[at] for row in rows], missing, f"field {field.name}", type_info)
         if not children:
             return pa.array([None if gone else {} for gone in missing], kind)
         return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
@@ -163,10 +163,10 @@ def _encoded(
 
 
 def _converter(data_type: DataType) -> Callable[[Any], Any] | None:
-    found: Callable[[Any], Any] | None = LocalDataToArrowConversion._create_converter(
+    converter: Callable[[Any], Any] | None = LocalDataToArrowConversion._create_converter(
         data_type, True, none_on_identity=True, int_to_decimal_coercion_enabled=True
     )
-    return found
+    return converter
 
 
 def _converted(value: Any, convert: Callable[[Any], Any] | None, type_info: SparkTypeInfo) -> Any:

@@ -96,7 +96,7 @@ class Time:
         self._milliseconds = milliseconds
 
     def to_milliseconds(self) -> int:
-        """How long, in milliseconds."""
+        """The length in milliseconds."""
         return self._milliseconds
 
     @staticmethod

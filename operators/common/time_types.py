@@ -36,15 +36,12 @@ class DateTypeInfo(TypeInformation):
     EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, d: datetime.date | None) -> int | None:
-        """Days since the epoch."""
         return None if d is None else d.toordinal() - self.EPOCH_ORDINAL
 
     def from_internal_type(self, v: int | None) -> datetime.date | None:
-        """The inverse."""
         return None if v is None else datetime.date.fromordinal(v + self.EPOCH_ORDINAL)
 
     def _identity(self) -> tuple[Any, ...]:
@@ -61,7 +58,6 @@ class TimeTypeInfo(TypeInformation):
     EPOCH_ORDINAL = calendar.timegm(time.localtime(0)) * 10**6
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, t: datetime.time | None) -> int | None:
@@ -93,7 +89,6 @@ class TimestampTypeInfo(TypeInformation):
     """datetime.datetime without time zone, to the millisecond."""
 
     def need_conversion(self) -> bool:
-        """True."""
         return True
 
     def to_internal_type(self, dt: datetime.datetime | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Where event time comes from. Source: pyflink.common.watermark_strategy, o.a.f.api.common.eventtime."""
+"""The origin of event time. Source: pyflink.common.watermark_strategy, o.a.f.api.common.eventtime."""
 
 from __future__ import annotations
 

@@ -13,12 +13,11 @@ import pyarrow as pa
 
 @contextmanager
 def without_pandas() -> Iterator[None]:
-    """Within, pandas is not imported by this thread; it is used as ever if it has been imported before.
+    """Keep this thread from importing pandas inside the context; an imported pandas is used as usual.
 
-    Whatever makes an Arrow array out of Python values imports pandas if it is installed, to recognise its
-    objects; that takes a third of a second. Where pandas has not been imported there are no such objects.
-    Other threads may import it at any time, and so may this one afterwards: pyarrow is told then, and works
-    as ever.
+    When Arrow builds an array from Python values, it imports an installed pandas to recognise its objects,
+    which takes a third of a second. Without an import of pandas there can be no such objects. Other threads
+    may import it at any time, and so may this one afterwards: pyarrow is told then, and works as usual.
     """
     if "pandas" in sys.modules:
         yield

@@ -1,1 +1,1 @@
-"""Where records come from and where they go: sources that are read by split, sinks that commit."""
+"""Sources, which are read by split, and sinks, which commit."""

@@ -1,4 +1,4 @@
-"""What all connectors of PyFlink's API have. Source: pyflink.datastream.connectors.base."""
+"""The common base of the connectors of PyFlink's API. Source: pyflink.datastream.connectors.base."""
 
 from abc import ABC, abstractmethod
 from enum import Enum
@@ -31,4 +31,4 @@ class SupportsPreprocessing(ABC):
 
     @abstractmethod
     def get_transformer(self) -> StreamTransformer | None:
-        """What is to be done; None for nothing."""
+        """The transformation to apply; None for nothing."""

@@ -37,9 +37,9 @@ from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
 class CollectionSource(Source):
     """The values of a collection in their order; all of them are subtask 0's.
 
-    `values` are as a user's function would see them; they are taken at once, and travel as Arrow columns of
-    `type_info`, or pickled where it is None or PICKLED_BYTE_ARRAY. TypeError or ValueError where a value is
-    not of the type; PicklingError where it cannot be pickled.
+    `values` are as a user's function would see them; they are copied at once, and travel as Arrow columns of
+    `type_info`, or pickled if it is None or PICKLED_BYTE_ARRAY. TypeError or ValueError if a value is not of
+    the type; PicklingError if it cannot be pickled.
     """
 
     def __init__(self, values: Iterable[Any], type_info: TypeInformation | None = None) -> None:
@@ -52,20 +52,20 @@ class CollectionSource(Source):
         self._pickles = [] if self.has_batches else [_pickled(part) for part in parts]
 
     def fingerprint(self) -> str | None:
-        """Its values, and their type; None where a value cannot be told from others."""
-        found = hashlib.sha256(str(self.type_info).encode())
+        """Its values, and their type; None if a value cannot be told from others."""
+        hasher = hashlib.sha256(str(self.type_info).encode())
         for column in self._columns:
             batch = pa.RecordBatch.from_arrays([column], ["value"])
-            found.update(batch.serialize())
+            hasher.update(batch.serialize())
         for part in self._pickles:
             if isinstance(part, bytes):
-                found.update(part)
+                hasher.update(part)
                 continue
             try:  # pickles of what may be changed differ from process to process
-                found.update(identify_value([pickle.loads(one) for one in part]).encode())
+                hasher.update(identify_value([pickle.loads(pickled) for pickled in part]).encode())
             except UnidentifiableError:
                 return None
-        return found.hexdigest()
+        return hasher.hexdigest()
 
     def splits(self, parallelism: int) -> list[list[int]]:
         """The numbers of the collection's parts, for subtask 0."""
@@ -81,7 +81,7 @@ class CollectionSource(Source):
         else:
             pickled = self._pickles[split]
             if isinstance(pickled, list):
-                yield Chunk([pickle.loads(one) for one in pickled])
+                yield Chunk([pickle.loads(part) for part in pickled])
             else:
                 yield Chunk(pickle.loads(pickled))
 
@@ -117,7 +117,7 @@ _DAY = 24 * 60 * 60 * 10**6
 
 
 def given_values(values: list[Any], type_info: TypeInformation | None) -> list[Any]:
-    """`values`, converted at any depth. TypeError where a number would lose a part of its value.
+    """`values`, converted at any depth. TypeError if a number would lose a part of its value.
 
     Integers of more than 64 bits, and what does not look like its type, stay as they are.
     """
@@ -144,7 +144,7 @@ def _converter(type_info: TypeInformation) -> Convert | None:
     if isinstance(type_info, TimeTypeInfo):
         return _local_time
     if isinstance(type_info, MapTypeInfo):
-        return _of_map(
+        return _map_converter(
             part_converter(type_info._key_type_info, _converter) or _same,
             part_converter(type_info._value_type_info, _converter) or _same,
         )
@@ -184,9 +184,11 @@ def _local_time(value: Any) -> Any:
     return value
 
 
-def _of_map(of_key: Convert, of_value: Convert) -> Convert:
+def _map_converter(convert_key: Convert, convert_value: Convert) -> Convert:
     return lambda value: (
-        {of_key(key): of_value(one) for key, one in value.items()} if isinstance(value, dict) else value
+        {convert_key(key): convert_value(item) for key, item in value.items()}
+        if isinstance(value, dict)
+        else value
     )
 
 

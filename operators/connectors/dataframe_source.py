@@ -23,7 +23,7 @@ _MILLIS_PER_DAY = 86_400_000
 
 
 class EventTime(NamedTuple):
-    """Where rows have their event time, and how late one may come."""
+    """The column of rows' event time, and how late a row may come."""
 
     position: int
     column: str
@@ -53,7 +53,7 @@ class DataFrameSource(Source):
         self._dataframe = dataframe
         self.type_info, self.schema, self.event_time = type_info, schema, event_time
         if not schema.names:
-            self.columnar = self.has_batches = False  # a record batch without columns has no rows either
+            self.columnar = self.has_batches = False  # a record batch without columns cannot have rows
 
     def dataframe(self) -> Any:
         """The DataFrame; on the driver only."""
@@ -74,7 +74,7 @@ class DataFrameSource(Source):
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`batch` with the declared names and types, column by column.
 
-        ValueError for another number of columns, ArrowInvalid where a value does not fit.
+        ValueError for another number of columns, ArrowInvalid if a value does not fit.
         """
         if batch.schema.equals(self.schema):
             return batch
@@ -100,11 +100,11 @@ class DataFrameSource(Source):
         return StampedBatch(self.checked(batch), milliseconds(column))
 
     def values(self, count: int) -> Chunk:
-        """That many rows without columns."""
+        """A chunk of `count` rows without columns."""
         return Chunk([Row() for _ in range(count)], None)
 
     def watermark(self, timestamp: int) -> int:
-        """How far event time has come after a row with this timestamp: none below follows."""
+        """The watermark after a row with this timestamp: no row below it follows."""
         assert self.event_time is not None
         return max(MIN_WATERMARK, timestamp - self.event_time.lag_milliseconds - 1)
 
@@ -134,7 +134,7 @@ _FIXED = (f"{_SPARK}catalyst.plans.logical.Range", f"{_SPARK}catalyst.plans.logi
 def identify_dataframe(dataframe: Any) -> str | None:
     """A digest of the analysed plan, with the rows, files or version of each table that it reads.
 
-    None where something in it cannot be told: another kind of table (an RDD, JDBC), values that differ from
+    None if something in it cannot be told: another kind of table (an RDD, JDBC), values that differ from
     run to run (`rand`, `current_timestamp`), a user's function, a session by Spark Connect.
     """
     try:
@@ -145,24 +145,24 @@ def identify_dataframe(dataframe: Any) -> str | None:
         if any(f"{name}(" in known[0] for name in _OF_NOW):
             return None
         for leaf in _leaves(plan):
-            identity = _of_leaf(leaf)
+            identity = _identify_leaf(leaf)
             if identity is None:
                 return None
             known.append(identity)
-    except Exception:  # of py4j, Spark, or another form of plan: nobody can tell
+    except Exception:  # raised by py4j or Spark, or by another form of plan: not known
         return None
     return hashlib.sha256("\n".join(known).encode()).hexdigest()
 
 
 def _leaves(plan: Any) -> Iterator[Any]:
-    """What a plan and its subqueries read: `collectLeaves` leaves those out, as expressions hold them."""
+    """The leaves of a plan and of its subqueries; expressions hold these, so `collectLeaves` skips them."""
     subqueries = plan.subqueriesAll()
     for part in (plan, *(subqueries.apply(number) for number in range(subqueries.size()))):
         leaves = part.collectLeaves()
         yield from (leaves.apply(number) for number in range(leaves.size()))
 
 
-def _of_leaf(leaf: Any) -> str | None:
+def _identify_leaf(leaf: Any) -> str | None:
     name = leaf.getClass().getName()
     if name in _FIXED:
         return str(name)

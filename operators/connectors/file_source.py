@@ -38,7 +38,7 @@ class FileEnumeratorProvider:
 
 
 class FileSplitAssignerProvider(enum.Enum):
-    """Which subtask reads which split: decided by size before the job starts."""
+    """Assigns splits to subtasks: by size, before the job starts."""
 
     LOCALITY_AWARE = "locality aware"
 
@@ -76,7 +76,7 @@ class FileSource(Source):
         return FileSourceBuilder(bulk_format, paths)
 
     def fingerprint(self) -> str | None:
-        """Its files as they are now (`identify_files`), and its format; None where these cannot be told."""
+        """Its files as they are now (`identify_files`), and its format; None if these cannot be told."""
         files = identify_files(self.paths)
         try:
             return None if files is None else f"{files} {identify_value(self.file_format)}"
@@ -84,7 +84,7 @@ class FileSource(Source):
             return None
 
     def splits(self, parallelism: int) -> list[list[Any]]:
-        """Files and pieces of files, by their bytes. FileNotFoundError where a path leads nowhere."""
+        """Files and pieces of files, by their bytes. FileNotFoundError if a path leads nowhere."""
         cut: Cut = self.file_format.cut if self.splittable else whole
         return split_files(find_files(self.paths), parallelism, cut)
 
@@ -115,7 +115,7 @@ class FileSourceBuilder:
         )
 
     def process_static_file_set(self) -> FileSourceBuilder:
-        """Read the files that are there when the job starts; the default."""
+        """Read the files that exist when the job starts; the default."""
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:

@@ -37,7 +37,7 @@ def json_lines_source(*paths: str, type_info: TypeInformation | None = None) -> 
 def parquet_source(*paths: str, type_info: RowTypeInfo | None = None) -> FileSource:
     """Rows of Parquet files: columns by name. Without `type_info`, all columns of the first file.
 
-    ValueError without a type where there is no file.
+    ValueError without a type if there is no file.
     """
     if type_info is None:
         files = find_files(paths)

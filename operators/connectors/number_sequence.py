@@ -21,7 +21,7 @@ _BATCH_ROWS = 65_536
 class NumberSequenceSource(Source):
     """The longs from `start` to `end`, both inclusive; a subtask's own are one range, in order.
 
-    TypeError where one of them is no int, ValueError where it is no long or `start` is above `end`. The
+    TypeError if one of them is no int, ValueError if it is no long or `start` is above `end`. The
     record batches of `batches()` have one column `value`. Flink gives a range to whichever subtask asks
     first; here range i is subtask i's.
     """

@@ -1,4 +1,4 @@
-"""Finishing and undoing the commit of a sink from what a journal says of it, without the sink."""
+"""Finishes or undoes the commit of a sink from its entry in a journal, without the sink."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,8 +23,8 @@ def _undo_files(recovery: Recovery, write_id: str, options: Any) -> None:
 def _publish_delta(
     recovery: Recovery, write_id: str, committables: list[Committable], retries: int, options: Any
 ) -> None:
-    given = {**recovery.arguments, "partition_by": tuple(recovery.arguments["partition_by"])}
-    write = DeltaWrite(recovery.folder, write_id, **given, storage_options=options)
+    arguments = {**recovery.arguments, "partition_by": tuple(recovery.arguments["partition_by"])}
+    write = DeltaWrite(recovery.folder, write_id, **arguments, storage_options=options)
     commit_delta(write, committables, retries=retries)
 
 
@@ -33,7 +33,7 @@ def _undo_delta(recovery: Recovery, write_id: str, options: Any) -> None:
 
 
 class SinkKind(NamedTuple):
-    """What makes the writes of a sort of sinks visible, and what removes them."""
+    """The functions that make the writes of one kind of sink visible, and that remove them."""
 
     publish: Callable[[Recovery, str, list[Committable], int, Mapping[str, str] | None], None]
     undo: Callable[[Recovery, str, Mapping[str, str] | None], None]

@@ -1,4 +1,4 @@
-"""What a sink is: writers in the subtasks, a commit of two rounds on the driver.
+"""The base of sinks: writers in the subtasks, a commit of two rounds on the driver.
 
 Source: org.apache.flink.api.connector.sink2.{Sink,SinkWriter,CommittingSinkWriter,Committer}. The input is
 bounded, so that there is one commit, after all subtasks have finished: all sinks of the job prepare, then all
@@ -24,11 +24,11 @@ from penstock.operators.formats.java_text import printed_text
 class Committable:
     """One thing that a writer has written and that a commit makes visible: a file, mostly."""
 
-    staged: str  #: where it lies until the commit
-    target: str  #: where the commit puts it
+    staged: str  #: its path until the commit
+    target: str  #: its path after the commit
     size: int  #: bytes
     subtask: int
-    details: dict[str, Any] = field(default_factory=dict)  #: what else this sink's commit needs; JSON values
+    details: dict[str, Any] = field(default_factory=dict)  #: other data for this sink's commit; JSON values
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Recovery:
 
     kind: str  #: one of recover_sinks.KINDS
     folder: str  #: path or URI of the folder that the sink writes into
-    arguments: dict[str, Any] = field(default_factory=dict)  #: what else it takes; JSON values
+    arguments: dict[str, Any] = field(default_factory=dict)  #: other arguments; JSON values
 
 
 class SinkWriter:
@@ -90,14 +90,14 @@ class Sink:
         """This sink for one run over a stream of `type_info`, checked as far as the driver can.
 
         The run gets an id of its own; give `write_id` (letters, digits, `-`) to make a run that is repeated
-        after its commit was lost commit once only. TypeError where the sink does not take such records.
+        after its commit was lost commit once only. TypeError if the sink does not take such records.
         """
         started = copy.copy(self)
         started.write_id = write_id or uuid.uuid4().hex
         return started
 
     def begin(self) -> None:
-        """Make what the subtasks write into; `commit` and `abort` remove it. OSError where that cannot be."""
+        """Make what the subtasks write into; `commit` and `abort` remove it. OSError if that cannot be."""
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer for one attempt (`context.attempt_number`) of one subtask."""

@@ -1,4 +1,4 @@
-"""What a source is: splits on the driver, chunks of records in the subtasks.
+"""The base of sources: splits on the driver, chunks of records in the subtasks.
 
 Source: org.apache.flink.api.connector.source.{Source,SplitEnumerator,SourceReader}. All sources are bounded,
 so that the enumerator's work is done once, on the driver, before anything runs: a subtask that is run a
@@ -52,7 +52,7 @@ class Source(ABC):
 
     @abstractmethod
     def fingerprint(self) -> str | None:
-        """A text that is another one wherever `read` would give other records; None where that is not known.
+        """A text that differs whenever `read` would give other records; None if that is not known.
 
         A run whose driver was killed right after its commit is not repeated where all sources have the same
         fingerprint as then: data that changes, such as a file, must show in it. With None each run is new.
@@ -73,7 +73,7 @@ class Source(ABC):
         return self._giving(columnar=False)
 
     def batches(self) -> Self:
-        """This source, giving record batches. ValueError where its records have no columns."""
+        """This source, giving record batches. ValueError if its records have no columns."""
         if not (self.has_batches or self.columnar):
             raise ValueError(f"{type(self).__name__} has no declared schema: it gives no record batches")
         return self._giving(columnar=True)

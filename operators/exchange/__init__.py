@@ -1,1 +1,1 @@
-"""How records get from a subtask to the subtasks that read it: partitioners, blocks of bytes, gates."""
+"""The way of records from a subtask to its readers: partitioners, blocks of bytes, gates."""

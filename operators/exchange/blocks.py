@@ -38,7 +38,7 @@ class Block(NamedTuple):
 def encode_values(
     values: Values, timestamps: Timestamps, type_info: TypeInformation | None, watermark: int
 ) -> bytes:
-    """A block of Python values; TypeError or ValueError where one is not of the declared type."""
+    """A block of Python values; TypeError or ValueError if one is not of the declared type."""
     if is_pickled(type_info):
         return _HEADER.pack(_PICKLED, watermark) + dumps((values, timestamps))
     columns, names = [to_arrow(values, type_info)], ["value"]
@@ -56,9 +56,9 @@ def encode_batch(batch: pa.RecordBatch, timestamps: pa.Int64Array | None, waterm
 
 
 def decode(data: pa.Buffer, type_info: TypeInformation | None) -> Block:
-    """What `encode_values` or `encode_batch` were given.
+    """The input of `encode_values` or `encode_batch`, decoded.
 
-    Whether it is a pickle is for `type_info` to say, which the plan has: ValueError where the block says so
+    Whether it is a pickle is for `type_info` to say, which the plan has: ValueError if the block says so
     of records of a declared type.
     """
     kind, watermark = _HEADER.unpack(data[: _HEADER.size])

@@ -46,7 +46,7 @@ class ChannelRow(NamedTuple):
 
     edge: int
     target: int
-    order: int  #: STREAMING: watermark; BATCH: key group, -1 where there are none
+    order: int  #: STREAMING: watermark; BATCH: key group, -1 if there are none
     channel: int  #: producing subtask
     sequence: int
     payload: bytes
@@ -120,7 +120,7 @@ class ChannelWriter:
     def collect(self, values: Values, timestamps: Timestamps) -> None:
         """Buffer records; full blocks go out.
 
-        Raises EnoughResults once there are as many as the limit, or the budget is used up.
+        Raises EnoughResults once the limit is reached or the budget is used up.
         """
         if self._spec.limit is not None and self.records + len(values) >= self._spec.limit:
             count = self._spec.limit - self.records
@@ -143,8 +143,8 @@ class ChannelWriter:
             portions = list(self._chooser.split(values, timestamps))
         except BaseException as error:
             raise failure(self._context, error, self._chooser.current, self._chooser.what) from error
-        for channel, some, stamps in portions:
-            self._add(channel, some, stamps)
+        for channel, portion, stamps in portions:
+            self._add(channel, portion, stamps)
 
     def collect_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         """Buffer a record batch; full blocks go out. Where a function chooses, records become values."""
@@ -249,7 +249,7 @@ class ChannelWriter:
         try:
             return encode_values(values, timestamps, type_info, self._watermark)
         except Exception as error:
-            record = misfit(values, lambda some: encode_values(some, None, type_info, self._watermark))
+            record = misfit(values, lambda part: encode_values(part, None, type_info, self._watermark))
             raise failure(self._context, error, record, MISFIT) from error
 
     def _flush_batches(self, channel: Channel) -> None:
@@ -265,8 +265,8 @@ class ChannelWriter:
         order = group if self._batch_mode else self._watermark
         if self._spec.first:
             order = FIRST_OF_ALL
-        for one in self._chooser.targets if target < 0 else (target,):
-            self._emit(ChannelRow(self._spec.edge, one, order, self._subtask, self._sequence, payload))
+        for consumer in self._chooser.targets if target < 0 else (target,):
+            self._emit(ChannelRow(self._spec.edge, consumer, order, self._subtask, self._sequence, payload))
             self._sequence += 1
             self.bytes += len(payload)
         if self._spec.partitioner != "forward" and not self._spec.to_driver:

@@ -1,4 +1,4 @@
-"""Which subtask of the consumer each record goes to: Flink's partitioners over lists of records.
+"""Chooses the consumer's subtask for each record: Flink's partitioners over lists of records.
 
 Source: org.apache.flink.streaming.runtime.partitioner.{Forward,Rebalance,Rescale,Shuffle,Broadcast,Global,
 KeyGroupStream,CustomPartitionerWrapper}Partitioner.
@@ -40,7 +40,7 @@ class ChannelChooser:
 
     @property
     def what(self) -> str:
-        """What chooses, for error messages."""
+        """The function that chooses, for error messages."""
         reader = f" of {self._spec.consumer_name!r}" if self._spec.consumer_name else ""
         return ("partitioner" if self._spec.partitioner == "custom" else "key selector") + reader
 
@@ -91,11 +91,11 @@ class ChannelChooser:
         order = np.argsort(chosen, kind="stable")
         sorted_rows = batch.take(pa.array(order))
         stamps = None if timestamps is None else timestamps.take(pa.array(order))
-        found, starts = np.unique(chosen[order], return_index=True)
+        numbers, starts = np.unique(chosen[order], return_index=True)
         ends = [*starts[1:].tolist(), batch.num_rows]
-        for one, start, end in zip(found.tolist(), starts.tolist(), ends, strict=True):
+        for number, start, end in zip(numbers.tolist(), starts.tolist(), ends, strict=True):
             grouped = partitioner == "hash" and self._spec.grouped
-            channel = (self._target_of_group[one], one) if grouped else (one, -1)
+            channel = (self._target_of_group[number], number) if grouped else (number, -1)
             part = None if stamps is None else stamps.slice(start, end - start)
             yield channel, sorted_rows.slice(start, end - start), part
 
@@ -158,11 +158,11 @@ class ChannelChooser:
         select = spec.key_selector or (lambda value: value)
         for value in values:
             self.current = value
-            given = spec.custom_partitioner(select(value), spec.consumers)
-            if not hasattr(given, "__int__"):
-                kind = type(given).__name__
+            answer = spec.custom_partitioner(select(value), spec.consumers)
+            if not hasattr(answer, "__int__"):
+                kind = type(answer).__name__
                 raise TypeError(f"the partitioner gave an object of class {kind}: an integer is required")
-            chosen = int(given)
+            chosen = int(answer)
             if not 0 <= chosen < spec.consumers:
                 raise ValueError(
                     f"the partitioner gave channel {chosen}; allowed are 0 to {spec.consumers - 1}"

@@ -1,7 +1,7 @@
 """Stops a subtask that fills the disk with what it writes to an exchange.
 
 An exchange is a barrier on Spark: all of it is on disk before its first reader begins. A function that never
-ends would fill the disk, and take down whatever else runs on the machine.
+ends would fill the disk and stop everything else on the machine.
 """
 
 import errno
@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 
-#: What has to stay free, and after how many further bytes of one writer to look again.
+#: Bytes that have to stay free, and bytes that one writer may write between checks.
 _RESERVE_BYTES, _BYTES_A_LOOK = 1 << 30, 64 << 20
 
 
@@ -21,7 +21,7 @@ class DiskGuard:
         self._next_look = _BYTES_A_LOOK
 
     def check(self, written: int) -> None:
-        """To be called with the bytes `written` so far. OSError where less than 1 GiB of disk is free."""
+        """To be called with the bytes `written` so far. OSError if less than 1 GiB of disk is free."""
         if written < self._next_look:
             return
         self._next_look = written + _BYTES_A_LOOK

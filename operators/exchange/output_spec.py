@@ -1,4 +1,4 @@
-"""What a subtask must know of a JobEdge to write to it, and of a gate to read it."""
+"""The facts that a subtask needs to write to a JobEdge, and to read a gate."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class OutputSpec:
     custom_partitioner: Callable[[Any, int], int] | None = None
     consumer_name: str = ""  #: the operator that reads it
     limit: int | None = None  #: the consumer takes no more records than these; None: all
-    #: once a subtask has written as many, it ends and tells its readers that it was cut off; None: never
+    #: records after which a subtask ends and tells its readers that it was cut off; None: no limit
     budget_bytes: int | None = None
     #: the driver reads it while the job runs: what there is leaves soon, and nothing is kept on the disk
     to_driver: bool = False

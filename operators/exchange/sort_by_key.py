@@ -94,10 +94,10 @@ class KeySorter:
             ordinal = ordinals.setdefault(key, len(ordinals))
             if ordinal == len(entries):
                 entries.append([(stamp, input_number, value)])
-            elif (some := entries[ordinal]) is None:
+            elif (key_entries := entries[ordinal]) is None:
                 entries[ordinal] = [(stamp, input_number, value)]
             else:
-                some.append((stamp, input_number, value))
+                key_entries.append((stamp, input_number, value))
 
     def drain(self) -> Iterator[Iterator[Portion]]:
         """Key by key, in order of first appearance: its records. Empties the sorter."""
@@ -129,10 +129,10 @@ class KeySorter:
         self._start()
 
     def _portions(self, entries: Iterator[_Entry]) -> Iterator[Portion]:
-        for input_number, some in groupby(entries, key=itemgetter(1)):
+        for input_number, of_input in groupby(entries, key=itemgetter(1)):
             values: Values = []
             stamps: list[int | None] = []
-            for stamp, _, value in some:
+            for stamp, _, value in of_input:
                 values.append(value)
                 stamps.append(None if stamp == MIN_WATERMARK else stamp)
                 if len(values) == _CHUNK and self._runs:

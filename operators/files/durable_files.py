@@ -31,13 +31,13 @@ _VALUE = "value"
 
 
 def force_file(system: fs.FileSystem, path: str) -> None:
-    """Return when the closed file `path` is on the disk. OSError where it is missing or cannot be written."""
+    """Return when the closed file `path` is on the disk. OSError if it is missing or cannot be written."""
     if isinstance(system, fs.LocalFileSystem):
         force_path(path)
 
 
 def force_folder(system: fs.FileSystem, path: str) -> None:
-    """Return when the entries of the folder `path` are on the disk. OSError where it is missing."""
+    """Return when the entries of the folder `path` are on the disk. OSError if it is missing."""
     if isinstance(system, fs.LocalFileSystem):
         force_path(path)
 
@@ -50,8 +50,8 @@ def make_folder(system: fs.FileSystem, path: str) -> None:
         missing.append(above)
         above = posixpath.dirname(above)
     system.create_dir(path, recursive=True)
-    for one in missing:
-        force_folder(system, posixpath.dirname(one))
+    for folder in missing:
+        force_folder(system, posixpath.dirname(folder))
 
 
 def make_folder_of_user(system: fs.FileSystem, path: str) -> None:
@@ -65,7 +65,7 @@ def make_folder_of_user(system: fs.FileSystem, path: str) -> None:
 def move_file(system: fs.FileSystem, source: str, target: str, below: str) -> None:
     """Rename a file below the folder `below` to another place there; what `target` named is replaced.
 
-    On the local file system no link below that folder is followed. OSError where that cannot be done.
+    On the local file system no link below that folder is followed. OSError if that cannot be done.
     """
     if not isinstance(system, fs.LocalFileSystem):
         system.move(source, target)
@@ -182,7 +182,7 @@ def _make_once(file: str, path: str) -> bool:
 def read_once_written(system: fs.FileSystem, path: str) -> Any:
     """The value of a file that write_once wrote; None if there is no such file.
 
-    NotOwnError where another user may have written it, ValueError where it is no JSON.
+    NotOwnError if another user may have written it, ValueError if it is no JSON.
     """
     data = read_bytes_once_written(system, path)
     return None if data is None else json.loads(data)
@@ -204,7 +204,7 @@ def read_bytes_once_written(system: fs.FileSystem, path: str) -> bytes | None:
 
 
 def remove_once_written(system: fs.FileSystem, path: str) -> None:
-    """Remove a file that write_once wrote. FileNotFoundError where there is none."""
+    """Remove a file that write_once wrote. FileNotFoundError if there is none."""
     if not isinstance(system, fs.LocalFileSystem):
         system.delete_file(path)
         return
@@ -229,7 +229,7 @@ def remove_folder(system: fs.FileSystem, path: str) -> None:
                 shutil.rmtree(path)
             elif system.get_file_info(path).type == fs.FileType.Directory:
                 system.delete_dir(path)
-        except FileNotFoundError:  # it is gone, or somebody else deletes it as well
+        except FileNotFoundError:  # it is gone, or another process deletes it as well
             if isinstance(system, fs.LocalFileSystem) and not os.path.lexists(path):
                 return
             continue

@@ -31,7 +31,7 @@ _relative_to = ""
 
 @contextmanager
 def relative_paths_from(folder: str) -> Iterator[None]:
-    """Inside, relative paths of sources and sinks start at `folder`, wherever the process goes meanwhile."""
+    """Relative paths of sources and sinks start at `folder`, even if the working directory changes."""
     global _relative_to  # noqa: PLW0603 as the process has one working folder
     before, _relative_to = _relative_to, folder
     try:
@@ -44,13 +44,13 @@ def find_files(paths: Iterable[str]) -> list[FileEntry]:
     """All files at and below `paths`, folder by folder in order of name.
 
     As in Flink, files and folders whose name starts with `.` or `_` are left out, also where `paths` names
-    one. FileNotFoundError where a path leads nowhere, ValueError without any path.
+    one. FileNotFoundError if a path leads nowhere, ValueError without any path.
     """
-    given = list(paths)
-    if not given:
+    roots = list(paths)
+    if not roots:
         raise ValueError("paths must not be empty")
-    found: list[FileEntry] = []
-    for path in given:
+    entries: list[FileEntry] = []
+    for path in roots:
         system, inside = filesystem_of(path)
         info = system.get_file_info(inside)
         if info.type == fs.FileType.NotFound:
@@ -58,15 +58,15 @@ def find_files(paths: Iterable[str]) -> list[FileEntry]:
         if _hidden(inside):
             continue
         if info.type != fs.FileType.Directory:
-            found.append(FileEntry(path, info.size))
+            entries.append(FileEntry(path, info.size))
             continue
         below = system.get_file_info(fs.FileSelector(inside, recursive=True))
-        files = [one for one in below if one.type == fs.FileType.File]
-        names = {one.path: os.path.relpath(one.path, inside) for one in files}
-        for one in sorted(files, key=lambda file: names[file.path].split("/")):
-            if not any(map(_hidden, names[one.path].split("/"))):
-                found.append(FileEntry(_joined(path, names[one.path]), one.size))
-    return found
+        files = [file for file in below if file.type == fs.FileType.File]
+        names = {file.path: os.path.relpath(file.path, inside) for file in files}
+        for file in sorted(files, key=lambda file: names[file.path].split("/")):
+            if not any(map(_hidden, names[file.path].split("/"))):
+                entries.append(FileEntry(_joined(path, names[file.path]), file.size))
+    return entries
 
 
 def _hidden(path: str) -> bool:

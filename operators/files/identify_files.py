@@ -1,4 +1,4 @@
-"""What tells the files that a job reads from those that another run of it has read."""
+"""Identifies the files that a job reads, to tell whether another run has read the same ones."""
 
 import hashlib
 import os
@@ -16,10 +16,10 @@ _CHEAP_BYTES_TOGETHER = 64 << 20
 def identify_files(paths: Iterable[str]) -> str | None:
     """A digest of the files at and below `paths`: names, sizes, times of modification, content of small ones.
 
-    Of large local files the time of their last change counts, too, which no program can set. None where that
-    cannot be found out.
+    Large local files also count with the time of their last status change, which no program can set. None if
+    any of that cannot be read.
     """
-    found, left = hashlib.sha256(), _CHEAP_BYTES_TOGETHER
+    hasher, bytes_left = hashlib.sha256(), _CHEAP_BYTES_TOGETHER
     try:
         for path, size in find_files(paths):
             system, inside = filesystem_of(path)
@@ -27,8 +27,8 @@ def identify_files(paths: Iterable[str]) -> str | None:
             if isinstance(system, fs.LocalFileSystem):
                 status = os.stat(inside)
                 known += [status.st_size, status.st_mtime_ns]
-                if status.st_size <= min(_CHEAP_BYTES, left):
-                    left -= status.st_size
+                if status.st_size <= min(_CHEAP_BYTES, bytes_left):
+                    bytes_left -= status.st_size
                     with open(inside, "rb") as file:
                         known.append(xxh3_128(file.read()).hexdigest())
                 else:
@@ -38,7 +38,7 @@ def identify_files(paths: Iterable[str]) -> str | None:
                 if modified is None:
                     return None
                 known.append(modified)
-            found.update(repr(known).encode(errors="surrogatepass"))
+            hasher.update(repr(known).encode(errors="surrogatepass"))
     except (OSError, ValueError):
         return None
-    return found.hexdigest()
+    return hasher.hexdigest()

@@ -85,7 +85,7 @@ def _behind_line_end(file: IO[bytes]) -> bytes:
 
 
 def _line_end(block: bytes, start: int) -> int | None:
-    """Where the line that holds byte `start` ends (after its line end); None if not within `block`."""
+    """The end of the line that holds byte `start` (after its line end); None if not within `block`."""
     newline, carriage = block.find(b"\n", start), block.find(b"\r", start)
     if carriage < 0 or 0 <= newline < carriage:
         return None if newline < 0 else newline + 1
@@ -95,7 +95,7 @@ def _line_end(block: bytes, start: int) -> int | None:
 
 
 def _last_line_end(block: bytes) -> int:
-    """Where the last line that ends within `block` ends; 0 if none does."""
+    """The end of the last line that ends within `block`; 0 if none does."""
     if block.endswith(b"\r"):
         block = block[:-1]
     return max(block.rfind(b"\n"), block.rfind(b"\r")) + 1

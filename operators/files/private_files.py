@@ -1,6 +1,7 @@
-"""Files and folders that only this user reads and writes, and which of those that are there are such.
+"""Files and folders that only this user reads and writes, and the check that an existing one is such.
 
-What another user can have written is not acted upon: it may name anything. Nothing here imports pyarrow.
+Files that another user may have written are not trusted: they may name anything. Nothing here imports
+pyarrow.
 """
 
 import os
@@ -18,22 +19,22 @@ class NotOwnError(PermissionError):
 def make_private_folder(path: str | os.PathLike[str]) -> None:
     """Make the folder `path` and the missing ones above it, each for this user only, and force their names.
 
-    Folders that are there stay as they are. OSError where one cannot be made.
+    Existing folders stay as they are. OSError if one cannot be made.
     """
     folder, missing = os.path.abspath(path), []
     while not os.path.lexists(folder):
         missing.append(folder)
         folder = os.path.dirname(folder)
-    for one in reversed(missing):
+    for missing_folder in reversed(missing):
         with suppress(FileExistsError):  # another process makes it as well
-            os.mkdir(one, 0o700)
-            force_path(os.path.dirname(one))
+            os.mkdir(missing_folder, 0o700)
+            force_path(os.path.dirname(missing_folder))
     if not os.path.isdir(path):
         raise NotADirectoryError(20, os.strerror(20), os.fspath(path))
 
 
 def create_private_file(path: str) -> int:
-    """A descriptor of the new file `path`, for writing. FileExistsError where there is something."""
+    """A descriptor of the new file `path`, for writing. FileExistsError if there is something."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return os.open(path, flags, 0o600)
 
@@ -49,7 +50,7 @@ def write_private_file(path: str, data: bytes) -> None:
 def read_own_file(path: str, most: int = _LARGEST_BYTES) -> bytes:
     """The bytes of a file that only this user can have written.
 
-    NotOwnError where it is a link or no file, or where others may write it; FileNotFoundError, and other
+    NotOwnError if it is a link or no file, or where others may write it; FileNotFoundError, and other
     OSErrors, as ever.
     """
     try:
@@ -73,7 +74,7 @@ def read_own_file(path: str, most: int = _LARGEST_BYTES) -> bytes:
 def require_own_folder(path: str) -> None:
     """NotOwnError unless `path` is a folder, not a link to one, that only this user can have filled.
 
-    FileNotFoundError where there is none.
+    FileNotFoundError if there is none.
     """
     status = os.lstat(path)
     if stat.S_ISLNK(status.st_mode):
@@ -84,7 +85,7 @@ def require_own_folder(path: str) -> None:
 
 
 def force_path(path: str) -> None:
-    """Return when a file, or the names in a folder, are on the disk. OSError where it is missing."""
+    """Return when a file, or the names in a folder, are on the disk. OSError if it is missing."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -54,7 +54,7 @@ def balanced(splits: Iterable[FileSplit], parallelism: int) -> list[list[FileSpl
     numbered = list(enumerate(splits))
     loads = [(0, subtask) for subtask in range(parallelism)]
     owner: dict[int, int] = {}
-    for number, split in sorted(numbered, key=lambda one: (-one[1].length, one[0])):
+    for number, split in sorted(numbered, key=lambda pair: (-pair[1].length, pair[0])):
         load, subtask = heapq.heappop(loads)
         owner[number] = subtask
         heapq.heappush(loads, (load + split.length, subtask))

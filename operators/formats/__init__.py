@@ -1,1 +1,1 @@
-"""What records look like in files and messages: CSV, JSON, Parquet, text."""
+"""Formats of records in files and messages: CSV, JSON, Parquet, text."""

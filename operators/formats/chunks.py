@@ -15,7 +15,7 @@ CHUNK_BYTES = 1 << 20
 
 
 class Chunk(NamedTuple):
-    """Some records of a split: a non-empty list of values and, beside it, their timestamps (milliseconds)."""
+    """Some records of a split: values, at least one, and a parallel list of timestamps (milliseconds)."""
 
     values: Values
     timestamps: Timestamps = None

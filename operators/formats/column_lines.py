@@ -60,24 +60,24 @@ class CsvColumns(LinesOfColumns):
         super().__init__()
         self.type_info: RowTypeInfo = as_row_type(type_info)
         self.header, self.delimiter, self.nulls = header, delimiter, nulls
-        nested = [name for name, one in self._types().items() if pa.types.is_nested(one)]
+        nested = [name for name, data_type in self._types().items() if pa.types.is_nested(data_type)]
         if nested:
             raise TypeError(f"columns {nested}: CSV has no values of their types")
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         """The rows that start in a split."""
         names = self.type_info.get_field_names()
-        found = names
+        columns = names
         skip = 0
         if self.header:
-            found, header_bytes = self._header(split.path)
-            lacking = [name for name in names if name not in found]
+            columns, header_bytes = self._header(split.path)
+            lacking = [name for name in names if name not in columns]
             if lacking:
-                raise ValueError(f"{split.path} has the columns {found}, and no {lacking[0]!r}")
+                raise ValueError(f"{split.path} has the columns {columns}, and no {lacking[0]!r}")
             skip = header_bytes if split.start == 0 else 0
         types = self._types()
         convert = pa_csv.ConvertOptions(
-            column_types={name: types.get(name, pa.string()) for name in found},
+            column_types={name: types.get(name, pa.string()) for name in columns},
             include_columns=names,
             null_values=list(self.nulls),
             strings_can_be_null=True,
@@ -90,7 +90,7 @@ class CsvColumns(LinesOfColumns):
                 table = pa_csv.read_csv(
                     pa.BufferReader(block),
                     read_options=pa_csv.ReadOptions(
-                        column_names=found, use_threads=False, block_size=len(block) + 1
+                        column_names=columns, use_threads=False, block_size=len(block) + 1
                     ),
                     parse_options=pa_csv.ParseOptions(delimiter=self.delimiter),
                     convert_options=convert,
@@ -112,10 +112,10 @@ class CsvColumns(LinesOfColumns):
 
 
 class JsonLines(LinesOfColumns):
-    """One JSON value per line: rows of `type_info` by name, or without a type whatever the line holds.
+    """One JSON value per line: rows of `type_info` by name; without a type, any value.
 
-    Rows are made as by JsonRowDeserializationSchema; batches by pyarrow, which is strict about types. What a
-    row's object lacks is null, what the type lacks is dropped. ValueError for a line that is wrong.
+    Rows are made as by JsonRowDeserializationSchema; batches by pyarrow, which is strict about types. Fields
+    that an object lacks are null, keys that the type lacks are dropped. ValueError for a line that is wrong.
     """
 
     def __init__(self, type_info: TypeInformation | None = None) -> None:

@@ -59,7 +59,7 @@ def plain_blocks(file: IO[bytes], schema: CsvSchema) -> Iterator[bytes | None]:
 
 
 def _end_of_records(block: bytes, schema: CsvSchema) -> int | None:
-    """Where the last whole record ends; None if the records up to there are not plain."""
+    """The end of the last whole record; None if the records up to there are not plain."""
     if b"\r" in block or b"\0" in block:
         return None
     settings = schema.settings
@@ -81,12 +81,14 @@ def _end_of_records(block: bytes, schema: CsvSchema) -> int | None:
 
 
 def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values | None:
-    """The rows of a plain block; None where a value or the number of values may be wrong."""
+    """The rows of a plain block; None if a value or the number of values may be wrong."""
     if _is_not_for_arrow(block):
         return None
     settings = schema.settings
     numbers = [str(place) for place in range(len(schema))]
-    types = {number: _arrow_type(one.type_info) for number, one in zip(numbers, schema.columns, strict=True)}
+    types = {
+        number: _arrow_type(column.type_info) for number, column in zip(numbers, schema.columns, strict=True)
+    }
     quote, null = settings.quote or False, settings.null_value
     try:
         table = pa_csv.read_csv(
@@ -101,8 +103,8 @@ def rows_of_block(block: bytes, schema: CsvSchema, names: list[str]) -> Values |
             pa_csv.ConvertOptions(column_types=types, null_values=[] if null is None else [null]),
         )
         columns = [
-            _values(table[number], null is None and one.type_info == _STRING, parse)
-            for number, one, parse in zip(numbers, schema.columns, parsers(schema), strict=True)
+            _values(table[number], null is None and column.type_info == _STRING, parse)
+            for number, column, parse in zip(numbers, schema.columns, parsers(schema), strict=True)
         ]
     except (pa.ArrowInvalid, ValueError):
         return None

@@ -40,7 +40,7 @@ class CsvReaderFormat(StreamFormat):
         return CsvReaderFormat(schema)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """The rows of a file. ValueError where a line is wrong, as in Flink also where it is empty."""
+        """The rows of a file. ValueError if a line is wrong, as in Flink also where it is empty."""
         size = records = lines = 0
         if can_be_plain(self.schema):
             names = self.type_info.get_field_names()
@@ -91,7 +91,7 @@ class CsvReaderFormat(StreamFormat):
             yield fields
 
     def _check_header(self, header: list[str] | None) -> None:
-        names = [one.name for one in self.schema.columns]
+        names = [column.name for column in self.schema.columns]
         if header is not None and self.schema.settings.strict_headers and header != names:
             raise ValueError(f"found the header {header}; the schema's columns are {names}")
 
@@ -103,7 +103,7 @@ class CsvLines(RowFormat):
         self.schema = schema
         line_writer(schema)  # TypeError now, not in the subtasks
         quoted = quoting(schema.settings)
-        names = schema.settings.column_separator.join(quoted(one.name) for one in schema.columns)
+        names = schema.settings.column_separator.join(quoted(column.name) for column in schema.columns)
         self.header = (names + schema.settings.line_separator).encode() if schema.settings.use_header else b""
 
     def for_type(self, type_info: TypeInformation | None) -> PartFormat:

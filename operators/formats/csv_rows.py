@@ -87,7 +87,7 @@ class _Lines:
         if self._quote is not None and (self._in_quotes or self._quote in line):
             line = self._without_blanks(line, self._quote)
         if self._escapes is not None:
-            line = self._escapes.sub(lambda found: found[1] + _UNESCAPED.get(found[2], found[2]), line)
+            line = self._escapes.sub(lambda match: match[1] + _UNESCAPED.get(match[2], match[2]), line)
         return line
 
     def _without_blanks(self, line: str, quote: str) -> str:
@@ -126,15 +126,15 @@ class _Lines:
 
 
 def parsers(schema: CsvSchema) -> list[Parse]:
-    """For each column, what makes a value from its text. They raise ValueError. TypeError for other types."""
+    """The parser of each column's text. They raise ValueError. TypeError for other types."""
     null = schema.settings.null_value
-    return [_parser(one, schema.separator_of(one), null) for one in schema.columns]
+    return [_parser(column, schema.separator_of(column), null) for column in schema.columns]
 
 
 def _parser(column: CsvColumn, separator: str, null: str | None) -> Parse:
     if isinstance(column.type_info, ObjectArrayTypeInfo):
         element = _nullable(parse_value(column.type_info._element_type), null)
-        return lambda text: [element(one) for one in text.split(separator)] if text else []
+        return lambda text: [element(part) for part in text.split(separator)] if text else []
     return _nullable(parse_value(column.type_info), null)
 
 
@@ -143,14 +143,14 @@ def _nullable(parse: Parse, null: str | None) -> Parse:
 
 
 def parse_value(type_info: TypeInformation) -> Parse:
-    """What makes a value from a text; numbers and booleans may have spaces around. TypeError: other types."""
+    """The parser of a type's text; numbers and booleans may have spaces around. TypeError for other types."""
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
         return lambda text: fitted(parse_decimal(text))
-    found = _PARSERS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
-    if found is None:
+    parse = _PARSERS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
+    if parse is None:
         raise TypeError(f"CSV has no values of {type_info!r}")
-    return found
+    return parse
 
 
 def parse_decimal(text: str) -> Decimal:
@@ -200,7 +200,7 @@ def _integer(bits: int) -> Parse:
 _PARSERS: dict[BasicType, Parse] = {
     BasicType.STRING: str,
     BasicType.BOOLEAN: lambda text: text.strip().lower() == "true",
-    **{one: _integer(bits) for one, bits in INTEGER_BITS.items()},
+    **{integer_type: _integer(bits) for integer_type, bits in INTEGER_BITS.items()},
     BasicType.BIG_INT: lambda text: int(parse_decimal(text)),
     BasicType.FLOAT: lambda text: float(np.float32(parse_double(text))),
     BasicType.DOUBLE: parse_double,
@@ -209,15 +209,15 @@ _PARSERS: dict[BasicType, Parse] = {
 
 
 def line_writer(schema: CsvSchema) -> Callable[[Iterable[Any]], str]:
-    """What makes a line, with its end, from a row's values; ValueError for another number of them.
+    """A function from a row's values to its line, with the line end; ValueError for another number of values.
 
     TypeError for types of columns that CSV has no values of.
     """
     separator, end = schema.settings.column_separator, schema.settings.line_separator
-    of_columns = [_writer(schema, one) for one in schema.columns]
+    writers = [_writer(schema, column) for column in schema.columns]
 
     def line(values: Iterable[Any]) -> str:
-        fields = [write(value) for write, value in zip(of_columns, values, strict=True)]
+        fields = [write(value) for write, value in zip(writers, values, strict=True)]
         return separator.join(fields) + end
 
     return line
@@ -237,13 +237,13 @@ def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
     def joined(values: Any) -> str:
         if values is None:
             return null
-        return quoted(separator.join([null if one is None else element(one) for one in values]))
+        return quoted(separator.join([null if item is None else element(item) for item in values]))
 
     return joined
 
 
 def quoting(settings: CsvSettings) -> Write:
-    """What puts a text in quotes where Jackson does: if it is long, or holds a low or special character."""
+    """A function that quotes texts as Jackson does: if they are long or hold a low or special character."""
     quote, escape = settings.quote, settings.escape
     if quote is None:
         return str
@@ -261,20 +261,20 @@ def quoting(settings: CsvSettings) -> Write:
 
 
 def value_text(type_info: TypeInformation) -> Write:
-    """What makes text from a value. TypeError for other types."""
+    """The function from a type's values to text. TypeError for other types."""
     if isinstance(type_info, DecimalTypeInfo):
         fitted = type_info.fitted
 
         def decimal(value: Decimal) -> str:
-            found = fitted(value)
+            number = fitted(value)
             # as Flink writes it: without zeros at the end, and 100 as 1E+2
-            return "" if found is None else f"{found.normalize()}"
+            return "" if number is None else f"{number.normalize()}"
 
         return decimal
-    found = _TEXTS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
-    if found is None:
+    write = _TEXTS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
+    if write is None:
         raise TypeError(f"CSV has no values of {type_info!r}")
-    return found
+    return write
 
 
 _TEXTS: dict[BasicType, Write] = {

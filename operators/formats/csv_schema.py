@@ -26,7 +26,7 @@ class CsvColumn:
 
 @dataclass(frozen=True)
 class CsvSettings:
-    """How CSV is written and read."""
+    """Settings for writing and reading CSV."""
 
     column_separator: str = ","
     quote: str | None = '"'
@@ -56,7 +56,9 @@ class CsvSchema:
     @property
     def row_type(self) -> RowTypeInfo:
         """Type of the rows."""
-        return Types.ROW_NAMED([one.name for one in self.columns], [one.type_info for one in self.columns])
+        return Types.ROW_NAMED(
+            [column.name for column in self.columns], [column.type_info for column in self.columns]
+        )
 
     def separator_of(self, column: CsvColumn) -> str:
         """Between the elements of an array; "" where arrays are switched off."""
@@ -70,7 +72,7 @@ class CsvSchema:
         return len(self.columns)
 
     def __str__(self) -> str:
-        names = ", ".join(f"{one.name}: {one.type_info}" for one in self.columns)
+        names = ", ".join(f"{column.name}: {column.type_info}" for column in self.columns)
         return f"CsvSchema({names}; {self.settings})"
 
 
@@ -82,7 +84,7 @@ class CsvSchemaBuilder:
         self._settings = CsvSettings()
 
     def build(self) -> CsvSchema:
-        """The schema. ValueError where a name occurs twice."""
+        """The schema. ValueError if a name occurs twice."""
         schema = CsvSchema(tuple(self._columns), self._settings)
         _ = schema.row_type
         return schema
@@ -159,7 +161,7 @@ class CsvSchemaBuilder:
         return self._set(line_separator=separator)
 
     def set_null_value(self, null_value: str) -> Self:
-        """What stands for null."""
+        """Set the text that stands for null."""
         return self._set(null_value=null_value)
 
     def disable_quote_char(self) -> Self:
@@ -167,7 +169,7 @@ class CsvSchemaBuilder:
         return self._set(quote=None)
 
     def set_quote_char(self, char: str) -> Self:
-        """What is around values that hold other characters with a meaning."""
+        """Set the quote around values that hold special characters."""
         return self._set(quote=_one_character("Quote char", char))
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:

@@ -54,7 +54,7 @@ class _Builder:
         return self._set(array_separator=delimiter)
 
     def set_quote_character(self, c: str) -> Self:
-        """What is around fields that hold characters with a meaning; a double quote unless set."""
+        """Set the quote around fields that hold special characters; a double quote unless set."""
         return self._set(quote=_one_character(c))
 
     def set_escape_character(self, c: str) -> Self:
@@ -62,7 +62,7 @@ class _Builder:
         return self._set(escape=_one_character(c))
 
     def set_null_literal(self, null_literal: str) -> Self:
-        """What stands for null."""
+        """Set the text that stands for null."""
         return self._set(null_value=require_text(null_literal, "null_literal"))
 
     def _set(self, **settings: Any) -> Self:
@@ -87,7 +87,10 @@ class CsvRowDeserializationSchema(DeserializationSchema):
 
     @cached_property
     def _fields(self) -> list[Parse]:
-        return [self._nullable(_parser(one, self._parts)) for one in self.type_info.get_field_types()]
+        return [
+            self._nullable(_parser(field_type, self._parts))
+            for field_type in self.type_info.get_field_types()
+        ]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_fields"}
@@ -141,7 +144,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set(allow_comments=allow_comments)
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
-            """What is wrong becomes null."""
+            """Turn fields that cannot be parsed into null."""
             self._ignore_parse_errors = require_kind(ignore_parse_errors, bool, "ignore_parse_errors")
             return self
 
@@ -162,7 +165,7 @@ class CsvRowSerializationSchema(SerializationSchema):
 
     @cached_property
     def _fields(self) -> list[Write]:
-        return [_writer(one, self.settings) for one in self.type_info.get_field_types()]
+        return [_writer(field_type, self.settings) for field_type in self.type_info.get_field_types()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "_fields"}
@@ -178,7 +181,7 @@ class CsvRowSerializationSchema(SerializationSchema):
         """Builds a CsvRowSerializationSchema of a row type. TypeError for another type."""
 
         def set_line_delimiter(self, delimiter: str) -> Self:
-            """What ends a line. ValueError unless it is \\n, \\r, \\r\\n or nothing."""
+            """Set the line end. ValueError unless it is \\n, \\r, \\r\\n or nothing."""
             if delimiter not in ("\n", "\r", "\r\n", ""):
                 raise ValueError(
                     f"found line delimiter {delimiter!r}; allowed are \\n, \\r, \\r\\n and nothing"
@@ -197,22 +200,24 @@ class CsvRowSerializationSchema(SerializationSchema):
 def _parser(type_info: TypeInformation, parts: Callable[[str], list[str]]) -> Parse:
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
-        fields = [_parser(one, parts) for one in type_info.get_field_types()]
+        fields = [_parser(field_type, parts) for field_type in type_info.get_field_types()]
 
         def row(text: str) -> Any:
-            found = parts(text)
-            if len(found) != len(fields):
-                raise ValueError(f"{len(fields)} fields expected in {text!r}, {len(found)} found")
-            return create_row(names, [parse(one) for parse, one in zip(fields, found, strict=True)])
+            texts = parts(text)
+            if len(texts) != len(fields):
+                raise ValueError(f"{len(fields)} fields expected in {text!r}, {len(texts)} found")
+            return create_row(
+                names, [parse(field_text) for parse, field_text in zip(fields, texts, strict=True)]
+            )
 
         return row
     if is_bytes(type_info):
         return lambda text: base64.b64decode(text, validate=True)
     if isinstance(type_info, _ARRAYS):
         element = _parser(element_type(type_info), parts)
-        return lambda text: [element(one) for one in parts(text)]
-    found = TIME_PARSERS.get(time_kind(type_info))
-    return found or parse_value(type_info)
+        return lambda text: [element(part) for part in parts(text)]
+    parse_time = TIME_PARSERS.get(time_kind(type_info))
+    return parse_time or parse_value(type_info)
 
 
 def _writer(type_info: TypeInformation, settings: CsvSettings) -> Write:
@@ -228,19 +233,19 @@ def _writer(type_info: TypeInformation, settings: CsvSettings) -> Write:
 
 def _text(type_info: TypeInformation, settings: CsvSettings, null: str) -> Write:
     if isinstance(type_info, RowTypeInfo):
-        fields = [_text(one, settings, null) for one in type_info.get_field_types()]
+        fields = [_text(field_type, settings, null) for field_type in type_info.get_field_types()]
         return lambda row: settings.array_separator.join(
-            [null if one is None else write(one) for write, one in zip(fields, row, strict=True)]
+            [null if item is None else write(item) for write, item in zip(fields, row, strict=True)]
         )
     if is_bytes(type_info):
         return lambda value: base64.b64encode(value).decode()
     if isinstance(type_info, _ARRAYS):
         element = _text(element_type(type_info), settings, null)
         return lambda values: settings.array_separator.join(
-            [null if one is None else element(one) for one in values]
+            [null if item is None else element(item) for item in values]
         )
-    found = TIME_TEXTS.get(time_kind(type_info))
-    return found or value_text(type_info)
+    write_time = TIME_TEXTS.get(time_kind(type_info))
+    return write_time or value_text(type_info)
 
 
 def _one_character(char: str) -> str:

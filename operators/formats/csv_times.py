@@ -34,10 +34,10 @@ def time_kind(type_info: TypeInformation) -> object:
 
 
 def _moment(text: str, zone: str) -> tuple[datetime.datetime, int]:
-    found = _MOMENT.fullmatch(text.strip())
-    if found is None or found[3] != zone:
+    match = _MOMENT.fullmatch(text.strip())
+    if match is None or match[3] != zone:
         raise ValueError(f"{text!r} is no moment like 2024-01-02 03:04:05.678{zone}")
-    return datetime.datetime.fromisoformat(found[1]), int((found[2] or "0").ljust(9, "0"))
+    return datetime.datetime.fromisoformat(match[1]), int((match[2] or "0").ljust(9, "0"))
 
 
 def _timestamp(text: str) -> datetime.datetime:

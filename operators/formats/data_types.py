@@ -33,7 +33,7 @@ class DecimalTypeInfo(BasicTypeInfo):
         self.precision, self.scale = precision, scale
 
     def fitted(self, value: Decimal) -> Decimal | None:
-        """`value` rounded (half up) to the scale; None where it has too many digits then, as in Flink."""
+        """`value` rounded (half up) to the scale; None if it has too many digits then, as in Flink."""
         rounded = value.quantize(Decimal((0, (1,), -self.scale)), ROUND_HALF_UP)
         return rounded if len(rounded.as_tuple().digits) <= self.precision else None
 
@@ -69,9 +69,9 @@ def _unmarked(data_type: T) -> T:
     """As part of another type, or of a format, it is a type like others."""
     if not isinstance(data_type, TypeInformation) or not is_data_type(data_type):
         return data_type
-    found = copy(data_type)
-    delattr(found, _MARK)
-    return found
+    unmarked = copy(data_type)
+    delattr(unmarked, _MARK)
+    return unmarked
 
 
 class DataTypes:
@@ -195,7 +195,7 @@ class DataTypes:
     def ROW(row_fields: list[RowField] | None = None, nullable: bool = True) -> RowTypeInfo:
         """Row with these fields."""
         fields = row_fields or []
-        return Types.ROW_NAMED([one.name for one in fields], [one.data_type for one in fields])
+        return Types.ROW_NAMED([field.name for field in fields], [field.data_type for field in fields])
 
 
 def as_row_type(row_type: Any) -> RowTypeInfo:

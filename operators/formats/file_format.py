@@ -1,4 +1,4 @@
-"""What a file format is to the file source: how its files are cut, and what is in a piece.
+"""File formats for the file source: how files are cut, and how a piece is read.
 
 Source: org.apache.flink.connector.file.src.reader.{StreamFormat,BulkFormat,TextLineInputFormat}.
 """

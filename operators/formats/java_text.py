@@ -37,7 +37,7 @@ Text = Callable[[Any], str]
 
 
 def printed_text(type_info: TypeInformation | None) -> Text:
-    """What `print` shows: str of records without a declared type, `+I[a,b]` of rows, else Java's text."""
+    """The text that `print` shows: str if no type is declared, `+I[a,b]` for rows, else Java's."""
     if isinstance(type_info, (RowTypeInfo, ExternalTypeInfo)):
         return _printed_row
     return java_text(type_info)
@@ -126,7 +126,7 @@ def _java_float(value: float, shortest: str, number: Any) -> str:
         shortest = np.format_float_scientific(number, trim="0")
         mantissa, _, exponent = shortest.partition("e")
     elif "." not in mantissa:
-        # Java wants a digit after the point, and takes the one that is nearest to the number
+        # Java needs a digit after the point, and takes the one nearest to the number
         mantissa, _, exponent = f"{number:.1e}".partition("e")
     return f"{mantissa}E{int(exponent)}"
 
@@ -151,7 +151,7 @@ def _tuple(fields: list[TypeInformation]) -> Text:
 
 
 def _plain_tuple(fields: list[TypeInformation]) -> Text:
-    """Of fields whose text is str's: most tuples are of whole numbers and strings."""
+    """Text of tuples whose fields have the text of str: whole numbers and strings, so most tuples."""
     size, exactly = len(fields), _tuple(fields)
 
     def text(values: Any) -> str:
@@ -168,7 +168,11 @@ def _is_str(type_info: TypeInformation) -> bool:
 
 def _sequence(fields: list[Text], start: str, between: str, end: str) -> Text:
     def text(values: Any) -> str:
-        return start + between.join([one(value) for one, value in zip(fields, values, strict=True)]) + end
+        return (
+            start
+            + between.join([field_text(value) for field_text, value in zip(fields, values, strict=True)])
+            + end
+        )
 
     return text
 
@@ -178,7 +182,9 @@ def _elements(element: Text) -> Text:
 
 
 def _map(key: Text, item: Text) -> Text:
-    return lambda values: f"{{{', '.join(f'{key(one)}={item(values[one])}' for one in values)}}}"
+    return lambda values: (
+        f"{{{', '.join(f'{key(entry_key)}={item(values[entry_key])}' for entry_key in values)}}}"
+    )
 
 
 _BASIC: dict[BasicType, Text] = {

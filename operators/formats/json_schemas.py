@@ -76,7 +76,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def ignore_parse_errors(self) -> Self:
-            """What is wrong becomes null."""
+            """Turn fields that cannot be parsed into null."""
             self._ignore_parse_errors = True
             return self
 
@@ -151,13 +151,19 @@ def _type_of(node: Any, root: Any, seen: tuple[str, ...]) -> TypeInformation:
         return _referred(node["$ref"], root, seen)
     kinds = node.get("type", node.get("oneOf"))
     if isinstance(kinds, list):
-        some = [one for one in kinds if one != "null" and (isinstance(one, str) or one.get("type") != "null")]
-        if len(some) != 1 or len(kinds) > 2:
+        alternatives = [
+            kind for kind in kinds if kind != "null" and (isinstance(kind, str) or kind.get("type") != "null")
+        ]
+        if len(alternatives) != 1 or len(kinds) > 2:
             raise ValueError("union types with more than just a null type are not supported")
-        return _type_of({**node, "type": some[0]} if isinstance(some[0], str) else some[0], root, seen)
+        return _type_of(
+            {**node, "type": alternatives[0]} if isinstance(alternatives[0], str) else alternatives[0],
+            root,
+            seen,
+        )
     if kinds == "object":
         fields = node.get("properties", {})
-        return Types.ROW_NAMED(list(fields), [_type_of(one, root, seen) for one in fields.values()])
+        return Types.ROW_NAMED(list(fields), [_type_of(field, root, seen) for field in fields.values()])
     if kinds == "array":
         return _array(node.get("items"), root, seen)
     if kinds == "string":
@@ -174,7 +180,7 @@ def _type_of(node: Any, root: Any, seen: tuple[str, ...]) -> TypeInformation:
 
 def _array(items: Any, root: Any, seen: tuple[str, ...]) -> TypeInformation:
     if isinstance(items, list):
-        types = [_type_of(one, root, seen) for one in items]
+        types = [_type_of(item, root, seen) for item in items]
         return RowTypeInfo(types, [f"f{place}" for place in range(len(types))])
     if not isinstance(items, dict):
         raise ValueError("an array in a JSON Schema needs items")

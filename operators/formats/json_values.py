@@ -47,7 +47,7 @@ _RFC_TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?Z"
 def from_json(
     type_info: TypeInformation, *, fail_on_missing: bool = False, ignore_errors: bool = False
 ) -> Convert:
-    """What makes values of a type of parsed JSON; numbers and booleans may also be texts.
+    """A function from parsed JSON to values of a type; numbers and booleans may also be texts.
 
     It raises ValueError (also for a field of a row that is not there, if `fail_on_missing`), or gives None
     for the value that is wrong, if `ignore_errors`. Types without a JSON form are a TypeError here.
@@ -71,15 +71,15 @@ def needs_decimals(type_info: TypeInformation) -> bool:
 
 
 def parse_json(text: bytes | str, decimals: bool) -> Any:
-    """The parsed text. ValueError where it is no JSON."""
+    """The parsed text. ValueError if it is no JSON."""
     return json.loads(text, parse_float=Decimal) if decimals else orjson.loads(text)
 
 
 def to_json(type_info: TypeInformation | None, *, java_numbers: bool = True) -> Convert:
-    """What makes of values what orjson writes as Flink does; without a type, values as orjson takes them.
+    """A function from values to what orjson writes as Flink does; without a type, values stay unchanged.
 
     Without `java_numbers`, floats are left to orjson, which is several times faster: `1e16` where Java has
-    `1.0E16`, and null where Java has "NaN". Types without a JSON form are a TypeError.
+    `1.0E16`, and null if Java has "NaN". Types without a JSON form are a TypeError.
     """
     convert = None if type_info is None else _to_json(type_info, java_numbers)
     if convert is None:
@@ -88,19 +88,21 @@ def to_json(type_info: TypeInformation | None, *, java_numbers: bool = True) -> 
 
 
 def _from_json(type_info: TypeInformation, fail_on_missing: bool, ignore_errors: bool) -> Convert:
-    def nested(one: TypeInformation) -> Convert:
-        return from_json(one, fail_on_missing=fail_on_missing, ignore_errors=ignore_errors)
+    def nested(part_type: TypeInformation) -> Convert:
+        return from_json(part_type, fail_on_missing=fail_on_missing, ignore_errors=ignore_errors)
 
     if isinstance(type_info, RowTypeInfo):
-        return _row(type_info, [nested(one) for one in type_info.get_field_types()], fail_on_missing)
+        return _row(
+            type_info, [nested(field_type) for field_type in type_info.get_field_types()], fail_on_missing
+        )
     if isinstance(type_info, MapTypeInfo):
         key, item = nested(type_info._key_type_info), nested(type_info._value_type_info)
-        return lambda node: {key(one): item(value) for one, value in _of(node, dict).items()}
+        return lambda node: {key(name): item(value) for name, value in _require_json(node, dict).items()}
     if isinstance(type_info, _LISTS):
         if is_bytes(type_info):
-            return lambda node: base64.b64decode(_of(node, str), validate=True)
+            return lambda node: base64.b64decode(_require_json(node, str), validate=True)
         element = nested(_element(type_info))
-        return lambda node: [element(one) for one in _of(node, list)]
+        return lambda node: [element(part) for part in _require_json(node, list)]
     if isinstance(type_info, BasicTypeInfo):
         return _single(type_info)
     return _times(type_info)
@@ -111,12 +113,12 @@ def _row(type_info: RowTypeInfo, fields: list[Convert], fail_on_missing: bool) -
     pairs = list(zip(names, fields, strict=True))
 
     def convert(node: Any) -> Any:
-        given = _of(node, dict)
+        members = _require_json(node, dict)
         if fail_on_missing:
-            missing = [name for name in names if name not in given]
+            missing = [name for name in names if name not in members]
             if missing:
                 raise ValueError(f"could not find field with name {missing[0]!r}")
-        return create_row(names, [field(given.get(name)) for name, field in pairs])
+        return create_row(names, [field(members.get(name)) for name, field in pairs])
 
     return convert
 
@@ -132,12 +134,12 @@ def _single(type_info: BasicTypeInfo) -> Convert:
     highest = 0 if bits is None else 1 << (bits - 1)
 
     def convert(node: Any) -> Any:
-        found = type(node)
-        if found is int and -highest <= node < highest:
+        node_type = type(node)
+        if node_type is int and -highest <= node < highest:
             return node
-        if found is float and kind is BasicType.DOUBLE:
+        if node_type is float and kind is BasicType.DOUBLE:
             return node
-        if found is float and kind in _WHOLE:
+        if node_type is float and kind in _WHOLE:
             node = int(node)
         return parse(node if isinstance(node, str) else _text(node))
 
@@ -154,7 +156,7 @@ def _text(node: Any) -> str:
     return str(node)
 
 
-def _of(node: Any, kind: type) -> Any:
+def _require_json(node: Any, kind: type) -> Any:
     if not isinstance(node, kind):
         raise ValueError(f"found {_text(node)} instead of {_JSON_NAMES[kind]}")
     return node
@@ -164,43 +166,43 @@ _JSON_NAMES: dict[type, str] = {dict: "an object", list: "an array", str: "a str
 
 
 def _element(type_info: Any) -> TypeInformation:
-    found: TypeInformation = getattr(type_info, "elem_type", None) or type_info._element_type
-    return found
+    element: TypeInformation = getattr(type_info, "elem_type", None) or type_info._element_type
+    return element
 
 
 def _instant(node: Any) -> Instant:
-    found = _RFC_TIMESTAMP.fullmatch(_text(node))
-    if found is None:
+    match = _RFC_TIMESTAMP.fullmatch(_text(node))
+    if match is None:
         raise ValueError(f"{node!r} is no instant like 2024-01-02T03:04:05.678Z")
-    moment = datetime.datetime.fromisoformat(found[1] + "+00:00")
-    return Instant(int(moment.timestamp()), int((found[2] or "0").ljust(9, "0")))
+    moment = datetime.datetime.fromisoformat(match[1] + "+00:00")
+    return Instant(int(moment.timestamp()), int((match[2] or "0").ljust(9, "0")))
 
 
 def _timestamp(node: Any) -> datetime.datetime:
-    found = _RFC_TIMESTAMP.fullmatch(_text(node))
-    if found is None:
+    match = _RFC_TIMESTAMP.fullmatch(_text(node))
+    if match is None:
         raise ValueError(f"{node!r} is no timestamp like 2024-01-02T03:04:05.678Z")
-    micros = int((found[2] or "0").ljust(9, "0")[:6])
-    return datetime.datetime.fromisoformat(found[1]).replace(microsecond=micros)
+    micros = int((match[2] or "0").ljust(9, "0")[:6])
+    return datetime.datetime.fromisoformat(match[1]).replace(microsecond=micros)
 
 
 def _time(node: Any) -> datetime.time:
-    found = _RFC_TIME.fullmatch(_text(node))
-    if found is None:
+    match = _RFC_TIME.fullmatch(_text(node))
+    if match is None:
         raise ValueError(f"{node!r} is no time like 03:04:05Z")
-    return datetime.time.fromisoformat(found[1][:15])
+    return datetime.time.fromisoformat(match[1][:15])
 
 
 def _times(type_info: TypeInformation) -> Convert:
     if isinstance(type_info, DateTypeInfo):
-        return lambda node: datetime.date.fromisoformat(_of(node, str))
+        return lambda node: datetime.date.fromisoformat(_require_json(node, str))
     if isinstance(type_info, TimeTypeInfo):
         return _time
     if isinstance(type_info, TimestampTypeInfo):
         return _timestamp
     if isinstance(type_info, LocalTimeTypeInfo):
         kind = _LOCAL[type_info._time_type]
-        return lambda node: kind.fromisoformat(_of(node, str))
+        return lambda node: kind.fromisoformat(_require_json(node, str))
     raise TypeError(f"JSON has no values of {type_info!r}")
 
 
@@ -212,17 +214,17 @@ _LOCAL: dict[LocalTimeTypeInfo.TimeType, Any] = {
 
 
 def _to_json(type_info: TypeInformation, java_numbers: bool) -> Convert | None:
-    """What converts values that are not None; None where orjson takes them as they are."""
+    """A function that converts values other than None; None if orjson takes them unchanged."""
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         return _object(type_info, java_numbers)
     if isinstance(type_info, MapTypeInfo):
         item = to_json(type_info._value_type_info, java_numbers=java_numbers)
-        return lambda given: {_text(key): item(value) for key, value in given.items()}
+        return lambda entries: {_text(key): item(value) for key, value in entries.items()}
     if isinstance(type_info, _LISTS):
         if is_bytes(type_info):
             return lambda value: base64.b64encode(value).decode()
         element = to_json(_element(type_info), java_numbers=java_numbers)
-        return lambda values: [element(one) for one in values]
+        return lambda values: [element(value) for value in values]
     if isinstance(type_info, BasicTypeInfo):
         kind = type_info._basic_type
         is_float = kind in (BasicType.FLOAT, BasicType.DOUBLE)
@@ -235,7 +237,7 @@ def _to_json(type_info: TypeInformation, java_numbers: bool) -> Convert | None:
 
 def _object(type_info: RowTypeInfo | TupleTypeInfo, java_numbers: bool) -> Convert:
     names = field_names(type_info)
-    converts = [_to_json(one, java_numbers) for one in type_info.get_field_types()]
+    converts = [_to_json(field_type, java_numbers) for field_type in type_info.get_field_types()]
     needed = [(place, convert) for place, convert in enumerate(converts) if convert is not None]
 
     def convert_row(row: Any) -> dict[str, Any]:
@@ -282,7 +284,7 @@ def _basic_types(type_info: TypeInformation) -> set[BasicType]:
     if isinstance(type_info, BasicTypeInfo):
         return {type_info._basic_type}
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
-        return {kind for one in type_info.get_field_types() for kind in _basic_types(one)}
+        return {kind for field_type in type_info.get_field_types() for kind in _basic_types(field_type)}
     if isinstance(type_info, MapTypeInfo):
         return _basic_types(type_info._value_type_info)
     if isinstance(type_info, _LISTS):

@@ -31,7 +31,7 @@ class ParquetRows(BulkFormat):
     """Rows of Parquet files: the columns that `type_info` names, by name, as values of its types.
 
     Big files are cut between row groups. `missing_as_null`: a column that a file lacks is null there, and no
-    ValueError. ValueError, TypeError or ArrowInvalid where a column has other values than the type.
+    ValueError. ValueError, TypeError or ArrowInvalid if a column has other values than the type.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ParquetRows(BulkFormat):
         self.missing_as_null = missing_as_null
 
     def cut(self, file: FileEntry, piece: int) -> list[FileSplit]:
-        """Row groups, as many together as make `piece` bytes."""
+        """Row groups, combined into pieces of `piece` bytes."""
         if file.size <= piece:
             return [FileSplit(file.path, 0, file.size)]
         splits: list[FileSplit] = []
@@ -70,21 +70,21 @@ class ParquetRows(BulkFormat):
         with _open(split.path) as opened:
             columns = self._columns(opened.schema_arrow.names, split.path)
             groups = None if split.details is None else list(split.details)
-            wanted = [one for one in columns if one is not None]
+            wanted = [column for column in columns if column is not None]
             for batch in opened.iter_batches(self.batch_size, row_groups=groups, columns=wanted):
                 if batch.num_rows:
                     yield as_typed(batch, columns, names, self.type_info.get_field_types())
 
-    def _columns(self, found: list[str], path: str) -> list[str | None]:
-        """The file's column of each field, None where it has none."""
-        by_name = {name if self.case_sensitive else name.lower(): name for name in found}
+    def _columns(self, file_columns: list[str], path: str) -> list[str | None]:
+        """The file's column of each field, None if it has none."""
+        by_name = {name if self.case_sensitive else name.lower(): name for name in file_columns}
         columns = [
             by_name.get(name if self.case_sensitive else name.lower())
             for name in self.type_info.get_field_names()
         ]
         if None in columns and not self.missing_as_null:
             lacking = self.type_info.get_field_names()[columns.index(None)]
-            raise ValueError(f"{path} has the columns {found}, and no {lacking!r}")
+            raise ValueError(f"{path} has the columns {file_columns}, and no {lacking!r}")
         return columns
 
 
@@ -93,8 +93,8 @@ def as_typed(
 ) -> pa.RecordBatch:
     """A batch of the fields `names`, each of one of the batch's columns (nulls where that is None)."""
     arrays = []
-    for column, one in zip(columns, types, strict=True):
-        expected = arrow_type(one)
+    for column, field_type in zip(columns, types, strict=True):
+        expected = arrow_type(field_type)
         if column is None:
             arrays.append(pa.nulls(batch.num_rows, expected))
         else:
@@ -157,7 +157,6 @@ class AvroParquetReaders:
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
-        """NoJavaError, always."""
         raise NoJavaError(
             "AvroParquetReaders.for_generic_record needs Avro's Java classes; supported is "
             "ParquetColumnarRowInputFormat"
@@ -169,7 +168,6 @@ class AvroParquetWriters:
 
     @staticmethod
     def for_generic_record(schema: Any) -> NoReturn:
-        """NoJavaError, always."""
         raise NoJavaError(
             "AvroParquetWriters.for_generic_record needs Avro's Java classes; supported is "
             "ParquetBulkWriters.for_row_type"

@@ -1,4 +1,4 @@
-"""What is in a part file: formats that write records into a stream.
+"""Formats of part files, which write records into a stream.
 
 Source: org.apache.flink.api.common.serialization.{Encoder,BulkWriter} for the two sorts of formats.
 """
@@ -34,7 +34,7 @@ class PartWriter(ABC):
         """Write what belongs after the last record."""
 
     def close(self) -> None:  # noqa: B027 most formats hold nothing
-        """Let go of the stream without `finish`: nobody will read the file."""
+        """Release the stream without `finish`: the file will not be read."""
 
 
 class PartFormat(ABC):
@@ -48,7 +48,7 @@ class PartFormat(ABC):
         """A writer into a stream, which is at the beginning of a new file."""
 
     def for_type(self, type_info: TypeInformation | None) -> PartFormat:
-        """The format for a stream of this type. TypeError where it cannot be written so."""
+        """The format for a stream of this type. TypeError if it cannot be written so."""
         return self
 
 
@@ -93,7 +93,6 @@ class TextLines(RowFormat):
         return TextLines(self.charset, declared)
 
     def encode(self, values: Values) -> list[bytes]:
-        """The text and a line feed."""
         charset = self.charset
         if isinstance(self.type_info, BasicTypeInfo) and self.type_info._basic_type is BasicType.STRING:
             return [(value + "\n").encode(charset, "replace") for value in values]
@@ -134,7 +133,7 @@ class _ColumnsWriter(PartWriter):
         self._writer.close()
 
     def close(self) -> None:
-        # else the writer would close itself later, into a stream that is closed by then
+        # else the writer would be closed later, after its stream
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
 

@@ -69,11 +69,9 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         super().__init__()
 
     def serialize(self, element: bytes) -> bytes:
-        """The bytes."""
         return bytes(element)
 
     def deserialize(self, message: bytes) -> bytes:
-        """The bytes."""
         return message
 
 
@@ -87,7 +85,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         self.field_index = field_index
 
     def serialize(self, element: Any) -> bytes:
-        """The field; nothing for None. TypeError where it is no bytes, IndexError where there is none."""
+        """The field; nothing for None. TypeError if it is no bytes, IndexError if there is none."""
         if element is None or element[self.field_index] is None:
             return b""
         field = element[self.field_index]

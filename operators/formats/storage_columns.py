@@ -46,7 +46,7 @@ def stored_schema(type_info: TypeInformation | None) -> pa.Schema:
 
 
 def stored_type(type_info: TypeInformation | None) -> pa.DataType:
-    """The Arrow type of a stored column of such values. TypeError where there is none."""
+    """The Arrow type of a stored column of such values. TypeError if there is none."""
     if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
         raise TypeError(
             "records of no declared type have no columns: declare the output type before the sink"
@@ -55,8 +55,8 @@ def stored_type(type_info: TypeInformation | None) -> pa.DataType:
         return _STORED[type_info._basic_type]
     carried = arrow_type(type_info)
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
-        fields = zip([one.name for one in carried], type_info.get_field_types(), strict=True)
-        return pa.struct([(name, stored_type(one)) for name, one in fields])
+        fields = zip([field.name for field in carried], type_info.get_field_types(), strict=True)
+        return pa.struct([(name, stored_type(field_type)) for name, field_type in fields])
     if isinstance(type_info, _LISTS) and not is_bytes(type_info):
         return pa.list_(stored_type(element_type(type_info)))
     if isinstance(type_info, MapTypeInfo):
@@ -93,7 +93,7 @@ def as_stored(column: pa.Array, stored: pa.DataType) -> pa.Array:
         micros = pc.add(pc.multiply(column.field(0), 1_000_000), pc.divide(column.field(1), 1000))
         return pc.if_else(column.is_valid(), micros, None).cast(pa.int64()).cast(stored)
     if kinds.is_struct(stored):
-        fields = [as_stored(column.field(at), one.type) for at, one in enumerate(stored)]
+        fields = [as_stored(column.field(at), field.type) for at, field in enumerate(stored)]
         return pa.StructArray.from_arrays(fields, fields=list(stored), mask=mask)
     if kinds.is_list(stored):
         values = as_stored(column.values, stored.value_type)

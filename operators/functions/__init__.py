@@ -1,1 +1,1 @@
-"""What a job's author writes and is handed: function classes, contexts, the runtime context, metrics."""
+"""The API for a job's author: function classes, contexts, the runtime context, metrics."""

@@ -11,8 +11,10 @@ Metrics = Mapping[str, Mapping[str, Any]]
 
 
 def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[str, Any]]:
-    """What the functions of a subtask measure now, by operator, which may be fused of several functions."""
-    return add_up_metrics({one.operator_name: metric_values(one)} for one in contexts if one.metrics)
+    """Current metrics of a subtask's functions, by operator, which may be fused from several functions."""
+    return add_up_metrics(
+        {context.operator_name: metric_values(context)} for context in contexts if context.metrics
+    )
 
 
 def add_up_metrics(subtasks: Iterable[Metrics]) -> dict[str, dict[str, Any]]:

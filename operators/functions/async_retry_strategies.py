@@ -36,11 +36,11 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait after `current_attempts`, milliseconds."""
+        """The wait after `current_attempts` attempts, in milliseconds."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """What calls for another attempt."""
+        """The conditions for another attempt."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy[Any]:
@@ -96,7 +96,6 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
     """One attempt only."""
 
     def can_retry(self, current_attempts: int) -> bool:
-        """Never."""
         return False
 
     def get_backoff_time_millis(self, current_attempts: int) -> int:

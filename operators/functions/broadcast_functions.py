@@ -20,10 +20,10 @@ OUT = TypeVar("OUT")
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What functions with and without a key have in common: their contexts."""
+    """The common base of functions with and without a key: their contexts."""
 
     class BaseContext(ABC):
-        """What both sides may ask."""
+        """The context of both sides."""
 
         @abstractmethod
         def timestamp(self) -> int:
@@ -38,14 +38,14 @@ class BaseBroadcastProcessFunction(Function):
             """The event time reached, milliseconds."""
 
     class Context(BaseContext):
-        """What the broadcast side may ask: it may change the state."""
+        """The context of the broadcast side, which may change the state."""
 
         @abstractmethod
         def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:
             """The broadcast state of this name."""
 
     class ReadOnlyContext(BaseContext):
-        """What the other side may ask."""
+        """The context of the other side."""
 
         @abstractmethod
         def get_broadcast_state(
@@ -58,10 +58,10 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
     """A function on a stream without key and a broadcast stream."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What `process_broadcast_element` may ask."""
+        """The context of `process_broadcast_element`."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What `process_element` may ask."""
+        """The context of `process_element`."""
 
     @abstractmethod
     def process_element(
@@ -80,10 +80,10 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     """A function on a keyed stream and a broadcast stream: the keyed side has state and timers as well."""
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
-        """What `process_broadcast_element` may ask."""
+        """The context of `process_broadcast_element`."""
 
     class ReadOnlyContext(BaseBroadcastProcessFunction.ReadOnlyContext, ABC):
-        """What `process_element` may ask."""
+        """The context of `process_element`."""
 
         @abstractmethod
         def timer_service(self) -> TimerService:
@@ -94,11 +94,11 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             """The record's key."""
 
     class OnTimerContext(ReadOnlyContext, ABC):
-        """What `on_timer` may ask."""
+        """The context of `on_timer`."""
 
         @abstractmethod
         def time_domain(self) -> TimeDomain:
-            """Which kind of timer it is."""
+            """The kind of the timer."""
 
     @abstractmethod
     def process_element(

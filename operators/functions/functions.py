@@ -81,7 +81,6 @@ class NullByteKeySelector(KeySelector):
     """The same key for all records: keyed operators then work on streams without keys."""
 
     def get_key(self, value: Any) -> int:
-        """Zero."""
         return 0
 
 

@@ -15,7 +15,6 @@ class JavaFunctionWrapper:
         no_java(f"{type(self).__name__}({j_function!r})")
 
     def get_java_function(self) -> NoReturn:
-        """NoJavaError, always."""
         no_java("JavaFunctionWrapper.get_java_function")
 
 

@@ -45,7 +45,7 @@ class Meter(Metric, ABC):
 
     @abstractmethod
     def get_count(self) -> int:
-        """How many events have happened."""
+        """The number of events so far."""
 
 
 class Distribution(Metric, ABC):
@@ -163,7 +163,7 @@ def metrics_of(context: OperatorContext) -> dict[str, Any]:
 
 
 def metric_values(context: OperatorContext) -> dict[str, MetricValue]:
-    """What an operator's metrics show now; None for a gauge that fails, or gives no number."""
+    """Current values of an operator's metrics; None for a gauge that fails or gives no number."""
     return {name: _value_of(metric) for name, metric in metrics_of(context).items()}
 
 
@@ -179,5 +179,5 @@ def _value_of(metric: Any) -> MetricValue:
 
 
 def _number(value: Any) -> float | None:
-    """What a gauge gives, as Python's own number. TypeError or ValueError for anything else."""
+    """A gauge's value as a plain Python number. TypeError or ValueError for anything else."""
     return operator.index(value) if hasattr(value, "__index__") else float(value)

@@ -14,7 +14,7 @@ from penstock.operators.functions.timer_service import TimerService
 
 
 class _Context(ABC):
-    """What every process function may ask, and only while it is called."""
+    """The context of every process function, valid only during a call."""
 
     @abstractmethod
     def timer_service(self) -> TimerService:
@@ -26,7 +26,7 @@ class _Context(ABC):
 
 
 class _KeyedContext(_Context):
-    """What it may also ask on a keyed stream."""
+    """Further services on a keyed stream."""
 
     @abstractmethod
     def get_current_key(self) -> Any:
@@ -34,18 +34,18 @@ class _KeyedContext(_Context):
 
 
 class _OnTimerContext(_KeyedContext):
-    """What it may also ask while a timer fires."""
+    """Further services while a timer fires."""
 
     @abstractmethod
     def time_domain(self) -> TimeDomain:
-        """Which kind of timer it is."""
+        """The kind of the timer."""
 
 
 class ProcessFunction(Function):
     """Any results for a record, with access to its timestamp, the watermark and side outputs."""
 
     class Context(_Context, ABC):
-        """What `process_element` may ask."""
+        """The context of `process_element`."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "ProcessFunction.Context") -> Iterable[Any] | None:
@@ -56,10 +56,10 @@ class KeyedProcessFunction(Function):
     """A process function on a keyed stream: with state and timers of the record's key."""
 
     class Context(_KeyedContext, ABC):
-        """What `process_element` may ask."""
+        """The context of `process_element`."""
 
     class OnTimerContext(_OnTimerContext, Context, ABC):
-        """What `on_timer` may ask."""
+        """The context of `on_timer`."""
 
     @abstractmethod
     def process_element(self, value: Any, ctx: "KeyedProcessFunction.Context") -> Iterable[Any] | None:
@@ -73,7 +73,7 @@ class CoProcessFunction(Function):
     """A process function on two connected streams."""
 
     class Context(_Context, ABC):
-        """What both methods may ask."""
+        """The context of both methods."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: "CoProcessFunction.Context") -> Iterable[Any] | None:
@@ -88,10 +88,10 @@ class KeyedCoProcessFunction(Function):
     """A process function on two connected keyed streams, which share state and timers of a key."""
 
     class Context(_KeyedContext, ABC):
-        """What both methods may ask."""
+        """The context of both methods."""
 
     class OnTimerContext(_OnTimerContext, Context, ABC):
-        """What `on_timer` may ask."""
+        """The context of `on_timer`."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: "KeyedCoProcessFunction.Context") -> Iterable[Any] | None:

@@ -1,4 +1,4 @@
-"""What a function is told of where it runs. Source: pyflink.datastream.functions.RuntimeContext."""
+"""Where a function runs. Source: pyflink.datastream.functions.RuntimeContext."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ class DistributedCache:
         self._files = files
 
     def get_file(self, name: str) -> str:
-        """The local path of the file or directory registered as `name`. Raises ValueError: there is none."""
+        """The local path of the file or directory registered as `name`. ValueError if there is none."""
         if name not in self._files:
             raise ValueError(f"no file {name!r} is in the distributed cache; there are {sorted(self._files)}")
         return self._files[name]
@@ -56,7 +56,7 @@ class RuntimeContext(KeyedStateStore):
         return self._context.max_parallelism
 
     def get_index_of_this_subtask(self) -> int:
-        """Which of the parallel subtasks this is, from 0."""
+        """The index of this subtask among the parallel ones, from 0."""
         return self._context.subtask
 
     def get_attempt_number(self) -> int:
@@ -96,14 +96,14 @@ class RuntimeContext(KeyedStateStore):
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """What a reduce function makes of a key's values. Raises Exception: the stream has no key."""
+        """State that a reduce function folds a key's values into. Exception without keys."""
         state: ReducingState[Any] = self._keyed(state_descriptor)
         return state
 
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """What an aggregate function makes of a key's values. Raises Exception: the stream has no key."""
+        """State that an aggregate function adds a key's values to. Exception without keys."""
         state: AggregatingState[Any, Any] = self._keyed(state_descriptor)
         return state
 

@@ -1,4 +1,4 @@
-"""What a process function asks for the time and registers timers with.
+"""The service that tells process functions the time and registers their timers.
 
 Source: pyflink.datastream.timerservice; org.apache.flink.streaming.api.TimerService.
 """

@@ -37,7 +37,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
     """Any results for what a key has in a window, with access to times and state."""
 
     class Context(ABC, Generic[W2]):
-        """What `process` and `clear` may ask."""
+        """The context of `process` and `clear`."""
 
         @abstractmethod
         def window(self) -> W2:
@@ -73,7 +73,7 @@ class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
     """Any results for what a window of a stream without key holds, with access to state."""
 
     class Context(ABC, Generic[W2]):
-        """What `process` and `clear` may ask."""
+        """The context of `process` and `clear`."""
 
         @abstractmethod
         def window(self) -> W2:

@@ -63,7 +63,6 @@ class KeyedBroadcastProcessOperator(TimedFunctionOperator):
         self._timer_context = self._read_only = KeyedReadOnlyBroadcastContext(self, states)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Call `process_element`."""
         self.handle_with(self.function.process_element, self._read_only, values, timestamps, keys)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:

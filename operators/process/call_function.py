@@ -22,7 +22,7 @@ class Keyed(Protocol):
 
 
 class NoKey:
-    """Stands for a state backend where there is none."""
+    """Takes the place of a state backend for operators without one."""
 
     key: Any = None
 
@@ -47,14 +47,14 @@ def call_function(
     unchanging, only_unchanging = UNCHANGING, UNCHANGING.issuperset
     stamps = repeat(None, len(values)) if timestamps is None else timestamps
     value: Any = NO_RECORD
-    given: Iterable[Any] | None = None
+    outputs: Iterable[Any] | None = None
     try:
         for value, stamp, backend.key in zip(values, stamps, keys, strict=True):
             context.stamp = stamp
-            given = function(value, context)
-            if given:
+            outputs = function(value, context)
+            if outputs:
                 # What most functions give is dealt with here, to spare a call.
-                for result in given:
+                for result in outputs:
                     kind = type(result)
                     if kind in unchanging or (kind is tuple and only_unchanging(map(type, result))):
                         append(result)
@@ -67,5 +67,5 @@ def call_function(
                         append, append_stamp = results.values.append, results.stamps.append
                         room = results.room()
     except BaseException as error:
-        close_iterator(given)
+        close_iterator(outputs)
         raise operator.failed(error, value) from error

@@ -37,7 +37,6 @@ class KeyedTimerService(TimerService):
         self._event, self._processing = operator.event_timers, operator.processing_timers
 
     def current_processing_time(self) -> int:
-        """The clock."""
         return self._operator.context.processing_time()
 
     def current_watermark(self) -> int:
@@ -75,7 +74,6 @@ class UnkeyedTimerService(TimerService):
         self._operator = operator
 
     def current_processing_time(self) -> int:
-        """The clock."""
         return self._operator.context.processing_time()
 
     def current_watermark(self) -> int:
@@ -83,19 +81,15 @@ class UnkeyedTimerService(TimerService):
         return self._operator.watermark
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Raise."""
         raise Exception("Register timers is only supported on a keyed stream.")
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Raise."""
         raise Exception("Register timers is only supported on a keyed stream.")
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Raise."""
         raise Exception("Deleting timers is only supported on a keyed streams.")
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Raise."""
         raise Exception("Deleting timers is only supported on a keyed streams.")
 
 
@@ -147,7 +141,6 @@ class _BroadcastBaseContext(_StampedContext):
         self._states = states
 
     def current_processing_time(self) -> int:
-        """The clock."""
         return self._timer_service.current_processing_time()
 
     def current_watermark(self) -> int:

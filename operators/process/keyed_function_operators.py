@@ -27,7 +27,7 @@ class _TwoInputs(KeyedFunctionOperator):
 
 
 class _NoContext:
-    """What `handle_with` sets a timestamp on."""
+    """A placeholder context on which `handle_with` sets a timestamp."""
 
     stamp: int | None = None
 
@@ -39,7 +39,6 @@ class KeyedMapOperator(_OneInput):
     """One result per record."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Map each record."""
         function = method(self.function, "map")
         self.handle_with(lambda value, _: (function(value),), _NO_CONTEXT, values, timestamps, keys)
 
@@ -48,7 +47,6 @@ class KeyedFlatMapOperator(_OneInput):
     """Any number of results per record."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Flat map each record."""
         function = method(self.function, "flat_map")
         self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)
 
@@ -68,7 +66,6 @@ class KeyedCoMapOperator(_TwoInputs):
     """At most one result per record of either stream: as in PyFlink None is no result here."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Map each record."""
         function = self.function.map1 if number == 1 else self.function.map2
         self.handle_with(
             lambda value, _: None if (result := function(value)) is None else (result,),
@@ -83,6 +80,5 @@ class KeyedCoFlatMapOperator(_TwoInputs):
     """Any number of results per record of either stream."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Flat map each record."""
         function = self.function.flat_map1 if number == 1 else self.function.flat_map2
         self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)

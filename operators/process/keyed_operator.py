@@ -1,4 +1,4 @@
-"""What all keyed operators share: keys, state, timers, watermarks, and one key after the other in BATCH mode.
+"""The base of keyed operators: keys, state, timers, watermarks, and key after key in BATCH mode.
 
 A subclass implements `handle` for a list of records, and `on_event_time` and `on_processing_time` for timers.
 
@@ -54,7 +54,7 @@ class KeyedOperator(Operator):
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         """Handle records of input `number` (from 1): set `backend.key` to each one's key, fill `results`.
 
-        `keys` are as many dictionary keys as there are values, to be iterated over once.
+        `keys`: one dictionary key per value, to be iterated over once.
         """
         raise NotImplementedError
 
@@ -117,10 +117,10 @@ class KeyedOperator(Operator):
                 self.results.flush()
 
     def end_key(self) -> None:
-        """Fire all timers of the current key, put out what is final, forget the key.
+        """Fire all timers of the current key, emit final results, forget the key.
 
-        As in Flink timers that are registered meanwhile are ignored: a timer that always sets the next one
-        would never come to an end.
+        As in Flink, timers that these register are ignored: a timer that always sets the next one would never
+        end.
         """
         self.watermark = MAX_WATERMARK
         event, processing = self.event_timers, self.processing_timers
@@ -141,7 +141,7 @@ class KeyedOperator(Operator):
         self.backend.commit()
 
     def close(self) -> None:
-        """Close key selectors, let go of state and timers."""
+        """Close key selectors, release state and timers."""
         for function in opened_functions(*self.key_selectors):
             function.close()
         if hasattr(self, "backend"):
@@ -181,8 +181,8 @@ class KeyedOperator(Operator):
             try:
                 function(timestamp, namespace)
             except BaseException as error:
-                what = f"timer of key {describe_record(backend.current_key())} at {timestamp}"
-                raise self.failed(error, DescribedError(what)) from error
+                timer = f"timer of key {describe_record(backend.current_key())} at {timestamp}"
+                raise self.failed(error, DescribedError(timer)) from error
             self._flush_if_many()
 
     def _flush_if_many(self) -> None:
@@ -209,6 +209,6 @@ class KeyedOperator(Operator):
             return dictionary_keys(keys)
         except Exception as error:
             places = list(range(len(values)))
-            failing = misfit(places, lambda some: dictionary_key(keys[some[0]]))
+            failing = misfit(places, lambda part: dictionary_key(keys[part[0]]))
             record = values[failing] if failing in places else NO_RECORD
             raise self.failed(error, record, KEY_SELECTOR) from error

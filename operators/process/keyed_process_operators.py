@@ -29,7 +29,7 @@ class KeyedFunctionOperator(KeyedOperator):
             self.function.open(RuntimeContext(self.context, self.backend))
 
     def close(self) -> None:
-        """Close the function, let go of state and timers."""
+        """Close the function, release state and timers."""
         try:
             close_function(self.function)
         finally:
@@ -86,7 +86,6 @@ class KeyedProcessOperator(TimedFunctionOperator):
         self._timer_context = self._context = KeyedContext(self)
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Call `process_element`."""
         self.handle_with(self.function.process_element, self._context, values, timestamps, keys)
 
 

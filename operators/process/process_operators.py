@@ -18,7 +18,6 @@ class ProcessOperator(UnkeyedOperator):
         self._context = UnkeyedContext(UnkeyedTimerService(self))
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Handle records."""
         self.handle_with(self.function.process_element, self._context, values, timestamps)
 
 

@@ -1,4 +1,4 @@
-"""What process operators without keys have in common.
+"""The common base of process operators without keys.
 
 Source: org.apache.flink.streaming.api.operators.AbstractUdfStreamOperator.
 """
@@ -19,7 +19,6 @@ class UnkeyedOperator(FunctionOperator):
     """An operator around a process function, which knows the watermark and puts out through Results."""
 
     def open(self) -> None:
-        """Open the function."""
         self.results = Results(self.output)
         self.watermark = MIN_WATERMARK
         super().open()

@@ -73,8 +73,8 @@ class PartialAggregateOperator(Operator):
 
     def _aggregate_given(self) -> None:
         if self._given:
-            given, self._given, self._given_rows = self._given, [], 0
-            self._keep(self._first(pa.Table.from_batches(given)))
+            batches, self._given, self._given_rows = self._given, [], 0
+            self._keep(self._first(pa.Table.from_batches(batches)))
 
     def _keep(self, partial: pa.Table) -> None:
         self._partials.extend(partial.to_batches())
@@ -92,7 +92,11 @@ class PartialAggregateOperator(Operator):
         self._partials, self._rows = [], 0
 
     def _first(self, table: pa.Table) -> pa.Table:
-        kept = [(one.column, kept) for one in self.aggregations for kept, _ in _KEPT[one.function]]
+        kept = [
+            (aggregation.column, kept)
+            for aggregation in self.aggregations
+            for kept, _ in _KEPT[aggregation.function]
+        ]
         kept = list(dict.fromkeys(kept))
         grouped = table.group_by(self.keys, use_threads=False).aggregate(kept)
         return pa.table(
@@ -105,7 +109,9 @@ class PartialAggregateOperator(Operator):
     def _merged(self) -> pa.Table:
         table = pa.Table.from_batches(self._partials)
         merges = {
-            f"{one.column}${kept}": merge for one in self.aggregations for kept, merge in _KEPT[one.function]
+            f"{aggregation.column}${kept}": merge
+            for aggregation in self.aggregations
+            for kept, merge in _KEPT[aggregation.function]
         }
         grouped = table.group_by(self.keys, use_threads=False).aggregate(list(merges.items()))
         return pa.table(
@@ -141,12 +147,12 @@ class FinalAggregateOperator(PartialAggregateOperator):
 
     def _results(self, merged: pa.Table) -> pa.Table:
         columns = {key: merged[key] for key in self.keys}
-        for one in self.aggregations:
-            if one.function == "mean":
-                total, count = merged[f"{one.column}$sum"], merged[f"{one.column}$count"]
-                columns[one.name] = pc.divide(total.cast(pa.float64()), count.cast(pa.float64()))
+        for aggregation in self.aggregations:
+            if aggregation.function == "mean":
+                total, count = merged[f"{aggregation.column}$sum"], merged[f"{aggregation.column}$count"]
+                columns[aggregation.name] = pc.divide(total.cast(pa.float64()), count.cast(pa.float64()))
             else:
-                columns[one.name] = merged[f"{one.column}${one.function}"]
+                columns[aggregation.name] = merged[f"{aggregation.column}${aggregation.function}"]
         return pa.table(columns)
 
 

@@ -15,7 +15,6 @@ class CoMapOperator(OneKeyedInput):
     """
 
     def open(self) -> None:
-        """Open the function."""
         super().open()
         self._results = FlatMapResults(self)
 
@@ -28,7 +27,7 @@ class CoMapOperator(OneKeyedInput):
         self._map(self.function.map2, self.records(2, values), timestamps)
 
     def _map(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
-        self._results.of(
+        self._results.call(
             lambda value: None if (result := function(value)) is None else (result,), values, timestamps
         )
 
@@ -40,14 +39,13 @@ class CoFlatMapOperator(OneKeyedInput):
     """
 
     def open(self) -> None:
-        """Open the function."""
         super().open()
         self._results = FlatMapResults(self)
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the first stream."""
-        self._results.of(self.function.flat_map1, self.records(1, values), timestamps)
+        self._results.call(self.function.flat_map1, self.records(1, values), timestamps)
 
     def process_second(self, values: Values, timestamps: Timestamps) -> None:
         """Records of the second stream."""
-        self._results.of(self.function.flat_map2, self.records(2, values), timestamps)
+        self._results.call(self.function.flat_map2, self.records(2, values), timestamps)

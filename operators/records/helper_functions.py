@@ -14,10 +14,10 @@ def same_record(value: Any) -> Any:
 
 
 def object_text(value: Any) -> str | bytes:
-    """What `print` writes of an object of no declared type."""
+    """The text that `print` writes for an object without a declared type."""
     return value if isinstance(value, str | bytes) else str(value)
 
 
 def row_text(value: Row) -> str:
-    """What `print` writes of a row: its kind, and its fields as Python's text."""
+    """The text that `print` writes for a row: its kind, and its fields as Python's text."""
     return f"{value.get_row_kind()}[{','.join(map(str, value))}]"

@@ -27,11 +27,11 @@ class TypedKeys:
         self._unchanged, self._least, self._most = _unchanged(key_type)
 
     def __call__(self, value: Any) -> Any:
-        """The key of a record; TypeError, OverflowError or ValueError where it is not of the type."""
+        """The key of a record; TypeError, OverflowError or ValueError if it is not of the type."""
         return self.typed(self.select(value))
 
     def typed(self, key: Any) -> Any:
-        """One selected key as its type's; TypeError, OverflowError or ValueError where it is of another."""
+        """One selected key as its type's; TypeError, OverflowError or ValueError if it is of another."""
         if type(key) is self._unchanged and (self._least is None or self._least <= key <= self._most):
             return key
         return coerce([key], self.key_type)[0]
@@ -79,19 +79,17 @@ class OpenedMethod:
         self._open = False
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the function object."""
         if not self._open:
             self._open = True
             self.function.open(runtime_context)
 
     def close(self) -> None:
-        """Close the function object."""
         if self._open:
             self._open = False
             self.function.close()
 
     def __call__(self, *arguments: Any) -> Any:
-        """What the method returns."""
+        """The method's result."""
         return self.call(*arguments)
 
 
@@ -115,17 +113,14 @@ class KeyedRow:
         self.select = select
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the key selector."""
-        for one in opened_functions(self.select):
-            one.open(runtime_context)
+        for function in opened_functions(self.select):
+            function.open(runtime_context)
 
     def close(self) -> None:
-        """Close the key selector."""
-        for one in opened_functions(self.select):
-            one.close()
+        for function in opened_functions(self.select):
+            function.close()
 
     def __call__(self, value: Any) -> Row:
-        """The Row."""
         return Row(f0=self.select(value), f1=value)
 
 
@@ -163,6 +158,6 @@ def keys_of_records(
 
 
 def opened_functions(*functions: Any) -> list[OpenedMethod]:
-    """Those of key selectors and partitioners that are to be opened and closed."""
-    inner = [one.select if isinstance(one, TypedKeys) else one for one in functions]
-    return [one for one in inner if isinstance(one, OpenedMethod)]
+    """The key selectors and partitioners that have to be opened and closed."""
+    inner = [function.select if isinstance(function, TypedKeys) else function for function in functions]
+    return [function for function in inner if isinstance(function, OpenedMethod)]

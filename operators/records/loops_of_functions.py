@@ -15,7 +15,7 @@ from penstock.operators.chain.results import UNCHANGING, frozen
 
 
 class LoopStep(StrEnum):
-    """What a function does with a record; its value is the name of the method of function objects."""
+    """The step of a function on a record; the value is the method's name in function objects."""
 
     MAP = "map"
     FILTER = "filter"
@@ -72,9 +72,9 @@ def loop_of(steps: tuple[LoopStep, ...], stamped: bool, settle: Settle) -> Loop:
     """
     writer = _Writer(steps, stamped, settle)
     source = "\n".join(writer.lines())
-    found = dict(_NAMES)
-    exec(compile(source, f"<{', '.join(steps)}>", "exec"), found)
-    run: Any = found["loop"]
+    namespace = dict(_NAMES)
+    exec(compile(source, f"<{', '.join(steps)}>", "exec"), namespace)
+    run: Any = namespace["loop"]
     return Loop(run, writer.steps)
 
 
@@ -103,10 +103,10 @@ class _Writer:
         self._write_steps()
         self._depth = 1
         self._add("except BaseException as error:", 1)
-        given = "".join(f"s{level}, " for level in range(levels, 0, -1))
+        sources = "".join(f"s{level}, " for level in range(levels, 0, -1))
         records = ", ".join(self._records)
         line = "error.__traceback__.tb_lineno"
-        self._add(f"raise of.failed(error, {line}, ({records},), ({given})) from error")
+        self._add(f"raise of.failed(error, {line}, ({records},), ({sources})) from error")
         return self._lines
 
     def _write_steps(self) -> None:
@@ -135,14 +135,16 @@ class _Writer:
         if self._flat:
             self._relieve()
 
-    def _take_list(self, some: str) -> None:
+    def _take_list(self, variable: str) -> None:
         """Results that are a list of constant values, as a whole: calls are quicker than a loop over many."""
         test = "all_constant" if self._settle is Settle.PLAIN else "all_unchanging"
-        self._add(f"if type({some}) is list and len({some}) > 4 and {test}(map(type, {some})):", 1)
-        self._add(f"results += {some}")
+        self._add(
+            f"if type({variable}) is list and len({variable}) > 4 and {test}(map(type, {variable})):", 1
+        )
+        self._add(f"results += {variable}")
         if self._stamped:
-            self._add(f"of.stamps += [stamp] * len({some})")
-        self._add(f"{some} = ()")
+            self._add(f"of.stamps += [stamp] * len({variable})")
+        self._add(f"{variable} = ()")
         self._relieve()
         self._add("continue")
         self._depth -= 1
@@ -165,7 +167,7 @@ class _Writer:
 
     def _copy_shared(self, record: str) -> None:
         # An object that the function still refers to may be changed before it goes on. A record that goes
-        # through is nobody else's, unless a flat map may have given it twice.
+        # through belongs to this loop alone, unless a flat map may have returned it twice.
         same = "" if self._flat else f"{record} is not value and "
         self._add(f"if {same}getrefcount({record}) > UNSHARED: {record} = frozen({record})")
         self._add(f"elif kind is not list or not all_unchanging(map(type, {record})):", 1)

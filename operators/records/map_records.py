@@ -25,7 +25,6 @@ class RecordFunctionOperator(FunctionOperator):
         self._followers = followers
 
     def open(self) -> None:
-        """Open the function."""
         super().open()
         self._run = FunctionRun((self, *self._followers))
 
@@ -66,8 +65,8 @@ class FunctionRun:
 
     def __init__(self, operators: Sequence[RecordFunctionOperator]) -> None:
         self._operators = operators
-        self.functions = tuple(method(one.function, one.step) for one in operators)
-        self._steps = tuple(one.step for one in operators)
+        self.functions = tuple(method(operator.function, operator.step) for operator in operators)
+        self._steps = tuple(operator.step for operator in operators)
         self._last = operators[-1]
         self.piece = PieceSize()
         self.results: Values = []
@@ -88,13 +87,13 @@ class FunctionRun:
         self._stamped = timestamps is not None and not self._one_each
         rest, stamps = iter(values), iter(timestamps or ()) if self._stamped else None
         self.piece.begin()
-        left, waiting, done = len(values), 0, 0
-        while left:
+        remaining, waiting, done = len(values), 0, 0
+        while remaining:
             # how many results a flat map has for a record is not known: its loop looks at them itself
-            count = left if self._flat else min(left, max(1, self.piece.limit - waiting))
-            self._call(rest if count == left else islice(rest, count), stamps)
-            left, waiting = left - count, waiting + count
-            if left and self.piece.is_full(self.results, waiting):
+            count = remaining if self._flat else min(remaining, max(1, self.piece.limit - waiting))
+            self._call(rest if count == remaining else islice(rest, count), stamps)
+            remaining, waiting = remaining - count, waiting + count
+            if remaining and self.piece.is_full(self.results, waiting):
                 self._put_out(span(timestamps, done, waiting))
                 done, waiting = done + waiting, 0
         self._put_out(span(timestamps, done, waiting))
@@ -118,7 +117,7 @@ class FunctionRun:
         before = len(self.results)
         self._loop.run(self, rest, stamps)
         if self._looks and not CONSTANT.issuperset(map(type, islice(self.results, before, None))):
-            # not what was declared: from here on each result is looked at before the next call
+            # not the declared type: from here on each result is checked before the next call
             self.results[before:] = map(frozen, self.results[before:])
             self._looks, self._settle = False, Settle.ALL
 
@@ -139,13 +138,13 @@ class FlatMapResults:
         self._results: Values = []
         self._stamps: list[int | None] = []
 
-    def of(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
+    def call(self, function: Callable[[Any], Any], values: Values, timestamps: Timestamps) -> None:
         """Put out all results of `function` over `values`, with the timestamps of the records they come from.
 
         What can be changed before it goes on is copied.
         """
         rest = iter(values)
-        some: Any = None
+        outputs: Any = None
         stamp: int | None = None
         stamps = iter(timestamps or ())
         stamped = timestamps is not None
@@ -155,32 +154,32 @@ class FlatMapResults:
             for value in rest:
                 if stamped:
                     stamp = next(stamps)
-                some = function(value)
-                if some is None:
+                outputs = function(value)
+                if outputs is None:
                     continue
-                if type(some) is list and len(some) > _FEW and constant.issuperset(map(type, some)):
-                    results += some
-                    some = ()
+                if type(outputs) is list and len(outputs) > _FEW and constant.issuperset(map(type, outputs)):
+                    results += outputs
+                    outputs = ()
                     if len(results) >= limit:
                         results, limit = self._relieved(stamp, stamped)
-                # few items are looked at in loops: calls would take longer
-                for one in some:
-                    kind = type(one)
+                # a loop checks few items faster than calls would
+                for result in outputs:
+                    kind = type(result)
                     if kind not in constant:
                         if kind is tuple:
-                            for item in one:
+                            for item in result:
                                 if type(item) not in UNCHANGING:
-                                    one = frozen(one)  # noqa: PLW2901
+                                    result = frozen(result)  # noqa: PLW2901
                                     break
                         else:
-                            one = frozen(one)  # noqa: PLW2901
-                    results.append(one)
+                            result = frozen(result)  # noqa: PLW2901
+                    results.append(result)
                     if len(results) >= limit:
                         results, limit = self._relieved(stamp, stamped)
                 if stamped:
                     self._stamps += [stamp] * (len(results) - len(self._stamps))
         except BaseException as error:
-            close_iterator(some)
+            close_iterator(outputs)
             raise self._operator.failed(error, current(values, rest)) from error
         self._put_out(stamped)
 
@@ -215,5 +214,5 @@ def current(values: Values, rest: object) -> object:
     """The value that a loop over `rest`, an iterator over the list `values`, is at."""
     if not values:
         return None
-    left: int = rest.__length_hint__()  # type: ignore[attr-defined]
-    return values[len(values) - left - 1]
+    remaining: int = rest.__length_hint__()  # type: ignore[attr-defined]
+    return values[len(values) - remaining - 1]

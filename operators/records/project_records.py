@@ -16,7 +16,6 @@ class Projection:
         self._get: Callable[[Any], Any] = itemgetter(*self.indexes)
 
     def __call__(self, record: Sequence[Any]) -> tuple[Any, ...]:
-        """The tuple of the fields."""
-        found = self._get(record)
-        # itemgetter gives the item itself where it is asked for one
-        return found if len(self.indexes) > 1 else (found,)
+        fields = self._get(record)
+        # for a single index itemgetter returns the item itself
+        return fields if len(self.indexes) > 1 else (fields,)

@@ -33,8 +33,8 @@ class MapBatchesOperator(FunctionOperator):
         """Put out what the function makes of `batch`."""
         try:
             results = self.function(batch)
-            for one in [results] if isinstance(results, pa.RecordBatch) else results:
-                declared = one if self.output_schema is None else _as_declared(one, self.output_schema)
+            for result in [results] if isinstance(results, pa.RecordBatch) else results:
+                declared = result if self.output_schema is None else _as_declared(result, self.output_schema)
                 if declared.num_rows:
                     self.output.collect_batch(
                         declared, timestamps if declared.num_rows == batch.num_rows else None
@@ -53,9 +53,9 @@ class FilterBatchesOperator(Operator):
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
         """Put out the rows that pass."""
-        given = batch if timestamps is None else batch.append_column(_STAMPS, timestamps)
+        rows = batch if timestamps is None else batch.append_column(_STAMPS, timestamps)
         try:
-            kept = given.filter(self.expression)
+            kept = rows.filter(self.expression)
         except BaseException as error:
             raise self.failed(error, batch.slice(0, 1).to_pylist()) from error
         if not kept.num_rows:

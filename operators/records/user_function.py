@@ -22,7 +22,6 @@ class FunctionOperator(Operator):
         open_function(self.function, self.context)
 
     def close(self) -> None:
-        """Close the function."""
         close_function(self.function)
 
 
@@ -41,8 +40,8 @@ def close_function(function: Any) -> None:
 def method(function: Any, name: str) -> Callable[..., Any]:
     """`function.name` for a function object, `function` itself for a plain callable."""
     if has_method(function, name):
-        found: Callable[..., Any] = getattr(function, name)
-        return found
+        bound: Callable[..., Any] = getattr(function, name)
+        return bound
     if not callable(function):
         raise TypeError(f"{type(function).__name__} is neither callable nor has it a method {name!r}")
     plain: Callable[..., Any] = function
@@ -52,7 +51,8 @@ def method(function: Any, name: str) -> Callable[..., Any]:
 def has_method(function: Any, name: str) -> TypeGuard[Any]:
     """Whether `function` is a function object with that method.
 
-    Other callables are called, whatever attributes they have: pathlib.Path has `open`, pandas.Series `map`.
+    Other callables are called even if they have such an attribute: pathlib.Path has `open`, pandas.Series
+    `map`.
     """
     plain = callable(function) and not isinstance(function, Function)
     return not plain and hasattr(function, name)

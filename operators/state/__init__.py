@@ -1,1 +1,1 @@
-"""Keyed and broadcast state, its time to live, timers, and where all that goes when memory is short."""
+"""Keyed and broadcast state, its time to live, timers, and how they spill to disk when memory is short."""

@@ -73,7 +73,6 @@ class WritableBroadcastState(ReadOnlyBroadcastView, BroadcastState[Any, Any]):
         self._entries[key] = value
 
     def put_all(self, dict_value: Mapping[Any, Any]) -> None:
-        """Set several values."""
         entries = dict(dict_value)
         for key, value in entries.items():
             self._check_entry(key, value)

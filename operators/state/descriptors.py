@@ -1,4 +1,4 @@
-"""What state a function wants: its name, its types, how long it lives. Source: pyflink.datastream.state."""
+"""Descriptions of a function's state: its name, types and lifetime. Source: pyflink.datastream.state."""
 
 from typing import Any
 

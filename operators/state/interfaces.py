@@ -29,7 +29,7 @@ class ValueState(State, Generic[T]):
 
     @abstractmethod
     def value(self) -> T:
-        """The current key's value; None where there is none."""
+        """The current key's value; None if there is none."""
 
     @abstractmethod
     def update(self, value: T) -> None:
@@ -41,7 +41,7 @@ class AppendingState(State, Generic[IN, OUT]):
 
     @abstractmethod
     def get(self) -> OUT:
-        """What has been added for the current key, in the form that the kind of state gives it."""
+        """The values added for the current key, in the form of this kind of state."""
 
     @abstractmethod
     def add(self, value: IN) -> None:
@@ -53,7 +53,7 @@ class MergingState(AppendingState[IN, OUT]):
 
 
 class ReducingState(MergingState[T, T]):
-    """One value per key: what a reduce function makes from all that is added; None before that."""
+    """One value per key: all added values combined by a reduce function; None before the first."""
 
 
 class AggregatingState(MergingState[IN, OUT]):
@@ -80,7 +80,7 @@ class ReadOnlyBroadcastState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None where there is none."""
+        """The value of `key`; None if there is none."""
 
     @abstractmethod
     def contains(self, key: K) -> bool:
@@ -139,7 +139,7 @@ class MapState(State, Generic[K, V]):
 
     @abstractmethod
     def get(self, key: K) -> V:
-        """The value of `key`; None where there is none."""
+        """The value of `key`; None if there is none."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:

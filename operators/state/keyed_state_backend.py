@@ -37,7 +37,7 @@ from penstock.operators.state.lifetime import Lifetime
 from penstock.operators.state.state_table import SpilledEntries, StateTable
 from penstock.operators.state.value_check import Check, value_check
 
-#: How many records are handled before the size of state is looked at for the first time, and later at most.
+#: Records handled before the size of state is first measured, and at most between later measurements.
 _RECORDS_FIRST, _RECORDS_A_CHECK = 1 << 7, 1 << 16
 #: After how many records PyFlink ends a bundle and encodes state (python.fn-execution.bundle.size).
 _RECORDS_A_BUNDLE = 1000
@@ -51,7 +51,7 @@ class NamespaceScope:
         self.key: Any = None
 
     def set(self, namespace: Any) -> None:
-        """From here on the state of the current key and `namespace` is meant."""
+        """Switch to the state of the current key and `namespace`."""
         self.key = self.key_of(namespace)
 
     def key_of(self, namespace: Any) -> Any:
@@ -110,9 +110,9 @@ class KeyedStateBackend:
                 descriptor, ReducingStateDescriptor | AggregatingStateDescriptor
             )
             clock = self._context.processing_time
-            made = make_state(descriptor, table, scope, clock, checked=checked)
-            self._states[descriptor.name, namespaced] = descriptor, made
-            return made
+            new_state = make_state(descriptor, table, scope, clock, checked=checked)
+            self._states[descriptor.name, namespaced] = descriptor, new_state
+            return new_state
         first, state = known
         if type(first) is not type(descriptor):
             kind = type(descriptor).__name__.removesuffix("Descriptor")
@@ -199,14 +199,14 @@ class BackendStateStore(KeyedStateStore):
         return state
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """What a reduce function makes of what is added."""
+        """One value, into which a reduce function folds added values."""
         state: ReducingState[Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
     def get_aggregating_state(
         self, state_descriptor: AggregatingStateDescriptor
     ) -> AggregatingState[Any, Any]:
-        """What an aggregate function makes of what is added."""
+        """One accumulator, to which an aggregate function adds values."""
         state: AggregatingState[Any, Any] = self._backend.state(state_descriptor, self._namespaced)
         return state
 
@@ -235,7 +235,7 @@ def make_state(
         case MapStateDescriptor():
             of_key, of_item = check(type_info._key_type_info), check(type_info._value_type_info)
             return KeyedMapState(table, scope, lifetime, of_key, of_item)
-    table.check = _of_entries(check(type_info), stamped=lifetime is not None)
+    table.check = _check_entries(check(type_info), stamped=lifetime is not None)
     match descriptor:
         case ValueStateDescriptor():
             return KeyedValueState(table, scope, lifetime)
@@ -246,5 +246,5 @@ def make_state(
     raise TypeError(f"{type(descriptor).__name__} describes no state")
 
 
-def _of_entries(check: Check | None, *, stamped: bool) -> Check | None:
+def _check_entries(check: Check | None, *, stamped: bool) -> Check | None:
     return (lambda entry: check(entry[0])) if check is not None and stamped else check

@@ -31,7 +31,7 @@ from penstock.operators.state.value_check import Check, entry_check, no_check
 
 
 class Scope(Protocol):
-    """What knows whose state is meant."""
+    """Knows the key, and perhaps the namespace, whose state is meant."""
 
     key: Any
 
@@ -182,7 +182,6 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
         return self._read_checked()
 
     def add(self, value: Any) -> None:
-        """Reduce what is there with `value`."""
         current = self._read()
         self._write(value if current is None else self._reduce(current, value))
 

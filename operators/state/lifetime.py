@@ -1,6 +1,6 @@
-"""How long entries of state live: beside each value is the time of the write (or access) that it lives from.
+"""Lifetime of state entries: each value is stored with the time of the write (or access) that it counts from.
 
-What was written at w with time to live t has expired at w + t. Lists and maps expire element by element.
+A value written at w with time to live t has expired at w + t. Lists and maps expire element by element.
 
 Source: org.apache.flink.runtime.state.ttl.{TtlUtils,AbstractTtlDecorator}.
 """
@@ -30,7 +30,7 @@ class Lifetime:
         return value, self._clock()
 
     def read(self, entries: dict[Any, Any], key: Any) -> Any:
-        """The value of `key`, None where there is none; drops it if it has expired."""
+        """The value of `key`, None if there is none; drops it if it has expired."""
         stamped: Stamped | None = entries.get(key)
         if stamped is None:
             return None
@@ -72,14 +72,14 @@ class Lifetime:
         """`merge`, of two values, for stamped ones: what has expired has no part in it."""
         now = self._clock()
 
-        def merge_stamped(one: Stamped, other: Stamped) -> Stamped:
+        def merge_stamped(first: Stamped, second: Stamped) -> Stamped:
             alive = [
                 value
-                for value, since in (one, other)
+                for value, since in (first, second)
                 if self._shows_expired or since + self._milliseconds > now
             ]
             if not alive:
-                return other
+                return second
             return (merge(*alive) if len(alive) > 1 else alive[0]), now
 
         return merge_stamped

@@ -1,4 +1,4 @@
-"""What state calls of reduce and aggregate functions; it never opens or closes them (nor does Flink).
+"""The calls of reduce and aggregate functions by state, which never opens or closes them (as in Flink).
 
 Source: org.apache.flink.api.common.functions.{ReduceFunction,AggregateFunction}.
 """
@@ -43,5 +43,5 @@ class ReduceFunctionWrapper(Reducer):
         self._func = func
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """What the callable makes of the two."""
+        """The callable's result for the two."""
         return self._func(value1, value2)

@@ -1,4 +1,4 @@
-"""What a map state gives of its entries, which can be removed meanwhile."""
+"""Iterates over the entries of a map state, which may be removed on the way."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -10,17 +10,17 @@ class RemovingIterator(Iterator[Any]):
     Source: pyflink.fn_execution.state_impl.RemovableConcatIterator.
     """
 
-    def __init__(self, given: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> None:
-        self._given, self._forget = iter(given), forget
+    def __init__(self, entries: Iterable[tuple[Any, Any]], forget: Callable[[Any], None]) -> None:
+        self._entries, self._forget = iter(entries), forget
         self._last: list[Any] = []
 
     def __next__(self) -> Any:
-        key, given = next(self._given)
+        key, value = next(self._entries)
         self._last[:] = [key]
-        return given
+        return value
 
     def remove(self) -> None:
-        """Forget the entry that was given last. Raises RuntimeError where there is none."""
+        """Remove the entry that was returned last. Raises RuntimeError if there is none."""
         if not self._last:
             raise RuntimeError("remove(): found no entry; it takes the one that next() gave last, once")
         self._forget(self._last.pop())

@@ -53,11 +53,11 @@ class SpilledEntries:
     def take(self, table: int, keys: Collection[Any]) -> dict[Any, Any]:
         """Remove and return the entries of those of the distinct `keys` that are here."""
         connection = self._opened(table)
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         wanted = list(keys)
         for start in range(0, len(wanted), _KEYS_AT_ONCE):
-            some = set(wanted[start : start + _KEYS_AT_ONCE])
-            hashes = json.dumps(sorted(map(hash, some)))
+            portion = set(wanted[start : start + _KEYS_AT_ONCE])
+            hashes = json.dumps(sorted(map(hash, portion)))
             matching = f"FROM state{table} WHERE hash IN (SELECT value FROM json_each(?))"
             rows = connection.execute(f"SELECT pickles {matching}", (hashes,)).fetchall()
             if rows:
@@ -65,13 +65,12 @@ class SpilledEntries:
             strangers: dict[Any, Any] = {}
             for (pickles,) in rows:
                 for key, value in load_states(BytesIO(pickles)):
-                    (found if key in some else strangers)[key] = value
+                    (entries if key in portion else strangers)[key] = value
             if strangers:
                 self.put(table, strangers)
-        return found
+        return entries
 
     def close(self) -> None:
-        """Delete everything."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

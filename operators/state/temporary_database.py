@@ -6,7 +6,7 @@ _CACHE_KIBIBYTES = 16 << 10
 
 
 def open_temporary_database() -> sqlite3.Connection:
-    """An empty database in one long transaction, never written safely: nobody reads it after a crash."""
+    """An empty database in one long transaction, without safe writes: it is not read after a crash."""
     # The empty name is a temporary file that the system deletes, however the process ends.
     connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = OFF")

@@ -71,16 +71,16 @@ class TimerQueue:
             self._insert(timestamp, entry)
 
     def _insert(self, timestamp: int, entry: Any) -> None:
-        some = self._entries.get(timestamp)
-        if some is None:
+        same_time = self._entries.get(timestamp)
+        if same_time is None:
             self._entries[timestamp] = (entry,)
             heappush(self._heap, timestamp)
-        elif entry in some:
+        elif entry in same_time:
             return
-        elif type(some) is dict:
-            some[entry] = None
+        elif type(same_time) is dict:
+            same_time[entry] = None
         else:
-            self._entries[timestamp] = {some[0]: None, entry: None}
+            self._entries[timestamp] = {same_time[0]: None, entry: None}
         self.count += 1
 
     def postpone(self, timestamp: int, entry: Any) -> None:
@@ -97,11 +97,11 @@ class TimerQueue:
             return
         if self._spilled is not None and self._spilled_from is not None and timestamp >= self._spilled_from:
             self._spilled.remove(timestamp, entry)
-        some = self._entries.get(timestamp)
-        if some is None or entry not in some:
+        same_time = self._entries.get(timestamp)
+        if same_time is None or entry not in same_time:
             return
-        if type(some) is dict and len(some) > 1:
-            del some[entry]
+        if type(same_time) is dict and len(same_time) > 1:
+            del same_time[entry]
         else:
             # The time itself stays on the heap until it is passed.
             del self._entries[timestamp]
@@ -116,9 +116,9 @@ class TimerQueue:
     def due(self, limit: int, prepare: Prepare | None = None) -> Iterator[tuple[int, Any]]:
         """Take out the timers up to `limit` in rounds, each in order of time, then of registration.
 
-        A round is all timers that are due when it begins. As in PyFlink's operators, which learn at the end
-        of a bundle what its timers have done, those that are registered meanwhile belong to the next round,
-        and those that are deleted fire nevertheless.
+        A round has all timers that are due when it begins. As in PyFlink's operators, which see the effects
+        of timers at the end of a bundle, timers registered during a round belong to the next one, and timers
+        deleted during a round fire nevertheless.
         """
         while (first := self.next_time()) is not None and first <= limit:
             self._firing_until = limit
@@ -133,7 +133,7 @@ class TimerQueue:
                 self._insert(timestamp, entry)
 
     def due_at_last(self) -> Iterator[tuple[int, Any]]:
-        """Take out all timers in order of time. What is deleted meanwhile does not fire."""
+        """Take out all timers in order of time. Timers deleted on the way do not fire."""
         heap, entries = self._heap, self._entries
         while heap:
             time = heappop(heap)
@@ -174,19 +174,19 @@ class TimerQueue:
             portion: list[tuple[int, tuple[Any] | dict[Any, None]]] = []
             while heap and heap[0] <= limit and len(portion) < _AHEAD:
                 time = heappop(heap)
-                some = entries.pop(time, None)
-                if some is not None:
-                    self.count -= len(some)
-                    portion.append((time, some))
+                due = entries.pop(time, None)
+                if due is not None:
+                    self.count -= len(due)
+                    portion.append((time, due))
             if prepare is not None:
-                prepare([some[0] for _, some in portion if type(some) is tuple])
-            for time, some in portion:
+                prepare([due[0] for _, due in portion if type(due) is tuple])
+            for time, due in portion:
                 if self._postponed:
                     yield from self._take_postponed(time - 1)
-                if type(some) is tuple:
-                    yield time, some[0]
+                if type(due) is tuple:
+                    yield time, due[0]
                     continue
-                many = list(some)
+                many = list(due)
                 for start in range(0, len(many), _AHEAD):
                     slice_ = many[start : start + _AHEAD]
                     if prepare is not None:
@@ -200,7 +200,6 @@ class TimerQueue:
             yield timestamp, entry
 
     def clear(self) -> None:
-        """Forget all timers."""
         self._heap.clear()
         self._postponed.clear()
         self._entries.clear()
@@ -259,7 +258,6 @@ class SpilledTimers:
                 self._connection.execute("DELETE FROM timers WHERE rowid = ?", (number,))
 
     def close(self) -> None:
-        """Delete everything."""
         self._connection.close()
 
 

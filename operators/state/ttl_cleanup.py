@@ -1,4 +1,4 @@
-"""How state that has expired is cleaned up.
+"""Settings for the clean-up of expired state.
 
 Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies.
 """
@@ -14,7 +14,7 @@ class CleanupStrategies:
     """The ways to clean up that were asked for, with Flink's defaults for those in the background."""
 
     class Strategies(Enum):
-        """The ways there are."""
+        """The kinds of clean-up."""
 
         FULL_STATE_SCAN_SNAPSHOT = 0
         INCREMENTAL_CLEANUP = 1
@@ -34,7 +34,7 @@ class CleanupStrategies:
             self._run_cleanup_for_every_record = run_cleanup_for_every_record
 
         def get_cleanup_size(self) -> int:
-            """How many keys are checked at once."""
+            """The number of keys checked at once."""
             return self._cleanup_size
 
         def run_cleanup_for_every_record(self) -> bool:

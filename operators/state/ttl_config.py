@@ -1,4 +1,4 @@
-"""How long state lives. Source: pyflink.datastream.state.StateTtlConfig."""
+"""The lifetime of state. Source: pyflink.datastream.state.StateTtlConfig."""
 
 from enum import Enum
 
@@ -14,7 +14,7 @@ class StateTtlConfig:
     """
 
     class UpdateType(Enum):
-        """What prolongs the life of what is kept."""
+        """The accesses that prolong the life of a value."""
 
         Disabled = 0
         OnCreateAndWrite = 1
@@ -27,7 +27,7 @@ class StateTtlConfig:
         NeverReturnExpired = 1
 
     class TtlTimeCharacteristic(Enum):
-        """Which time counts."""
+        """The clock that counts."""
 
         ProcessingTime = 0
 
@@ -53,7 +53,7 @@ class StateTtlConfig:
         return StateTtlConfig.Builder(ttl)
 
     def get_update_type(self) -> UpdateType:
-        """What prolongs the life."""
+        """The accesses that prolong the life of a value."""
         return self._update_type
 
     def get_state_visibility(self) -> StateVisibility:
@@ -65,7 +65,7 @@ class StateTtlConfig:
         return self._ttl
 
     def get_ttl_time_characteristic(self) -> TtlTimeCharacteristic:
-        """Which time counts; always the clock's."""
+        """The clock that counts; always processing time."""
         return self._ttl_time_characteristic
 
     def is_enabled(self) -> bool:
@@ -73,7 +73,7 @@ class StateTtlConfig:
         return self._update_type != StateTtlConfig.UpdateType.Disabled
 
     def get_cleanup_strategies(self) -> _CleanupStrategies:
-        """How what has expired is cleaned up; of no effect here, where the first read drops it."""
+        """The clean-up of expired values; of no effect here, where the first read drops them."""
         return self._cleanup_strategies
 
     def __repr__(self) -> str:
@@ -118,7 +118,7 @@ class StateTtlConfig:
             return self.set_state_visibility(StateTtlConfig.StateVisibility.ReturnExpiredIfNotCleanedUp)
 
         def never_return_expired(self) -> "StateTtlConfig.Builder":
-            """What has expired is gone."""
+            """Never return expired values."""
             return self.set_state_visibility(StateTtlConfig.StateVisibility.NeverReturnExpired)
 
         def set_ttl_time_characteristic(

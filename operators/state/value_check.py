@@ -113,7 +113,7 @@ def record_check(type_info: TypeInformation | None) -> Check | None:
     """As value_check, but the fields of a tuple may be None, as in records that travel."""
     if not isinstance(type_info, TupleTypeInfo):
         return value_check(type_info)
-    checks = [value_check(one) for one in type_info.get_field_types()]
+    checks = [value_check(field_type) for field_type in type_info.get_field_types()]
 
     def check(value: Any) -> None:
         for check_field, field in _checked_fields(value, checks, type_info):
@@ -124,7 +124,7 @@ def record_check(type_info: TypeInformation | None) -> Check | None:
 
 
 def _tuple(type_info: TupleTypeInfo) -> Check:
-    checks = [value_check(one) for one in type_info.get_field_types()]
+    checks = [value_check(field_type) for field_type in type_info.get_field_types()]
 
     def check(value: Any) -> None:
         for check_field, field in _checked_fields(value, checks, type_info):
@@ -142,7 +142,7 @@ def _checked_fields(
 
 
 def _row(type_info: RowTypeInfo) -> Check:
-    checks = [value_check(one) for one in type_info.get_field_types()]
+    checks = [value_check(field_type) for field_type in type_info.get_field_types()]
     names = type_info.get_field_names()
 
     def check(value: Any) -> None:

@@ -58,10 +58,7 @@ class ChainedInput:
             self.check_types()
 
     def check_types(self) -> None:
-        """From here on take records as their declared type's coder gives them; raise where it takes none.
-
-        PyFlink encodes results where they leave an operator, which may be fused of several functions.
-        """
+        """Take records as their type's coder returns them from here on, as PyFlink does between operators."""
         if self._columnar or is_pickled(self._type_info):
             return
         receive, type_info = self.collect, self._type_info
@@ -70,7 +67,7 @@ class ChainedInput:
             try:
                 coerced = list(coerce(values, type_info))
             except Exception as error:
-                record = misfit(values, lambda some: list(coerce(some, type_info)))
+                record = misfit(values, lambda part: list(coerce(part, type_info)))
                 raise failure(self._producer, error, record, MISFIT) from error
             receive(coerced, timestamps)
 
@@ -87,7 +84,7 @@ class ChainedInput:
         try:
             batch = batch_of_values(values, self._type_info)
         except Exception as error:
-            record = misfit(values, lambda some: batch_of_values(some, self._type_info))
+            record = misfit(values, lambda part: batch_of_values(part, self._type_info))
             raise failure(self._producer, error, record, MISFIT) from error
         self._process_batch(batch, stamps)
 
@@ -119,7 +116,7 @@ class OperatorOutput:
 
     def __init__(self, main: list[Receiver], sides: Mapping[str, list[Receiver]], operator_name: str) -> None:
         self._main, self._sides, self._name = main, sides, operator_name
-        self._all = [*main, *(one for receivers in sides.values() for one in receivers)]
+        self._all = [*main, *(receiver for receivers in sides.values() for receiver in receivers)]
         self.records_out = 0
         # the usual case, one chained reader, costs one call
         if len(main) == 1 and isinstance(main[0], ChainedInput):
@@ -146,7 +143,7 @@ class OperatorOutput:
 
 
 def _collect(receivers: Sequence[Receiver], values: Values, timestamps: Timestamps) -> None:
-    """To all readers of one output. The last one gets the records themselves, those before it copies.
+    """To all readers of one output: the records themselves to the last one, copies to the others.
 
     Writers come after chained readers. They change nothing, so that a list of their own is enough for them.
     """
@@ -168,18 +165,18 @@ class Chain:
     ) -> None:
         self.spec = spec
         self.contexts = {
-            one.node: replace(
+            operator.node: replace(
                 context,
-                operator_name=one.name,
-                function_name=one.function,
+                operator_name=operator.name,
+                function_name=operator.function,
                 metrics={},
-                plain_results=is_plain(one.output_type),
+                plain_results=is_plain(operator.output_type),
             )
-            for one in spec.operators
+            for operator in spec.operators
         }
         self.writers = [writer(output, self.contexts[output.source_node]) for output in spec.outputs]
         self.operators: dict[int, Operator] = {
-            one.node: one.operator for one in spec.operators if not one.source
+            operator.node: operator.operator for operator in spec.operators if not operator.source
         }
         self._edges_of: dict[int, list[ChainedEdge]] = {}
         for edge in spec.edges:
@@ -187,14 +184,13 @@ class Chain:
         inputs = Counter(edge.target_node for edge in spec.edges)
         chained = set(inputs)
         inputs.update(gate.target_node for gate in spec.gates)
-        #: Heads into which sources are chained beside other inputs: their watermarks come from the task.
+        #: Heads that have chained sources and other inputs: their watermarks come from the task.
         self.multiple_input_heads = [node for node, count in inputs.items() if count > 1 and node in chained]
         self.outputs: dict[int, OperatorOutput] = {}
-        for one in reversed(spec.operators):
-            output = self._output_of(one)
-            self.outputs[one.node] = output
-            if not one.source:
-                self.operators[one.node].setup(self.contexts[one.node], output)
+        for operator in reversed(spec.operators):
+            output = self.outputs[operator.node] = self._output_of(operator)
+            if not operator.source:
+                self.operators[operator.node].setup(self.contexts[operator.node], output)
         written = {output.source_node for output in spec.outputs}
         join_functions(self.operators, spec.edges, written, inputs)
 
@@ -238,10 +234,7 @@ class Chain:
             writer.tell_cut_off()
 
     def close(self) -> None:
-        """Close what chooses subtasks, then the operators, tail first: all of them, whatever one raises.
-
-        Raises the first failure. Source: RegularOperatorChain.closeAllOperators.
-        """
+        """Close all writers, then all operators, tail first; raise the first failure at the end."""
         failures: list[BaseException] = []
         for writer in self.writers:
             try:
@@ -260,16 +253,16 @@ class Chain:
             raise failures[0]
 
     def input_of(self, node: int, number: int, type_info: TypeInformation | None) -> ChainedInput:
-        """Where records for input `number` of a head go in."""
+        """The receiver of records for input `number` of a head."""
         return ChainedInput(self.operators[node], number, type_info)
 
-    def _output_of(self, one: OperatorSpec) -> OperatorOutput:
+    def _output_of(self, operator: OperatorSpec) -> OperatorOutput:
         main: list[Receiver] = []
         sides: dict[str, list[Receiver]] = {}
-        for edge in self._edges_of.get(one.node, ()):
-            type_info = one.output_type if edge.tag is None else one.side_output_types.get(edge.tag)
+        for edge in self._edges_of.get(operator.node, ()):
+            type_info = operator.output_type if edge.tag is None else operator.side_output_types.get(edge.tag)
             target = self.operators[edge.target_node]
-            reader = ChainedInput(target, edge.input_number, type_info, self.contexts[one.node])
+            reader = ChainedInput(target, edge.input_number, type_info, self.contexts[operator.node])
             if edge.encodes:
                 reader.check_types()
             if edge.target_node in self.multiple_input_heads:
@@ -277,13 +270,13 @@ class Chain:
                 reader.watermark = _no_watermark
             (main if edge.tag is None else sides.setdefault(edge.tag, [])).append(reader)
         for output, writer in zip(self.spec.outputs, self.writers, strict=True):
-            if output.source_node == one.node:
+            if output.source_node == operator.node:
                 (main if output.tag is None else sides.setdefault(output.tag, [])).append(writer)
-        return OperatorOutput(main, sides, one.name)
+        return OperatorOutput(main, sides, operator.name)
 
 
 def _no_watermark(timestamp: int) -> None:
-    """Of a source whose operator has further inputs."""
+    """The watermark receiver of a source whose operator has further inputs."""
 
 
 def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What one JobVertex runs, as data that a Spark task receives."""
+"""The content of one JobVertex, as data that a Spark task receives."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

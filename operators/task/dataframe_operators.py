@@ -92,7 +92,6 @@ class PickledDataFrameOperator(DataFrameOperator):
     columnar = False
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Pickle each record."""
         pickles = pa.array([dumps(value) for value in values], pa.binary())
         self.hand_over(as_declared(pa.RecordBatch.from_arrays([pickles], [VALUE_COLUMN]), self.schema))
 
@@ -123,7 +122,7 @@ def _with_text(batch: pa.RecordBatch, name: str, text: str | None) -> pa.RecordB
 
 
 def placeholder_row(schema: pa.Schema) -> pa.RecordBatch:
-    """A row that nobody reads, with a value in each column that must have one."""
+    """A placeholder row, never read, with a value in each column that must have one."""
     return pa.RecordBatch.from_arrays([_placeholder(field) for field in schema], schema=schema)
 
 

@@ -1,4 +1,4 @@
-"""What a vertex puts out, in files: written by its subtasks, read by those of the next vertex.
+"""The output of a vertex in files: written by its subtasks, read by those of the next vertex.
 
 A file is an Arrow IPC stream of exchange rows, compressed with lz4. Rows hold pickles, so a file is read only
 if it is to the bit what was written.
@@ -37,7 +37,7 @@ _BUFFER = 1 << 20
 
 
 class KeptFile(NamedTuple):
-    """What one subtask has put out."""
+    """The output file of one subtask."""
 
     name: str
     size: int  #: bytes
@@ -55,8 +55,8 @@ def keep_rows(run: Rows, folder: str) -> Rows:
         system, path = filesystem_of(folder)
         name = f"{uuid.uuid4().hex}.arrow"
         place = posixpath.join(path, name)
-        given = run(batches)
-        first = next(given, None)
+        written = run(batches)
+        first = next(written, None)
         if first is None:
             return
         options = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -71,14 +71,14 @@ def keep_rows(run: Rows, folder: str) -> Rows:
                 hashed = _Hashed(stream)
                 writer = opened.enter_context(pa.ipc.new_stream(hashed, first.schema, options=options))
                 writer.write_batch(first)
-            for batch in given:
+            for batch in written:
                 with _writing(folder):
                     writer.write_batch(batch)
             with _writing(folder):
                 opened.close()
                 force_file(system, place)
         except BaseException:
-            # closing writes, too: what it says would take the place of what went wrong
+            # closing writes, too: its error would hide the original one
             with suppress(OSError):
                 opened.close()
             raise
@@ -135,9 +135,9 @@ def read_rows(folder: str, files: Sequence[KeptFile]) -> Rows:
 
 
 def _require_as_written(file: Any, place: str, kept: KeptFile) -> None:
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     while data := file.read(_BUFFER):
-        found.update(data)
-    if found.hexdigest() != kept.digest:
+        hasher.update(data)
+    if hasher.hexdigest() != kept.digest:
         raise ValueError(f"{place} is not as it was written: run the script again without --resume")
     file.seek(0)

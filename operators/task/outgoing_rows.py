@@ -27,7 +27,6 @@ class OutgoingRows:
         self._put(batch)
 
     def append(self, row: ChannelRow) -> None:
-        """Put a row at the end."""
         if self._sender is not None and row.edge in self._sender.edges:
             self._sender.send(row)
             return

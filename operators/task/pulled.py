@@ -52,7 +52,7 @@ class _Pusher(Generic[T]):
     def __init__(self, push: Callable[[Callable[[T], None]], None]) -> None:
         self._push = push
         self.wanted, self.given = threading.Semaphore(0), threading.Semaphore(0)
-        self.rows: list[T] = []  #: the one that was put last
+        self.rows: list[T] = []  #: the last one put
         self.error: BaseException | None = None
         self.ended = self.enough = False
 
@@ -86,7 +86,7 @@ class _Pusher(Generic[T]):
 
 @contextmanager
 def _room_for_calls(calls: int) -> Iterator[None]:
-    """Threads started inside may nest `calls` Python calls, and what they do beside them."""
+    """Threads started inside may nest `calls` Python calls, with some room for native code."""
     limit, stack_bytes = sys.getrecursionlimit(), threading.stack_size()
     sys.setrecursionlimit(max(limit, calls))
     threading.stack_size(max(_LEAST_STACK_BYTES, calls * _BYTES_A_CALL))

@@ -32,7 +32,7 @@ class ShippedFile:
 
     sent_as: str  #: its name among Spark's files, which tells its content
     name: str  #: as the author called it
-    folder: str  #: where it is put, below the archives' or the modules' folder
+    folder: str  #: its folder, below the archives' or the modules' folder
     is_archive: bool
 
 
@@ -78,8 +78,8 @@ def is_prepared(path: str) -> bool:
 
 
 def module_folders(dependencies: PythonDependencies, folder: Path) -> list[str]:
-    """Where below the prepared folder modules are looked for, the first one first."""
-    return [str(folder / "modules" / one.folder) for one in dependencies.modules]
+    """The folders, below the prepared one, where modules are searched for, in order."""
+    return [str(folder / "modules" / module.folder) for module in dependencies.modules]
 
 
 def prepared_folder(dependencies: PythonDependencies, spark_file: Callable[[str], str]) -> Path:
@@ -96,8 +96,12 @@ def prepared_folder(dependencies: PythonDependencies, spark_file: Callable[[str]
             discard(unfinished)
             for kind, files in (("modules", dependencies.modules), ("archives", dependencies.archives)):
                 (unfinished / kind).mkdir(parents=True)
-                for one in files:
-                    _put(one, Path(spark_file(one.sent_as)), unfinished / kind / one.folder)
+                for shipped_file in files:
+                    _put(
+                        shipped_file,
+                        Path(spark_file(shipped_file.sent_as)),
+                        unfinished / kind / shipped_file.folder,
+                    )
             unfinished.rename(folder)
     return folder
 
@@ -179,5 +183,5 @@ def _extract_zip(archive: Path, folder: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder and what is in it, as far as that is possible."""
+    """Remove as much of a folder and its content as possible."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -59,7 +59,8 @@ class MetricsSender:
         self._who = {"vertex": spec.chain.vertex, "subtask": subtask, "attempt": attempt_number}
         self._chain, self._emit, self._subtask = chain, emit, subtask
         self._end = next(
-            (one for one in chain.operators.values() if isinstance(one, DataFrameOperator)), None
+            (operator for operator in chain.operators.values() if isinstance(operator, DataFrameOperator)),
+            None,
         )
         self._outputs = spec.chain.outputs
         self._sent_at = 0.0

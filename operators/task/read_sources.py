@@ -23,13 +23,13 @@ def read_sources(
 
     A source whose `reads_dataframe` is true has no splits: its records are the Spark partition itself.
     """
-    for one in spec.chain.operators:
-        if one.source:
-            output, own = chain.outputs[one.node], chain.contexts[one.node]
-            for chunk in _chunks(one, own, context, batches):
+    for operator_spec in spec.chain.operators:
+        if operator_spec.source:
+            output, own = chain.outputs[operator_spec.node], chain.contexts[operator_spec.node]
+            for chunk in _chunks(operator_spec, own, context, batches):
                 if isinstance(chunk, int):
                     output.watermark(chunk)
-                elif one.operator.columnar:
+                elif operator_spec.operator.columnar:
                     output.collect_batch(chunk.batch, chunk.timestamps)
                 else:
                     output.collect(chunk.values, chunk.timestamps)
@@ -37,14 +37,17 @@ def read_sources(
 
 
 def _chunks(
-    one: OperatorSpec, own: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
+    operator_spec: OperatorSpec,
+    own: OperatorContext,
+    context: OperatorContext,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[Any]:
-    """What a source reads, chunk by chunk. Raises UserFunctionError, which names the source and the split."""
-    source = one.operator
+    """The records of a source, chunk by chunk. Raises UserFunctionError with the source and the split."""
+    source = operator_spec.operator
     if getattr(source, "reads_dataframe", False):
-        yield from _of_dataframe(source, own, context, batches)
+        yield from _read_dataframe(source, own, context, batches)
         return
-    for split in one.splits[context.subtask] if context.subtask < len(one.splits) else ():
+    for split in operator_spec.splits[context.subtask] if context.subtask < len(operator_spec.splits) else ():
         rest = None
         while True:
             try:
@@ -58,7 +61,7 @@ def _chunks(
             yield chunk
 
 
-def _of_dataframe(
+def _read_dataframe(
     source: Any, own: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Any]:
     """The Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.

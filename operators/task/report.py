@@ -39,14 +39,13 @@ class Reporter:
         self._send({"state": state, "at": time.time_ns() // 1_000_000, **details})
 
     def progress(self, records_in: int, records_out: int) -> None:
-        """How many records went by so far; sent at most every PROGRESS_SECONDS."""
+        """Report the number of records so far; sent at most every PROGRESS_SECONDS."""
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_SECONDS:
             self._last_progress = now
             self._send({"records_in": records_in, "records_out": records_out})
 
     def close(self) -> None:
-        """Hang up."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None

@@ -114,7 +114,7 @@ def _attempt(
 
 @contextmanager
 def _sender(spec: TaskSpec, subtask: int) -> Iterator[ResultSender | None]:
-    """What sends records to a driver that reads them while the job runs; None: this vertex has none."""
+    """The sender of records to a driver that reads them while the job runs; None for other vertices."""
     address, vertex = spec.settings.results, spec.chain.vertex
     if address is None or vertex not in address.vertices:
         yield None
@@ -140,21 +140,21 @@ def subtask_of(
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
     """The number of this subtask, and the same batches again.
 
-    Where Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks; the
-    first row tells: of a source it holds the subtask, of an exchange it is the one that greets each subtask.
+    If Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks. The
+    first row has the number: a source's row holds it, and an exchange begins with a greeting to each subtask.
     """
     chain = spec.chain
     if _reads_dataframe(spec):
-        return _of_dataframe(spec, batches, partition)
+        return _find_subtask(spec, batches, partition)
     first = next(batches)
     column = "target" if chain.gates else "id"
     return first.column(column)[0].as_py(), itertools.chain([first], batches)
 
 
-def _of_dataframe(
+def _find_subtask(
     spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
 ) -> tuple[int, Iterator[pa.RecordBatch]]:
-    """Of a partition without rows, any number will do that its task has for itself."""
+    """The subtask in the first row's last column; a partition without rows takes any unique number."""
     alone = partition % spec.chain.parallelism
     if not spec.chain.outputs:
         return alone, batches
@@ -174,9 +174,9 @@ def _reads_dataframe(spec: TaskSpec) -> bool:
     return any(map(reads_dataframe, spec.chain.operators))
 
 
-def reads_dataframe(one: OperatorSpec) -> bool:
+def reads_dataframe(operator_spec: OperatorSpec) -> bool:
     """Whether an operator of a chain is a source that reads the partitions of a DataFrame."""
-    return bool(getattr(one.operator, "reads_dataframe", False))
+    return bool(getattr(operator_spec.operator, "reads_dataframe", False))
 
 
 def _run(
@@ -197,11 +197,9 @@ def _run(
             operator.attach(outgoing.append)
         if hasattr(operator, "attach_results"):
             operator.attach_results(outgoing.append_batch)
-    metrics = (
-        MetricsSender(spec, subtask, attempt_number, chain, outgoing.append)
-        if spec.settings.observed
-        else None
-    )
+    metrics = None
+    if spec.settings.observed:
+        metrics = MetricsSender(spec, subtask, attempt_number, chain, outgoing.append)
     reporter.state("INITIALIZING")
     try:
         chain.open()
@@ -241,13 +239,11 @@ def _run(
 
 def sources_only(spec: TaskSpec) -> list[int]:
     """Sources whose end is the end of the vertex's input: those of a chain without gates."""
-    return [one.node for one in spec.chain.operators if one.source]
+    return [operator_spec.node for operator_spec in spec.chain.operators if operator_spec.source]
 
 
 def _localize(cached_files: object) -> dict[str, str]:
     assert isinstance(cached_files, dict)
-    if not cached_files:
-        return {}
     return {name: SparkFiles.get(file) for name, file in cached_files.items()}
 
 

@@ -20,7 +20,7 @@ _CONNECT_SECONDS = 60.0
 
 
 class ResultSender:
-    """Sends the rows of one attempt of one subtask. OSError where the driver does not take them."""
+    """Sends the rows of one attempt of one subtask. OSError if the driver does not take them."""
 
     def __init__(self, address: ResultsAddress, vertex: int, subtask: int) -> None:
         self.edges = address.edges
@@ -40,5 +40,4 @@ class ResultSender:
         self._socket.sendall(BLOCK_HEADER.pack(NO_EDGE, 0))
 
     def close(self) -> None:
-        """Hang up."""
         self._socket.close()

@@ -46,7 +46,7 @@ class TerminalOperator(Operator):
 class CollectOperator(TerminalOperator):
     """Brings the records themselves to the driver, in blocks; with a `limit` the first ones only.
 
-    Raises EnoughResults once there are as many as the limit.
+    Raises EnoughResults once the limit is reached.
     """
 
     _BLOCK_RECORDS = 16_384
@@ -78,7 +78,6 @@ class CollectOperator(TerminalOperator):
             raise EnoughResults
 
     def finish(self) -> None:
-        """Send the rest."""
         self._flush()
 
     def tell_cut_off(self) -> None:
@@ -102,7 +101,7 @@ class CollectOperator(TerminalOperator):
 class CollectBatchesOperator(TerminalOperator):
     """Brings record batches to the driver as they are; with a `limit` the first rows only.
 
-    Raises EnoughResults once there are as many rows as the limit.
+    Raises EnoughResults once the limit is reached.
     """
 
     columnar = True
@@ -112,11 +111,10 @@ class CollectBatchesOperator(TerminalOperator):
         self.limit = limit
 
     def open(self) -> None:
-        """Nothing is taken yet."""
+        """Start without any row taken."""
         self._left = self.limit
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Send a block."""
         if self._left is not None:
             batch = batch.slice(0, self._left)
             self._left -= batch.num_rows
@@ -138,11 +136,10 @@ class PrintOperator(TerminalOperator):
         self.wants_declared_types = True
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Send the lines."""
         try:
             lines = self.sink.lines(values, self.context)
         except BaseException as error:
-            record = misfit(values, lambda some: self.sink.lines(some, self.context))
+            record = misfit(values, lambda part: self.sink.lines(part, self.context))
             raise self.failed(error, record, "printing") from error
         self.send(pickle.dumps(lines, protocol=5))
 
@@ -161,7 +158,6 @@ class SinkWriterOperator(TerminalOperator):
         self._finished = False
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
-        """Write."""
         try:
             self._writer.write(values, timestamps)
         except BaseException as error:
@@ -185,7 +181,6 @@ class ColumnarSinkWriterOperator(SinkWriterOperator):
     columnar = True
 
     def process_batch(self, batch: pa.RecordBatch, timestamps: pa.Int64Array | None) -> None:
-        """Write a batch."""
         self._writer.write_batch(batch, timestamps)
 
 

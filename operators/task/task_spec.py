@@ -8,7 +8,7 @@ from penstock.operators.task.chain_spec import ChainSpec
 
 @dataclass(frozen=True, kw_only=True)
 class ReportAddress:
-    """Where a task reports its states to: a socket of the driver."""
+    """The socket of the driver to which a task reports its states."""
 
     host: str
     port: int
@@ -17,7 +17,7 @@ class ReportAddress:
 
 @dataclass(frozen=True, kw_only=True)
 class ResultsAddress:
-    """Where tasks send records to that the driver reads while the job runs, and which."""
+    """The address for records that the driver reads while the job runs, and the vertices that send them."""
 
     host: str
     port: int

@@ -25,7 +25,7 @@ _worker = pyspark.daemon.worker
 
 
 def worker(sock: socket, authenticated: bool) -> int:
-    """PySpark's worker, quiet where Spark has hung up: it does so once it has enough rows."""
+    """PySpark's worker, which ends quietly if Spark hangs up, as it does once it has enough rows."""
     try:
         return _worker(sock, authenticated)
     except BrokenPipeError:
@@ -33,12 +33,12 @@ def worker(sock: socket, authenticated: bool) -> int:
 
 
 def _prepare_to_fork() -> None:
-    """Spare every worker what a fork would make it do again.
+    """Do work once, before the fork, that every worker would otherwise repeat.
 
-    Arrow imports pandas at the first Python value unless it knows that nobody has; a function that imports
-    pandas itself gets it. A worker's first task forgets what importers know, and archives are then read
-    again from end to end (zipimport): 0.2 s for `pyspark.zip`, whose modules are loaded already. Objects that
-    the collector leaves alone stay in pages that all workers share.
+    Arrow imports pandas at the first Python value unless it is told that pandas was never imported; a
+    function that imports pandas itself gets it. A worker's first task clears the caches of importers, so
+    archives are read again from end to end (zipimport): 0.2 s for `pyspark.zip`, whose modules are loaded
+    already. Objects that the collector ignores stay in pages that all workers share.
     """
     with without_pandas():
         pass

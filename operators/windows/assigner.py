@@ -1,4 +1,4 @@
-"""What puts each record into windows, and what the bases of the given assigners have in common.
+"""Assigners, which put each record into windows, and the common base of the bundled ones.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
 {WindowAssigner,MergingWindowAssigner,SessionWindowTimeGapExtractor}.
@@ -21,7 +21,7 @@ class WindowAssigner(ABC, Generic[T, W]):
     """Puts each record into zero or more windows."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask of the operator that runs it."""
+        """The services of its operator that an assigner may use."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -43,7 +43,7 @@ class WindowAssigner(ABC, Generic[T, W]):
 
     @abstractmethod
     def get_window_serializer(self) -> TypeSerializer[W]:
-        """What turns this assigner's windows into bytes."""
+        """The serializer of this assigner's windows."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
@@ -54,7 +54,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
     """An assigner whose windows may merge, such as sessions."""
 
     class MergeCallback(ABC, Generic[W2]):
-        """What `merge_windows` tells its findings."""
+        """Receives the merges that `merge_windows` finds."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:

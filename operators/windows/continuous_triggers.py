@@ -20,7 +20,6 @@ class Min(ReduceFunction):
     """The smaller of two values."""
 
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """The smaller of the two."""
         return min(value1, value2)
 
 
@@ -51,7 +50,6 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -81,7 +79,6 @@ class ContinuousEventTimeTrigger(Trigger[T, TimeWindow]):
             state.clear()
 
     def can_merge(self) -> bool:
-        """Yes."""
         return True
 
     def register_next_fire_timestamp(
@@ -126,7 +123,6 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.FIRE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
@@ -145,7 +141,6 @@ class ContinuousProcessingTimeTrigger(Trigger[T, TimeWindow]):
             state.clear()
 
     def can_merge(self) -> bool:
-        """Yes."""
         return True
 
     def register_next_fire_timestamp(

@@ -39,11 +39,9 @@ class CountTumblingWindowAssigner(WindowAssigner[T, CountWindow]):
         return CountTrigger(self._window_size)
 
     def get_window_serializer(self) -> CountWindowSerializer:
-        """That of count windows."""
         return CountWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
     def __repr__(self) -> str:
@@ -82,11 +80,9 @@ class CountSlidingWindowAssigner(WindowAssigner[T, CountWindow]):
         return CountTrigger(self._window_size)
 
     def get_window_serializer(self) -> CountWindowSerializer:
-        """That of count windows."""
         return CountWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
     def __repr__(self) -> str:
@@ -104,19 +100,15 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[GlobalWindow]:
-        """The global window."""
         return [GlobalWindow.get()]
 
     def get_default_trigger(self, env: Any) -> NeverTrigger[T]:
-        """Never."""
         return NeverTrigger()
 
     def get_window_serializer(self) -> GlobalWindowSerializer:
-        """That of the global window."""
         return GlobalWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
     def __repr__(self) -> str:
@@ -124,7 +116,7 @@ class GlobalWindows(WindowAssigner[T, GlobalWindow]):
 
 
 def _next_number(context: WindowAssigner.WindowAssignerContext, descriptor: ValueStateDescriptor) -> int:
-    """How many records of the key came before this one."""
+    """The number of earlier records of the key."""
     state = context.get_runtime_context().get_state(descriptor)
     number: int = state.value() or 0
     state.update(number + 1)

@@ -1,4 +1,4 @@
-"""How a window's contents grow by a record and become the window function's input, without state.
+"""Folds records into a window's contents, and these into the window function's input, without state.
 
 Does what the reducing, aggregating and list state of a window do: None stands for no contents.
 """
@@ -62,7 +62,7 @@ def _aggregation(function: Any, check: Check | None) -> Fold:
 
 
 def _checked(result: Callable[[Any], Any], check: Check) -> Callable[[Any], Any]:
-    # contents are looked at when they are read, not record by record: what is wrong mostly stays wrong
+    # contents are checked when they are read, not record by record: a wrong value mostly stays wrong
     def checked(contents: Any) -> Any:
         check(contents)
         return result(contents)

@@ -36,7 +36,7 @@ class Buffer:
             self.values.insert(place, value)
 
     def forget(self, watermark: int, kept_for: int) -> None:
-        """Forget the records that the watermark has left that far behind, unless they came after it."""
+        """Remove the records that the watermark has passed by that much, unless they came late."""
         if watermark == self._watermark:
             return
         self._watermark = watermark
@@ -52,7 +52,7 @@ class Buffer:
 
 
 class _Side(NamedTuple):
-    """What belongs to one of the inputs."""
+    """The part of the operator for one of its inputs."""
 
     table: StateTable
     lower: int  #: what it joins with is at least this much later than its own records
@@ -112,7 +112,7 @@ class IntervalJoinOperator(KeyedOperator):
             self.function.open(RuntimeContext(self.context, self.backend))
 
     def close(self) -> None:
-        """Close the function and let go of everything."""
+        """Close the function and release everything."""
         try:
             close_function(self.function)
         finally:

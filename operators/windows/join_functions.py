@@ -43,15 +43,15 @@ class ProcessJoinFunction(Function):
 
         @abstractmethod
         def get_left_timestamp(self) -> int:
-            """That of the first input's record."""
+            """The timestamp of the first input's record."""
 
         @abstractmethod
         def get_right_timestamp(self) -> int:
-            """That of the second input's record."""
+            """The timestamp of the second input's record."""
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """That of the results: the later of the two."""
+            """The timestamp of the results: the later of the two."""
 
     @abstractmethod
     def process_element(

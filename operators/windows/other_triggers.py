@@ -42,23 +42,18 @@ class CountTrigger(Trigger[T, CountWindow]):
     def on_processing_time(
         self, time: int, window: CountWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: CountWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Yes."""
         return True
 
     def on_merge(self, window: CountWindow, ctx: Trigger.OnMergeContext) -> None:
-        """Add up the counts."""
         ctx.merge_partitioned_state(self._count_state_descriptor)
 
     def clear(self, window: CountWindow, ctx: Trigger.TriggerContext) -> None:
-        """Forget the count."""
         ctx.get_partitioned_state(self._count_state_descriptor).clear()
 
 
@@ -76,26 +71,24 @@ class PurgingTrigger(Trigger[T, Window]):
     def on_element(
         self, element: T, timestamp: int, window: Window, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_element(element, timestamp, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_element"))
 
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_event_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_event_time"))
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """What the nested trigger says, with FIRE_AND_PURGE for FIRE."""
+        """The nested trigger's result, with FIRE_AND_PURGE for FIRE."""
         result = self.nested_trigger.on_processing_time(time, window, ctx)
         return _purging(require_trigger_result(result, self.nested_trigger, "on_processing_time"))
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
-        """Clear the nested trigger."""
         self.nested_trigger.clear(window, ctx)
 
     def can_merge(self) -> bool:
-        """Whether the nested trigger can."""
         return self.nested_trigger.can_merge()
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
@@ -109,17 +102,14 @@ class NeverTrigger(Trigger[T, GlobalWindow]):
     def on_element(
         self, element: T, timestamp: int, window: GlobalWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def on_processing_time(
         self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: GlobalWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def on_merge(self, window: GlobalWindow, ctx: Trigger.OnMergeContext) -> None:

@@ -1,4 +1,4 @@
-"""What a window holds when memory is short: records as they came, in a file, divided by key.
+"""The contents of a window when memory is short: records in arrival order, in a file, divided by key.
 
 Contents of a key that were in memory come before its records, so that replaying a part gives exactly what
 memory would hold. A window is worked out one part after the other.
@@ -79,5 +79,4 @@ class PaneLog:
             yield from load_states(BytesIO(dump_state(self._buffers[part])))
 
     def close(self) -> None:
-        """Delete the file."""
         self._file.close()

@@ -19,7 +19,7 @@ from penstock.operators.windows.fold import Fold
 from penstock.operators.windows.pane_log import PARTS, PaneLog
 from penstock.operators.windows.window import TimeWindow
 
-#: How many records are handled before memory is looked at again.
+#: Records handled between checks of memory.
 _RECORDS_A_CHECK = 1 << 16
 _SAMPLE = 32
 #: Stands for "not just one dictionary" as the place for a record.
@@ -64,7 +64,7 @@ class Pane:
             self.log.append(key, value)
 
     def contents_of(self, key: Any, fold: Fold) -> Any:
-        """What the key has in the window."""
+        """The contents of the key in the window."""
         if self.log is None or key in self.contents:
             return self.contents.get(key)
         return self.log.replay_part(hash(key) & (PARTS - 1), fold).get(key)
@@ -232,5 +232,5 @@ class Panes:
 
 def _estimated_bytes(contents: dict[Any, Any]) -> int:
     """Roughly what a pane takes, judged by its first and last keys."""
-    some = [*islice(contents.items(), _SAMPLE), *islice(reversed(contents.items()), _SAMPLE)]
-    return len(contents) * sum(entry_bytes(key, value) for key, value in some) // max(1, len(some))
+    samples = [*islice(contents.items(), _SAMPLE), *islice(reversed(contents.items()), _SAMPLE)]
+    return len(contents) * sum(entry_bytes(key, value) for key, value in samples) // max(1, len(samples))

@@ -41,10 +41,8 @@ class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
     """One byte, 0."""
 
     def serialize(self, element: GlobalWindow, stream: BytesIO) -> None:
-        """Write the window."""
         stream.write(b"\0")
 
     def deserialize(self, stream: BytesIO) -> GlobalWindow:
-        """Read a window."""
         stream.read(1)
         return GlobalWindow.get()

@@ -41,7 +41,7 @@ class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigne
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """From the current time to a gap after it."""
+        """A window from the current time to a gap after it."""
         now = context.get_current_processing_time()
         return [TimeWindow(now, now + self._session_gap)]
 
@@ -70,7 +70,7 @@ class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """From the timestamp to a gap after it."""
+        """A window from the timestamp to a gap after it."""
         return [TimeWindow(timestamp, timestamp + self._session_gap)]
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTime
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """From the current time to the record's gap after it. Raises Exception: a gap of 0 or less."""
+        """A window of the record's gap from the current time on. Raises Exception unless it is positive."""
         now = context.get_current_processing_time()
         self._session_gap = _positive(self._session_window_time_gap_extractor.extract(element))
         return [TimeWindow(now, now + self._session_gap)]
@@ -118,7 +118,7 @@ class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T
     def assign_windows(
         self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
     ) -> list[TimeWindow]:
-        """From the timestamp to the record's gap after it. Raises Exception: a gap of 0 or less."""
+        """A window of the record's gap from the timestamp on. Raises Exception unless it is positive."""
         return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
 
     def gap_of(self, element: T) -> int:

@@ -118,9 +118,9 @@ class Sessions(WindowKeeper):
             into[_CONTENTS] = moved if before is None else merge(before, moved)
 
     def _set_timer(self, session: _Session) -> None:
-        """Have the session looked at when it fires or, once it has, when it is over; or earlier."""
+        """Schedule the session's next check: when it fires or, once it has, when it is over; or earlier."""
         if self.operator.context.batch:
-            # At the end of a key timers cannot be set anew.
+            # At the end of a key no timer can be set again.
             return
         due = self._due(session)
         if due < session[_TIMER]:

@@ -1,4 +1,4 @@
-"""What assigners of time windows have in common: their trigger, their serializer, how they merge."""
+"""The common base of assigners of time windows: trigger, serializer and merging."""
 
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -19,11 +19,9 @@ class EventTimeAssigner(WindowAssigner[T, TimeWindow]):
         return EventTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
-        """That of time windows."""
         return TimeWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """Yes."""
         return True
 
 
@@ -35,11 +33,9 @@ class ProcessingTimeAssigner(WindowAssigner[T, TimeWindow]):
         return ProcessingTimeTrigger()
 
     def get_window_serializer(self) -> TimeWindowSerializer:
-        """That of time windows."""
         return TimeWindowSerializer()
 
     def is_event_time(self) -> bool:
-        """No."""
         return False
 
 

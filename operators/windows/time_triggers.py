@@ -26,7 +26,6 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
@@ -34,7 +33,6 @@ class EventTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Yes."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
@@ -64,15 +62,12 @@ class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Fire."""
         return TriggerResult.FIRE
 
     def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
-        """Continue."""
         return TriggerResult.CONTINUE
 
     def can_merge(self) -> bool:
-        """Yes."""
         return True
 
     def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:

@@ -1,4 +1,4 @@
-"""What decides when a window's contents are worked out, and what it may ask of the operator that runs it.
+"""Triggers, which decide when a window fires, and the services of their operator that they may use.
 
 Source: pyflink.datastream.window.{TriggerResult,Trigger};
 org.apache.flink.streaming.api.windowing.triggers.{Trigger,TriggerResult}.
@@ -38,12 +38,12 @@ class TriggerResult(Enum):
 
 
 def require_trigger_result(result: object, trigger: object, method: str) -> TriggerResult:
-    """What a method of a trigger returned; TypeError if that is no TriggerResult: a return was forgotten."""
+    """The result of a trigger's method; TypeError unless it is a TriggerResult (a forgotten return)."""
     if isinstance(result, TriggerResult):
         return result
     raise TypeError(
         f"{type(trigger).__name__}.{method}: found {result!r} as what it returns, "
-        f"allowed {', '.join(f'TriggerResult.{one.name}' for one in TriggerResult)}"
+        f"allowed {', '.join(f'TriggerResult.{member.name}' for member in TriggerResult)}"
     )
 
 

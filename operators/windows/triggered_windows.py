@@ -125,7 +125,7 @@ class TriggeredWindows(WindowKeeper):
                 self._set_timer(cleanup_time, window)
 
     def _act(self, result: TriggerResult, window: Any, state_window: Any, fired_at: int | None) -> None:
-        """Do what the trigger has said; `fired_at` is the time of what made it say so."""
+        """Carry out the trigger's result; `fired_at` is the time of the event that caused it."""
         if result.is_fire():
             self._backend.namespace.set(state_window)
             contents = self._state.get()
@@ -158,7 +158,7 @@ class TriggeredWindows(WindowKeeper):
             open_windows = self._open_windows()
             state_window = open_windows.state_window(window)
             if state_window is None:
-                # The window has merged into another, and its trigger has left a timer behind.
+                # The window has merged into another, and its trigger has left a timer.
                 return
         context = self._trigger_context
         context.window = window

@@ -51,7 +51,6 @@ class TimeWindow(Window):
         self.end = end
 
     def max_timestamp(self) -> int:
-        """`end` - 1."""
         return self.end - 1
 
     def intersects(self, other: "TimeWindow") -> bool:

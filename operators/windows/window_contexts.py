@@ -1,4 +1,4 @@
-"""What assigners, triggers and window functions see of the operator that runs them.
+"""The contexts through which assigners, triggers and window functions see their operator.
 
 Source: pyflink.fn_execution.datastream.window.window_operator.{Context,WindowContext,WindowAssignerContext,
 PerWindowStateStore,MergingWindowStateStore}.
@@ -46,7 +46,6 @@ class TriggerContext(Trigger.OnMergeContext):
         return self._operator.context.processing_time()
 
     def get_metric_group(self) -> MetricGroup:
-        """The operator's metrics."""
         return self._runtime_context.get_metrics_group()
 
     def get_current_watermark(self) -> int:
@@ -54,23 +53,18 @@ class TriggerContext(Trigger.OnMergeContext):
         return self._operator.watermark
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Of the current key and window."""
         self._operator.register_processing_time_timer(time, self.window)
 
     def register_event_time_timer(self, time: int) -> None:
-        """Of the current key and window."""
         self._operator.register_event_time_timer(time, self.window)
 
     def delete_processing_time_timer(self, time: int) -> None:
-        """Of the current key and window."""
         self._operator.delete_processing_time_timer(time, self.window)
 
     def delete_event_time_timer(self, time: int) -> None:
-        """Of the current key and window."""
         self._operator.delete_event_time_timer(time, self.window)
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        """Of the current key and window."""
         backend = self._operator.backend
         state = backend.state(state_descriptor, namespaced=True)
         backend.namespace.set(self.window)

@@ -56,7 +56,7 @@ class WindowFunctionOperator(KeyedOperator):
         self._window_function.open(self.runtime_context)
 
     def close(self) -> None:
-        """Close the window function and let go of state."""
+        """Close the window function and release state."""
         try:
             self.function.window_function.close()
         finally:

@@ -1,4 +1,4 @@
-"""What a window operator runs on a window's contents, for each kind of function that a window may be given.
+"""The internal functions that a window operator calls, for each kind of window function.
 
 Contents are a single value (reduced or aggregated as records came) or all records of the window; functions
 take them with or without a key, and with or without a context. PyFlink has a class for each of the eight.
@@ -28,7 +28,7 @@ Results = Iterable[Any] | None
 
 
 class InternalWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """What the window operator calls with a window's contents."""
+    """The interface by which the window operator calls a function with a window's contents."""
 
     class InternalWindowContext(ABC):
         """Times and state that the operator offers for the current key and window."""
@@ -65,12 +65,10 @@ class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
         self._wrapped_function = wrapped_function
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Open the user's function."""
         if hasattr(self._wrapped_function, "open"):
             self._wrapped_function.open(runtime_context)
 
     def close(self) -> None:
-        """Close the user's function."""
         if hasattr(self._wrapped_function, "close"):
             self._wrapped_function.close()
 
@@ -110,7 +108,6 @@ class InternalIterableWindowFunction(_WrappingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.apply(key, window, input_data)
         return results
 
@@ -125,7 +122,6 @@ class InternalIterableAllWindowFunction(_WrappingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.apply(window, input_data)
         return results
 
@@ -246,7 +242,6 @@ class InternalIterableProcessWindowFunction(_ProcessingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.process(key, self._context_of(window, context), input_data)
         return results
 
@@ -265,6 +260,5 @@ class InternalIterableProcessAllWindowFunction(_ProcessingFunction):
         context: InternalWindowFunction.InternalWindowContext,
         input_data: Iterable[Any],
     ) -> Results:
-        """The function's results for the records."""
         results: Results = self._wrapped_function.process(self._context_of(window, context), input_data)
         return results

@@ -1,7 +1,7 @@
-"""Two keyed streams in the same windows: coGroup, and the join that is made of it.
+"""Two keyed streams in the same windows: coGroup, and the join built on it.
 
-As in the Java API records of both inputs go through one window operator, wrapped in a TaggedUnion that says
-which input each came from.
+As in the Java API, records of both inputs go through one window operator, wrapped in a TaggedUnion that names
+their input.
 
 Source: org.apache.flink.streaming.api.datastream.{CoGroupedStreams,JoinedStreams}.
 """
@@ -49,7 +49,7 @@ class TaggedUnion:
 
 
 class CoGroupOperator(WindowOperator):
-    """For each key and window: the function with the records of the first input and those of the second.
+    """Calls the function once per key and window, with the records of the first input and the second.
 
     `function` is a CoGroupFunction or a callable of two lists. One of the lists may be empty.
     """
@@ -74,7 +74,7 @@ class CoGroupOperator(WindowOperator):
 
 
 class WindowJoinOperator(CoGroupOperator):
-    """For each pair of a key's records, one of each input, that share a window: the function.
+    """Calls the function for each pair of a key's records, one of each input, that share a window.
 
     `function` is a JoinFunction or a callable of two records (one result), or a FlatJoinFunction (any
     number). Results come in the order of the first input's records, then of the second's.
@@ -140,12 +140,12 @@ class _JoinPairs(CoGroupFunction):
     def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any]:
         join = self._join
         if not self._flat:
-            for one in first:
-                for two in second:
-                    yield join(one, two)
+            for left in first:
+                for right in second:
+                    yield join(left, right)
             return
-        for one in first:
-            for two in second:
-                results = join(one, two)
+        for left in first:
+            for right in second:
+                results = join(left, right)
                 if results is not None:
                     yield from results

@@ -1,4 +1,4 @@
-"""What describes a windowed operation, and the names that it gets in a plan.
+"""Descriptions of windowed operations, and their names in a plan.
 
 Source: pyflink.datastream.window.WindowOperationDescriptor.
 """

@@ -60,7 +60,7 @@ class WindowOperator(WindowFunctionOperator):
         self._windows = quick or TriggeredWindows(self)
 
     def close(self) -> None:
-        """Close the window function and let go of everything."""
+        """Close the window function and release everything."""
         try:
             super().close()
         finally:
@@ -91,7 +91,7 @@ class WindowOperator(WindowFunctionOperator):
         self._windows.end_key()
 
 
-# Panes in a window operator: for which windows they are used, and what becomes of their contents.
+# Panes in a window operator: the windows they are used for, and what happens to their contents.
 
 
 _KEYS_AT_ONCE = 1024
@@ -156,10 +156,10 @@ class OperatorPanes(WindowKeeper):
         if self._passes_through:
             timestamp = window.max_timestamp()
             rest = iter(contents.items())
-            while some := list(islice(rest, _KEYS_AT_ONCE)):
+            while portion := list(islice(rest, _KEYS_AT_ONCE)):
                 results, key = [], None
                 try:
-                    for key, content in some:  # noqa: B007 what raises names it
+                    for key, content in portion:  # noqa: B007 what raises names it
                         if content is not None:
                             results.append(fold_result(content))
                 except BaseException as error:
@@ -183,8 +183,8 @@ class OperatorPanes(WindowKeeper):
         """Let the window function clear its state of these keys."""
         if not self._clears:
             return
-        for some in self._in_portions(keys):
-            for key in some:
+        for portion in self._in_portions(keys):
+            for key in portion:
                 self.operator.backend.key = key
                 try:
                     self.operator.clear_function(window)
@@ -199,12 +199,12 @@ class OperatorPanes(WindowKeeper):
         """The keys, some at a time, with their state in memory; between them results go out."""
         operator = self.operator
         rest = iter(keys)
-        while some := list(islice(rest, _KEYS_AT_ONCE)):
+        while portion := list(islice(rest, _KEYS_AT_ONCE)):
             if not operator.context.batch:
-                operator.backend.relieve(len(some), some)
+                operator.backend.relieve(len(portion), portion)
                 if operator.backend.cold:
-                    operator.backend.load(some)
-            yield some
+                    operator.backend.load(portion)
+            yield portion
             operator.results.flush()
 
     def _failed(self, error: BaseException, key: Any, window: TimeWindow) -> Exception:

@@ -1,4 +1,4 @@
-"""What happens to the records of a window: how they are kept, and what is run on what was kept.
+"""How the records of a window are kept, and the function that runs on them.
 
 Source: pyflink.datastream.data_stream.{WindowedStream,AllWindowedStream}, for which functions go together.
 """

@@ -1,4 +1,4 @@
-"""What columnar passes share: Arrow in and out, joins on the topology, rows found by topology and id."""
+"""Helpers of columnar passes: Arrow in and out, joins on the topology, rows looked up by topology and id."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -19,20 +19,20 @@ _FEW_CELLS = 1 << 16
 
 
 class Cells(NamedTuple):
-    """Where the rows of a table stand: a cell for each id, topology by topology."""
+    """An index of a table's rows: one cell for each id, topology by topology."""
 
     topologies: Ints  #: in order
-    first: Ints  #: of each topology its first cell
-    spans: Ints  #: and how many it has
-    places: Places  #: per cell; the last one, which is nobody's, is NONE
-    in_runs: Ints  #: topologies as they follow each other in the table
-    numbers: Ints  #: and where each of those is among `topologies`
+    first: Ints  #: each topology's first cell
+    spans: Ints  #: and its number of cells
+    places: Places  #: per cell; the last one, which belongs to no row, is NONE
+    in_runs: Ints  #: topologies in the order of the table
+    numbers: Ints  #: and the place of each of those in `topologies`
 
 
 def places_by_cells(
     topologies: pl.Series, ids: pl.Series | None, of_topologies: pl.Series, of_ids: pl.Series | None
 ) -> Places | None:
-    """For each (topology, id) of the first two columns its place in the other two, or NONE.
+    """The place of each (topology, id) of the first two columns in the other two, or NONE.
 
     Without ids, rows are found by topology.
 
@@ -89,8 +89,8 @@ def find_in_cells(cells: Cells, topologies: pl.Series, ids: pl.Series | None) ->
     at = np.repeat(first, lengths) + wanted
     if not inside.all():
         at[~inside] = nowhere
-    found: Places = cells.places[at]
-    return found
+    row_places: Places = cells.places[at]
+    return row_places
 
 
 def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
@@ -98,7 +98,7 @@ def _are_keys(topologies: pl.Series, ids: pl.Series | None) -> bool:
 
 
 def _runs(topologies: Ints) -> tuple[Ints, Ints, Ints]:
-    """For each run of rows of one topology: the topology, where the run starts and how long it is."""
+    """The topology, start and length of each run of rows of one topology."""
     starts = np.flatnonzero(np.concatenate(([True], topologies[1:] != topologies[:-1])))
     return topologies[starts], starts, np.diff(starts, append=len(topologies))
 
@@ -133,8 +133,8 @@ def arrow_parts(
     """`to_arrow` of `rows` at a time; at least one part, which may be empty."""
     schema = TABLES[table]
     declared = frame[schema.names]
-    # Column by column: what is handed over together is freed together, whatever becomes of it here, and
-    # rows that are left out need memory for a column only.
+    # Column by column: columns handed over together would be freed only together, and leaving rows out
+    # needs memory for one column at a time.
     for start in range(0, len(declared) or 1, rows):
         part = declared.slice(start, rows)
         mask = None if kept is None else kept.slice(start, rows)
@@ -167,12 +167,12 @@ def join_topology(
     rows are found by direct addressing, at under half the cost of a hash join.
     """
     if len(on) <= 1 and len(left) >= MANY:
-        wanted, given = next(iter(on.items()), (None, None))
+        left_column, right_column = next(iter(on.items()), (None, None))
         at = places_by_cells(
             left[TOPOLOGY],
-            None if wanted is None else left[wanted],
+            None if left_column is None else left[left_column],
             right[TOPOLOGY],
-            None if given is None else right[given],
+            None if right_column is None else right[right_column],
         )
         if at is not None:
             return _taken(left, right.drop(TOPOLOGY, *on.values()), at, how)
@@ -210,37 +210,37 @@ def walk(rows: pl.DataFrame, order: list[str], kernel: Kernel, schema: pa.Schema
     return from_arrow(kernel(ordered.to_arrow(compat_level=pl.CompatLevel.oldest())))
 
 
-def look_up(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> pl.DataFrame:
-    """The left join of `rows` with `found`, which has at most one row per key; see frames.join_topology.
+def look_up(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> pl.DataFrame:
+    """The left join of `rows` with `lookup`, which has at most one row per key; see frames.join_topology.
 
     The columns of `rows` are not copied. Raises ValueError or polars' ShapeError if a key has several rows.
     """
-    given = on.values()
-    if found.is_empty():
-        return rows.hstack(found.drop(TOPOLOGY, *given).clear(len(rows)))
+    keys = on.values()
+    if lookup.is_empty():
+        return rows.hstack(lookup.drop(TOPOLOGY, *keys).clear(len(rows)))
     if len(on) > 1:
-        joined = join_topology(rows.select(TOPOLOGY, *on), found, on, "left")
+        joined = join_topology(rows.select(TOPOLOGY, *on), lookup, on, "left")
         return rows.hstack(joined.get_columns()[1 + len(on) :])
-    columns = found[[name for name in found.columns if name != TOPOLOGY and name not in given]]
-    at = pl.Series(places(rows, found, on).view(np.uint32))
+    columns = lookup[[name for name in lookup.columns if name != TOPOLOGY and name not in keys]]
+    at = pl.Series(places(rows, lookup, on).view(np.uint32))
     return rows.hstack(columns.select(pl.all().gather(at, null_on_oob=True)))
 
 
-def places(rows: pl.DataFrame, found: pl.DataFrame, on: Mapping[str, str]) -> Places:
-    """For each row the place of the row of `found` with its key, or NONE. `on`: one column of each, or none.
+def places(rows: pl.DataFrame, lookup: pl.DataFrame, on: Mapping[str, str]) -> Places:
+    """The place in `lookup` of the row with each row's key, or NONE. `on`: one column of each, or none.
 
     Raises ValueError if a key has several rows.
     """
-    wanted, given = next(iter(on.items()), (None, None))
+    row_column, lookup_column = next(iter(on.items()), (None, None))
     at = places_by_cells(
         rows[TOPOLOGY],
-        None if wanted is None else rows[wanted],
-        found[TOPOLOGY],
-        None if given is None else found[given],
+        None if row_column is None else rows[row_column],
+        lookup[TOPOLOGY],
+        None if lookup_column is None else lookup[lookup_column],
     )
     if at is not None:
         return at
-    numbered = found.select(TOPOLOGY, *on.values(), place=pl.int_range(pl.len(), dtype=pl.Int32))
+    numbered = lookup.select(TOPOLOGY, *on.values(), place=pl.int_range(pl.len(), dtype=pl.Int32))
     joined = rows.select(TOPOLOGY, *on).join(
         numbered,
         left_on=[TOPOLOGY, *on],

@@ -85,7 +85,7 @@ class RepeatedRows(NamedTuple):
 
 
 def repeated_rows(counts: pl.Series) -> RepeatedRows:
-    """Each row as many times as `counts` says."""
+    """Each row repeated `counts` times."""
     lengths = counts.to_numpy()
     of = np.repeat(np.arange(len(lengths)), lengths)
     first = sums_before(lengths.astype(np.int64))

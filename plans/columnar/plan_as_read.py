@@ -41,10 +41,9 @@ def plan_as_read(
 ) -> None:
     """plan_columnar of `parts`, whose tables are handed to `take`, in order, in this thread.
 
-    One part is read while `at_once` others are planned, by default and at most as many as polars has threads,
-    and one is taken. `before_tasks` is called from the threads that plan, and must not wait for one another:
-    a thread of polars may plan a part in the midst of another one. What any of them raises ends all, and is
-    raised here.
+    One part is read while `at_once` others are planned (by default and at most one per thread of polars) and
+    one is taken. `before_tasks` is called from the planning threads and must not wait for another call: a
+    thread of polars may plan a part in the midst of another one. The first error ends all and is raised here.
     """
     threads = pl.thread_pool_size()
     line = _Line(parts, threads if at_once is None else min(threads, at_once))
@@ -62,7 +61,7 @@ def plan_as_read(
                     return rows
 
                 del part
-                # For one part only: reading, which waits for polars' threads, goes on in between.
+                # For one part only, so that reading, which waits for polars' threads, can go on in between.
                 in_polars_threads(plan_part, 1)
 
     with without_garbage_collection():

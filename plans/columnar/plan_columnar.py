@@ -30,12 +30,12 @@ _LAST_BEFORE_TASKS = "placed_edges"
 
 
 def stages(until: Layer) -> int:
-    """How many stages a run until that layer reports."""
+    """The number of stages that a run until that layer reports."""
     return len(steps(Choices(), until)) + 2
 
 
 class Finished(Protocol):
-    """Where the tables of a plan go as soon as no step reads them any more."""
+    """Receives the tables of a plan as soon as no step needs them."""
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:
         """Take the rows of a table, in parts; no table comes twice."""
@@ -45,22 +45,20 @@ class Finished(Protocol):
 
 
 class InMemory:
-    """Finished tables, kept."""
+    """Keeps finished tables in memory."""
 
     def __init__(self) -> None:
         self.tables: dict[str, pa.Table] = {}
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:
-        """As Finished."""
         self.tables[table] = pa.concat_tables(parts)
 
     def clear(self) -> None:
-        """As Finished."""
         self.tables = {table: rows.slice(0, 0) for table, rows in self.tables.items()}
 
 
 def plan_columnar(
-    given: dict[str, pl.DataFrame],
+    topology_tables: dict[str, pl.DataFrame],
     until: Layer,
     choices: Choices,
     report: Callable[[str], None] = lambda stage: None,
@@ -71,13 +69,13 @@ def plan_columnar(
     As plan_into.
     """
     finished = InMemory()
-    plan_into(finished, given, until, choices, report, before_tasks)
+    plan_into(finished, topology_tables, until, choices, report, before_tasks)
     return finished.tables
 
 
 def plan_into(
     finished: Finished,
-    given: dict[str, pl.DataFrame],
+    topology_tables: dict[str, pl.DataFrame],
     until: Layer,
     choices: Choices,
     report: Callable[[str], None],
@@ -85,20 +83,20 @@ def plan_into(
 ) -> None:
     """Hand the plan's tables (as in plans.tables.TABLES) of whole topologies over to `finished`.
 
-    `given`: topologies, transformations, job_settings, stream_nodes and stream_edges (of topologies that came
-    as stream graphs) and rejected; it is emptied. Out: the tables of all layers up to `until`, and
-    `rejected`, without topologies that have too many edges (see limit_expansion) or that Flink refuses. Those
-    leave all tables once every refusal is known; from then on, a table that no step reads any more is handed
-    over and let go. Those of a topology that is alone, which may be large, are so from the start. `report` is
-    told when a step, TO_ARROW or WITHOUT_REFUSED begins, `before_tasks` how many rows tasks are going to
-    take; what it raises ends the plan.
+    In: `topology_tables`, with topologies, transformations, job_settings, rejected, and stream_nodes and
+    stream_edges of topologies that came as stream graphs; it is emptied. Out: the tables of all layers up to
+    `until`, and `rejected`, without topologies that have too many edges (see limit_expansion) or that Flink
+    refuses. Those leave all tables once every refusal is known; from then on, a table is handed over and
+    dropped as soon as no step needs it. A single topology may be huge, so its tables are handed over that
+    way from the start. `report` is called when a step, TO_ARROW or WITHOUT_REFUSED begins, `before_tasks`
+    with the number of task rows to come; an error that it raises ends planning.
     """
     tables: Tables = {
-        **limit_expansion(given),
-        "given_stream_nodes": given["stream_nodes"],
-        "given_stream_edges": given["stream_edges"],
+        **limit_expansion(topology_tables),
+        "given_stream_nodes": topology_tables["stream_nodes"],
+        "given_stream_edges": topology_tables["stream_edges"],
     }
-    given.clear()
+    topology_tables.clear()
     rejected = tables.pop("rejected")
     alone = len(tables["topologies"]) == 1
     layers = layers_until(until)

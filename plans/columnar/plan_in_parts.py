@@ -126,21 +126,21 @@ class InParts(NamedTuple):
 
 
 def plan_in_parts(
-    given: dict[str, pl.DataFrame],
+    topology_tables: dict[str, pl.DataFrame],
     until: Layer,
     choices: Choices,
     report: Callable[[str], None] = lambda stage: None,
     before_tasks: Callable[[TaskRows], None] = lambda rows: None,
 ) -> InParts:
-    """plan_columnar of all topologies; `given` is emptied here as there.
+    """plan_columnar of all topologies; `topology_tables` is emptied here as there.
 
     Parts of a fleet run side by side, because many steps of a pass use one thread only, and small tables stay
     in the processor's caches. A topology is never split. `report` is called once for each stage of a part,
     whenever all parts together have done the work of one more stage. `before_tasks` is called for each part,
     from its thread (see plan_columnar).
     """
-    parts = split_by_topology(given)
-    given.clear()
+    parts = split_by_topology(topology_tables)
+    topology_tables.clear()
     watch = _Watch(report, len(parts))
 
     def plan(part: Tables) -> dict[str, pa.Table]:
@@ -160,7 +160,7 @@ def plan_in_parts(
 
 def plan_alone(
     finished: Finished,
-    given: dict[str, pl.DataFrame],
+    topology_tables: dict[str, pl.DataFrame],
     until: Layer,
     choices: Choices,
     report: Callable[[str], None],
@@ -174,7 +174,7 @@ def plan_alone(
             plan_into(finished, only, until, choices, stage, before_tasks)
 
     with without_garbage_collection():
-        side_by_side(plan, [given], watch.given_up)
+        side_by_side(plan, [topology_tables], watch.given_up)
     return watch.seconds
 
 
@@ -211,41 +211,41 @@ class _Watch:
         begin("")
 
 
-def split_by_topology(given: Mapping[str, pl.DataFrame]) -> list[Tables]:
-    """`given` divided into parts that are planned side by side (see split_into), as many for each thread."""
-    rows, threads = _rows(given), pl.thread_pool_size()
+def split_by_topology(tables: Mapping[str, pl.DataFrame]) -> list[Tables]:
+    """`tables` divided into parts that are planned side by side (see split_into), as many for each thread."""
+    rows, threads = _rows(tables), pl.thread_pool_size()
     return split_into(
-        given, 1 if rows < 2 * ROWS_OF_A_PART else ceil(rows / ROWS_OF_A_PART / threads) * threads
+        tables, 1 if rows < 2 * ROWS_OF_A_PART else ceil(rows / ROWS_OF_A_PART / threads) * threads
     )
 
 
-def split_into(given: Mapping[str, pl.DataFrame], parts: int) -> list[Tables]:
-    """`given` divided into about that many parts of whole topologies, of equal size if topologies are small.
+def split_into(tables: Mapping[str, pl.DataFrame], parts: int) -> list[Tables]:
+    """`tables` divided into about that many parts of whole topologies, of equal size if topologies are small.
 
     The first one has the rejected topologies.
     """
-    if parts < 2 or len(given["topologies"]) < 2:
-        return [dict(given)]
-    numbers = _part_numbers(given, parts)
+    if parts < 2 or len(tables["topologies"]) < 2:
+        return [dict(tables)]
+    numbers = _part_numbers(tables, parts)
     count = int(numbers.max()) + 1
-    part_of = given["topologies"].select(TOPOLOGY, part=pl.Series(values=numbers))
-    split = {name: _split(given[name], part_of, count) for name in _SPLIT}
-    rejected = given["rejected"]
+    part_of = tables["topologies"].select(TOPOLOGY, part=pl.Series(values=numbers))
+    split = {name: _split(tables[name], part_of, count) for name in _SPLIT}
+    rejected = tables["rejected"]
     return [
-        {name: split[name][part] if name in split else rejected for name in given}
+        {name: split[name][part] if name in split else rejected for name in tables}
         | {"rejected": rejected if part == 0 else rejected.clear()}
         for part in range(count)
     ]
 
 
-def _rows(given: Mapping[str, pl.DataFrame]) -> int:
-    return sum(len(given[name]) for name in _SIZED_BY)
+def _rows(tables: Mapping[str, pl.DataFrame]) -> int:
+    return sum(len(tables[name]) for name in _SIZED_BY)
 
 
-def _part_numbers(given: Mapping[str, pl.DataFrame], parts: int) -> Ints:
-    """For each topology its part: neighbours, in parts of equal size."""
-    sizes = pl.concat([given[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
-    rows = look_up(given["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
+def _part_numbers(tables: Mapping[str, pl.DataFrame], parts: int) -> Ints:
+    """The part of each topology: neighbours, in parts of equal size."""
+    sizes = pl.concat([tables[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
+    rows = look_up(tables["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
     before = np.cumsum(rows) - rows
     return np.unique(before * parts // rows.sum(), return_inverse=True)[1].astype(np.int64)
 

@@ -123,13 +123,13 @@ def plan_packed_tables(read: Read, plan: PlanPart) -> Callable[[Batches], Iterat
         if part is None:
             return
         started = time.monotonic()
-        rows = {name: pa.Table.from_batches(of_table) for name, of_table in blocks.items()}
+        rows = {name: pa.Table.from_batches(table_batches) for name, table_batches in blocks.items()}
         del blocks
-        given = read(rows)._asdict()
-        orphans = given.pop("inputs") - (len(rows["topologies"]) if "topologies" in rows else 0)
+        topology_tables = read(rows)._asdict()
+        orphans = topology_tables.pop("inputs") - (len(rows["topologies"]) if "topologies" in rows else 0)
         del rows
         seconds = {"read_and_validate": time.monotonic() - started}
-        result = plan(given)
+        result = plan(topology_tables)
         seconds |= result.seconds
         stages = {"stage": list(seconds), "seconds": list(seconds.values())}
         yield from packed_rows(part, STAGE_SECONDS, pa.table(stages))
@@ -145,10 +145,10 @@ def planned_by_flinks_rules(
 ) -> PlanPart:
     """plan_in_parts, which workers import when they need it."""
 
-    def plan(given: dict[str, "pl.DataFrame"]) -> "InParts":
+    def plan(topology_tables: dict[str, "pl.DataFrame"]) -> "InParts":
         from penstock.plans.columnar.plan_in_parts import plan_in_parts
 
-        return plan_in_parts(given, until, choices, before_tasks=before_tasks)
+        return plan_in_parts(topology_tables, until, choices, before_tasks=before_tasks)
 
     return plan
 

@@ -75,10 +75,10 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
 
     Precedences compare element by element, and a prefix comes first.
     """
-    found = [rows for rows in reasons if not rows.is_empty()]
-    if not found:
+    reason_tables = [rows for rows in reasons if not rows.is_empty()]
+    if not reason_tables:
         return pl.DataFrame(schema=_FIRST)
-    rows = pl.concat(found)
+    rows = pl.concat(reason_tables)
     longest = rows.select(pl.col("precedence").list.len().max()).item()
     positions = [pl.col("precedence").list.get(i, null_on_oob=True) for i in range(longest)]
     order = [pl.col(TOPOLOGY), *positions, *(pl.col(name) for name in ("error_stage", "error", "message"))]
@@ -86,7 +86,7 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:
-    """One row per refused topology: of the refusals of several layers, in their order, the first one."""
+    """One row per refused topology: its first refusal among those of several layers, in their order."""
     if not refusals:
         return pl.DataFrame(schema=_FIRST)
     return pl.concat(refusals).unique(TOPOLOGY, keep="first", maintain_order=True)
@@ -99,10 +99,10 @@ def without_topologies(rows: pl.DataFrame, refused: Ints) -> pl.DataFrame:
 
 
 def rows_to_keep(rows: pl.DataFrame, refused: Ints) -> pl.Series | None:
-    """Which rows are of topologies that are not among `refused`, which are in order; None for all."""
+    """The rows of topologies that are not in `refused` (sorted); None for all rows."""
     if not len(refused) or rows.is_empty():
         return None
-    # An anti join would look at each row.
+    # An anti join would read each row.
     of_topologies = runs(rows[TOPOLOGY].to_numpy())
     in_runs = rows[TOPOLOGY].to_numpy()[of_topologies.starts]
     kept = refused[np.minimum(np.searchsorted(refused, in_runs), len(refused) - 1)] != in_runs

@@ -1,4 +1,4 @@
-"""What a planner returned: read as the declared tables, and checked before it counts."""
+"""Reads a planner's answer as the declared tables and checks it before it takes effect."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -41,11 +41,11 @@ def as_frame(returned: Any) -> pl.DataFrame:
     if isinstance(returned, pa.Table | pa.RecordBatch) or hasattr(returned, "__arrow_c_stream__"):
         try:
             return pl.DataFrame(returned)
-        except Exception as error:  # polars, Arrow and pandas have their own
-            found = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        except Exception as error:  # polars, Arrow and pandas have error classes of their own
+            problem = f"{type(error).__name__}: {str(error).splitlines()[0]}"
     else:
-        found = type(returned).__name__
-    raise SchemaError(f"found {found}, allowed a table of polars, Arrow, pandas or Spark")
+        problem = type(returned).__name__
+    raise SchemaError(f"found {problem}, allowed a table of polars, Arrow, pandas or Spark")
 
 
 def read_answer(returned: Any, decision: Decision) -> pl.DataFrame:
@@ -70,41 +70,47 @@ def read_answer(returned: Any, decision: Decision) -> pl.DataFrame:
         raise SchemaError(f"a value that its column cannot hold: {str(error).splitlines()[0]}") from None
 
 
-def _fits(found: pl.DataType, kind: pl.DataType) -> bool:
+def _fits(column_type: pl.DataType, kind: pl.DataType) -> bool:
     if kind.is_integer():
-        return found.is_integer()
+        return column_type.is_integer()
     if kind == pl.String():
-        return found == pl.String() or found.is_integer() or isinstance(found, pl.Categorical | pl.Enum)
-    return found == kind
+        return (
+            column_type == pl.String()
+            or column_type.is_integer()
+            or isinstance(column_type, pl.Categorical | pl.Enum)
+        )
+    return column_type == kind
 
 
 def check_answer(answer: pl.DataFrame, decision: Decision, tables: Tables) -> pl.DataFrame:
     """The violations of a decision, before it takes effect. `tables`: Flink's plan up to its layer."""
-    given = ANSWERS[decision]
-    key = [TOPOLOGY, *given.keys]
-    of = tables[given.of].select(*key, pl.lit(True).alias("known"))
-    rows = answer.join(of, on=key, how="left", maintain_order="left")
+    answer_form = ANSWERS[decision]
+    key = [TOPOLOGY, *answer_form.keys]
+    known_keys = tables[answer_form.of].select(*key, pl.lit(True).alias("known"))
+    rows = answer.join(known_keys, on=key, how="left", maintain_order="left")
     unknown = rows.filter(pl.col("known").is_null())
     where = pl.concat_str(
-        pl.lit(given.of),
+        pl.lit(answer_form.of),
         *(
             pl.concat_str(pl.lit(f" {name} "), pl.col(name).cast(pl.String).fill_null("null"))
-            for name in given.keys
+            for name in answer_form.keys
         ),
     )
-    found = [
-        violations(unknown, Invariant.UNKNOWN_KEY, where, pl.lit("a row about it"), f"keys of {given.of}"),
+    problems = [
+        violations(
+            unknown, Invariant.UNKNOWN_KEY, where, pl.lit("a row about it"), f"keys of {answer_form.of}"
+        ),
         violations(
             answer.filter(answer.select(key).is_duplicated()).unique(key, keep="first", maintain_order=True),
             Invariant.DECIDED_TWICE, where, pl.lit("several rows about it"), "one",
         ),
         violations(
-            answer.filter(pl.col(given.value).is_null()),
-            Invariant.VALUE_NOT_ALLOWED, where, pl.lit(f"{given.value}: null"), "a value",
+            answer.filter(pl.col(answer_form.value).is_null()),
+            Invariant.VALUE_NOT_ALLOWED, where, pl.lit(f"{answer_form.value}: null"), "a value",
         ),
     ]  # fmt: skip
-    whole = rows.filter(pl.col("known").is_not_null() & pl.col(given.value).is_not_null()).drop("known")
-    return pl.concat([*found, _CHECKS.get(decision, _nothing)(whole, tables)])
+    whole = rows.filter(pl.col("known").is_not_null() & pl.col(answer_form.value).is_not_null()).drop("known")
+    return pl.concat([*problems, _CHECKS.get(decision, _nothing)(whole, tables)])
 
 
 def _nothing(answer: pl.DataFrame, tables: Tables) -> pl.DataFrame:
@@ -225,8 +231,8 @@ _SAID_BY_OTHER_RULES = {"chained_operators", "execution_slot_sharing_groups"}
 
 def check_tables(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """The violations of tables (name to rows) that a planner returned, before they count."""
-    found = [check for name, rows in tables.items() for check in _check_table(name, rows)]
-    return pl.concat([NO_VIOLATION, *found])
+    problems = [check for name, rows in tables.items() for check in _check_table(name, rows)]
+    return pl.concat([NO_VIOLATION, *problems])
 
 
 def _check_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
@@ -236,7 +242,7 @@ def _check_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
         for column in KEYS[name]
     ]
     where = pl.concat_str(pl.lit(name), *parts)
-    found = [
+    problems = [
         violations(rows.filter(pl.col(field.name).is_null()), Invariant.VALUE_NOT_ALLOWED, where,
                    pl.lit(f"{field.name}: null"), "a value")
         for field in TABLES[name]
@@ -244,14 +250,14 @@ def _check_table(name: str, rows: pl.DataFrame) -> list[pl.DataFrame]:
     ]  # fmt: skip
     if name not in _SAID_BY_OTHER_RULES:
         several = rows.filter(rows.select(key).is_duplicated()).unique(key, keep="first", maintain_order=True)
-        found.append(violations(several, Invariant.ID_NOT_UNIQUE, where, pl.lit("several rows"), "one"))
+        problems.append(violations(several, Invariant.ID_NOT_UNIQUE, where, pl.lit("several rows"), "one"))
     if {"parallelism", "max_parallelism"} <= set(rows.columns):
         most = pl.when(pl.col("max_parallelism") > 0).then("max_parallelism").otherwise(MAX_PARALLELISM)
-        found.append(
+        problems.append(
             violations(
                 rows.filter((pl.col("parallelism") < 1) | (pl.col("parallelism") > most)),
                 Invariant.PARALLELISM_OUT_OF_RANGE, where, pl.format("parallelism {}", "parallelism"),
                 "1 to the max parallelism beside it",
             )
         )  # fmt: skip
-    return found
+    return problems

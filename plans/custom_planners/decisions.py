@@ -1,4 +1,4 @@
-"""What a custom planner may decide, and in which table it says so."""
+"""The decisions that a custom planner may make, and the tables that hold them."""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -17,7 +17,7 @@ ATTRIBUTE = "penstock_decides"
 
 
 class Decision(StrEnum):
-    """What is decided, in the order in which decisions take effect."""
+    """The kinds of decisions, in the order in which they take effect."""
 
     PARALLELISM = "parallelism"  #: of operators
     PARTITIONERS = "partitioners"  #: of stream edges
@@ -28,9 +28,10 @@ class Decision(StrEnum):
 
 
 class Answer(NamedTuple):
-    """The table in which a decision is given: `of` names the table whose rows it decides about.
+    """The table that holds a planner's decision; `of` names the table whose rows it decides about.
 
-    `keys` are columns of both, beside topology_id. Rows that are not given stay as Flink has them.
+    `keys`: columns of both tables, in addition to topology_id. Rows without a decision stay as Flink has
+    them.
     """
 
     layer: Layer
@@ -70,13 +71,13 @@ def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]
     Raises ConfigurationError if there is no such decision.
     """
     try:
-        made = Decision(decision)
+        marked_decision = Decision(decision)
     except ValueError:
         allowed = ", ".join(Decision)
         raise ConfigurationError(f"decides({decision!r}): allowed {allowed}") from None
 
     def mark(function: Function) -> Function:
-        setattr(function, ATTRIBUTE, made)
+        setattr(function, ATTRIBUTE, marked_decision)
         return function
 
     return mark

@@ -1,4 +1,4 @@
-"""What a plan leaves out: job edges between vertices, tasks of a vertex, slots that are required."""
+"""Finds omissions of a plan: job edges between vertices, tasks of a vertex, required slots."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -73,14 +73,14 @@ MOST_ERRORS = 20
 """Errors that are listed of one topology."""
 
 
-def reject_violations(found: pl.DataFrame, topologies: pl.DataFrame, planner: str) -> pl.DataFrame:
-    """Rows of the table rejected: one per topology of `found` (see VIOLATIONS), which `planner` broke."""
-    if found.is_empty():
+def reject_violations(broken_rules: pl.DataFrame, topologies: pl.DataFrame, planner: str) -> pl.DataFrame:
+    """Rows of the table rejected, one per topology with `broken_rules` (see VIOLATIONS) of `planner`."""
+    if broken_rules.is_empty():
         return empty("rejected")
     places = topologies.select(TOPOLOGY, "name", "source_file", "source_line")
     rows = []
-    for one in (
-        found.group_by(TOPOLOGY, maintain_order=True)
+    for topology in (
+        broken_rules.group_by(TOPOLOGY, maintain_order=True)
         .agg(pl.struct(pl.exclude(TOPOLOGY)).alias("errors"))
         .join(places, on=TOPOLOGY, maintain_order="left")
         .iter_rows(named=True)
@@ -90,9 +90,9 @@ def reject_violations(found: pl.DataFrame, topologies: pl.DataFrame, planner: st
                 **{key: limited(text) for key, text in error.items()},
                 "hint": f"planner {planner} decided so; it is the planner that has to change",
             }
-            for error in one["errors"][:MOST_ERRORS]
+            for error in topology["errors"][:MOST_ERRORS]
         ]
-        more = len(one["errors"]) - len(errors)
+        more = len(topology["errors"]) - len(errors)
         lines = [
             f"planner {planner}: {error['error']}: {error['location']}: found {error['found']}; "
             f"allowed: {error['allowed']}"
@@ -100,7 +100,7 @@ def reject_violations(found: pl.DataFrame, topologies: pl.DataFrame, planner: st
         ]
         lines += [f"… and {more:,} more"] if more else []
         rows.append(
-            {**one, "errors": errors, "error_stage": STAGE, "error": errors[0]["error"],
+            {**topology, "errors": errors, "error_stage": STAGE, "error": errors[0]["error"],
              "message": "\n".join(lines)}
         )  # fmt: skip
     named = [{name: row[name] for name in REJECTED.names} for row in rows]
@@ -110,9 +110,11 @@ def reject_violations(found: pl.DataFrame, topologies: pl.DataFrame, planner: st
 def edges_left_out(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
     """A violation for each stream edge that is neither chained nor a job edge, of operators in vertices."""
     edges = tables["stream_edges"].filter(~IS_CHAINED).select(TOPOLOGY, "source", "target", "in_index")
-    given = tables["job_edges"].select(TOPOLOGY, "in_index", source="source_node", target="target_node")
-    missing = edges.join(given, on=[TOPOLOGY, "source", "target", "in_index"], how="anti")
-    for end in ("source", "target"):  # Flink makes no vertex of what no source leads to
+    job_edge_ends = tables["job_edges"].select(
+        TOPOLOGY, "in_index", source="source_node", target="target_node"
+    )
+    missing = edges.join(job_edge_ends, on=[TOPOLOGY, "source", "target", "in_index"], how="anti")
+    for end in ("source", "target"):  # Flink creates no vertex for operators that no source leads to
         nodes = tables["chained_operators"].select(TOPOLOGY, pl.col("node").alias(end))
         missing = missing.join(nodes, on=[TOPOLOGY, end], how="semi")
     return violations(

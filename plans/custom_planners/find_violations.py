@@ -24,8 +24,8 @@ def find_violations(tables: Tables) -> pl.DataFrame:
     `tables`: a plan's, by the names of plans.tables.TABLES. Rules about layers that it does not have are
     passed over.
     """
-    found = [check(tables) for needed, check in _CHECKS if needed <= tables.keys()]
-    return pl.concat([NO_VIOLATION, *found])
+    problems = [check(tables) for needed, check in _CHECKS if needed <= tables.keys()]
+    return pl.concat([NO_VIOLATION, *problems])
 
 
 def _operators_in_vertices(tables: Tables) -> pl.DataFrame:
@@ -35,7 +35,7 @@ def _operators_in_vertices(tables: Tables) -> pl.DataFrame:
     counted = nodes.join(counted, on=[TOPOLOGY, "id"], how="left").with_columns(
         pl.col("vertices").fill_null(0)
     )
-    # Flink makes no vertex of what no source leads to: a cycle of a graph that was given.
+    # Flink creates no vertex for operators that no source leads to, such as a cycle of a given graph.
     fed = tables["stream_edges"].join(
         operators, left_on=[TOPOLOGY, "source"], right_on=[TOPOLOGY, "node"], how="semi"
     )
@@ -187,8 +187,8 @@ def _ids(tables: Tables) -> pl.DataFrame:
         ("job_edges", ["target_vertex", "input_index"]),
         ("execution_vertices", ["vertex", "subtask"]),
     )
-    found = [_repeated(tables[table], table, keys) for table, keys in unique if table in tables]
-    return pl.concat(found)
+    repeated_ids = [_repeated(tables[table], table, keys) for table, keys in unique if table in tables]
+    return pl.concat(repeated_ids)
 
 
 def _repeated(rows: pl.DataFrame, table: str, keys: list[str]) -> pl.DataFrame:
@@ -229,7 +229,7 @@ def _slots(tables: Tables) -> pl.DataFrame:
     tasks = tables["execution_vertices"].select(TOPOLOGY, "vertex", "subtask")
     key, slot = [TOPOLOGY, "vertex", "subtask"], "execution_slot_sharing_group"
     where = pl.format("vertex {} subtask {}", "vertex", "subtask")
-    found = [
+    problems = [
         violations(
             tasks.join(slots, on=key, how="anti"), Invariant.TASK_NOT_IN_ONE_SLOT, where,
             pl.lit("no slot"), "one slot",
@@ -241,7 +241,7 @@ def _slots(tables: Tables) -> pl.DataFrame:
     ]  # fmt: skip
     several = slots.select(key)
     if several.is_duplicated().any():
-        found.append(
+        problems.append(
             violations(
                 slots.filter(several.is_duplicated()).unique(key, maintain_order=True),
                 Invariant.TASK_NOT_IN_ONE_SLOT, where, pl.lit("several slots"), "one slot",
@@ -251,19 +251,19 @@ def _slots(tables: Tables) -> pl.DataFrame:
         TOPOLOGY, "vertex", "co_location_group", own_group="slot_sharing_group"
     )
     placed = slots.join(vertices, on=[TOPOLOGY, "vertex"], how="left", maintain_order="left")
-    of_slot = placed.group_by(TOPOLOGY, slot).agg(
+    slot_counts = placed.group_by(TOPOLOGY, slot).agg(
         pl.col("own_group").n_unique().alias("groups"),
         pl.len().alias("tasks"),
         pl.col("vertex").n_unique().alias("vertices"),
     )
     named = pl.format("slot {}", slot)
-    found += [
+    problems += [
         violations(
-            of_slot.filter(pl.col("groups") > 1), Invariant.TASK_NOT_IN_ONE_SLOT, named,
+            slot_counts.filter(pl.col("groups") > 1), Invariant.TASK_NOT_IN_ONE_SLOT, named,
             pl.format("tasks of {} slot sharing groups", "groups"), "of one",
         ),
         violations(
-            of_slot.filter((pl.col("tasks") > pl.col("vertices")) & (pl.col("groups") == 1)),
+            slot_counts.filter((pl.col("tasks") > pl.col("vertices")) & (pl.col("groups") == 1)),
             Invariant.SUBTASKS_SHARE_SLOT, named,
             pl.format("{} tasks of {} vertices", "tasks", "vertices"), "one task of each vertex",
         ),
@@ -272,13 +272,13 @@ def _slots(tables: Tables) -> pl.DataFrame:
     apart = located.group_by(TOPOLOGY, "co_location_group", "subtask").agg(
         pl.col(slot).n_unique().alias("slots"), pl.col("vertex").first()
     )
-    found.append(
+    problems.append(
         violations(
             apart.filter(pl.col("slots") > 1), Invariant.CO_LOCATION_BROKEN, where,
             pl.format("{} slots for one subtask of a co-location group", "slots"), "one",
         )
     )  # fmt: skip
-    return pl.concat(found)
+    return pl.concat(problems)
 
 
 _JOB_GRAPH = {"stream_nodes", "stream_edges", "job_vertices", "chained_operators", "job_edges"}

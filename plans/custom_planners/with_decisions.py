@@ -24,9 +24,9 @@ Follow = Callable[..., pl.DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """A pass whose table is then changed as an answer says.
+    """A pass whose table is changed afterwards by a planner's answer.
 
-    `takes` are the tables that the pass reads, `reads` those that the change needs beside.
+    `takes` are the tables that the pass reads, `reads` those that the change needs in addition.
     """
 
     derive: Step
@@ -61,16 +61,16 @@ def with_decisions(
 
 
 def _parallelism(stream_nodes: pl.DataFrame, answer: Answer) -> pl.DataFrame:
-    found = _found(stream_nodes, answer, Decision.PARALLELISM)
+    decided_parallelism = _look_up_decision(stream_nodes, answer, Decision.PARALLELISM)
     return stream_nodes.with_columns(
-        parallelism=pl.coalesce(found, "parallelism"),
-        parallelism_configured=found.is_not_null() | stream_nodes["parallelism_configured"],
+        parallelism=pl.coalesce(decided_parallelism, "parallelism"),
+        parallelism_configured=decided_parallelism.is_not_null() | stream_nodes["parallelism_configured"],
     )
 
 
 def _partitioners(edges_with_ends: pl.DataFrame, answer: Answer) -> pl.DataFrame:
-    found = _found(edges_with_ends, answer, Decision.PARTITIONERS)
-    edges = edges_with_ends.with_columns(decided=found)
+    decided_partitioners = _look_up_decision(edges_with_ends, answer, Decision.PARTITIONERS)
+    edges = edges_with_ends.with_columns(decided=decided_partitioners)
     changes = (pl.col("decided").is_not_null()) & (pl.col("decided") != pl.col("partitioner"))
     names = {str(p).upper(): p for p in Partitioner}
     named = pl.col("decided").replace_strict(
@@ -95,11 +95,11 @@ def _partitioners(edges_with_ends: pl.DataFrame, answer: Answer) -> pl.DataFrame
 
 
 def _chaining(marked_edges: pl.DataFrame, answer: Answer) -> pl.DataFrame:
-    found = _found(marked_edges, answer, Decision.CHAINING)
+    decided_chaining = _look_up_decision(marked_edges, answer, Decision.CHAINING)
     chained = (pl.col("reasons") == 0) | pl.col("chained_source")
     apart = NotChainableReason.DECIDED_BY_PLANNER.bit
     return (
-        marked_edges.with_columns(decided=found)
+        marked_edges.with_columns(decided=decided_chaining)
         .with_columns(
             reasons=pl.when(~pl.col("decided") & chained)
             .then(pl.col("reasons") | apart)
@@ -114,9 +114,9 @@ def _chaining(marked_edges: pl.DataFrame, answer: Answer) -> pl.DataFrame:
 
 
 def _slot_sharing_groups(grouped_vertices: pl.DataFrame, answer: Answer) -> pl.DataFrame:
-    found = _found(grouped_vertices, answer, Decision.SLOT_SHARING_GROUPS)
-    vertices = grouped_vertices.with_columns(decided=found)
-    # A name that was decided is another group than Flink's of that name.
+    decided_groups = _look_up_decision(grouped_vertices, answer, Decision.SLOT_SHARING_GROUPS)
+    vertices = grouped_vertices.with_columns(decided=decided_groups)
+    # A decided group is not Flink's group of the same name.
     vertices = vertices.with_columns(flinks=pl.when(pl.col("decided").is_null()).then("slot_sharing_group"))
     first = groups(vertices, "decided", "flinks")
     is_first = first == np.arange(len(first))
@@ -162,12 +162,12 @@ def _numbered(answer: Answer) -> pl.DataFrame:
     return answer.with_columns(slot=slot)
 
 
-def _found(rows: pl.DataFrame, answer: Answer, decision: Decision) -> pl.Series:
-    """For each row what was decided about it; null where nothing was."""
-    given = ANSWERS[decision]
-    key = [TOPOLOGY, *given.keys]
+def _look_up_decision(rows: pl.DataFrame, answer: Answer, decision: Decision) -> pl.Series:
+    """The decision about each row; null without one."""
+    answer_form = ANSWERS[decision]
+    key = [TOPOLOGY, *answer_form.keys]
     joined = rows.select(key).join(answer, on=key, how="left", maintain_order="left")
-    return joined[given.value]
+    return joined[answer_form.value]
 
 
 _FOLLOWED: dict[Decision, list[tuple[str, Follow, tuple[str, ...]]]] = {

@@ -12,8 +12,8 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
     """The number of each task's region.
 
     A logical region with an all-to-all edge inside is one region. In a logical region of one parallelism,
-    pointwise edges connect equal subtasks, so that each subtask index is a region. Tasks of all other
-    logical regions are looked at one by one.
+    pointwise edges connect equal subtasks, so each subtask index is a region. All other logical regions are
+    walked task by task.
     """
     logical, parallelism = graph.logical_region, graph.parallelism
     places = sums_before(parallelism)
@@ -33,10 +33,10 @@ def regions_of_tasks(graph: JobGraphArrays) -> Ints:
 
 
 def _logical_regions_with(graph: JobGraphArrays, edges: Flags) -> Flags:
-    """For each vertex, whether one of `edges` leads into its logical region."""
-    found = np.zeros(len(graph.vertices), dtype=np.bool_)
-    found[graph.logical_region[graph.targets[edges]]] = True
-    return found[graph.logical_region]
+    """Whether one of `edges` leads into each vertex's logical region."""
+    has_edge = np.zeros(len(graph.vertices), dtype=np.bool_)
+    has_edge[graph.logical_region[graph.targets[edges]]] = True
+    return has_edge[graph.logical_region]
 
 
 def _split(graph: JobGraphArrays, mixed: Flags, edges: Flags) -> Ints:

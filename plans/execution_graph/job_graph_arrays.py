@@ -22,7 +22,7 @@ class JobGraphArrays(NamedTuple):
     first: Ints  #: per vertex the first vertex of its topology
     parallelism: Ints
     slot_sharing_group: Ints
-    co_location_group: Ints  #: NO_GROUP where there is none
+    co_location_group: Ints  #: NO_GROUP if there is none
     logical_region: Ints  #: per vertex the first vertex of its logical pipelined region
     sources: Ints  #: per edge, by target and input index
     targets: Ints

@@ -1,4 +1,4 @@
-"""How a POINTWISE edge divides the partitions of its producers among its consumers.
+"""Divides the partitions of a POINTWISE edge's producers among its consumers.
 
 All passes that need this call these functions. Partition `i` is that of producing subtask `i`. Arguments are
 arrays, or single numbers; 32 bits hold all products, as no parallelism is above MAX_PARALLELISM.

@@ -1,4 +1,4 @@
-"""What both planners say where Flink refuses to make the ExecutionGraph."""
+"""The messages of both planners for topologies whose ExecutionGraph Flink refuses."""
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 

@@ -33,8 +33,8 @@ def draw_by_trace(
 ) -> dict[str, Any]:
     """Topology `number` (from 0) of the fleet of a trace and a seed, on which alone it depends.
 
-    A task is an operator with as many subtasks as the task has instances, up to the next power of two and
-    `most_parallelism`. It reads other tasks by hash. What no task reads goes to a sink.
+    A task is an operator with one subtask per instance of the task, rounded up to a power of two, at most
+    `most_parallelism`. It reads other tasks by hash. Tasks without a reader go to a sink.
     """
     random = Random(f"{trace}|{seed}|{number}")
     shares = _shares(trace)
@@ -53,10 +53,10 @@ def draw_by_trace(
         if len(inputs) > 2:
             inputs = [add({"kind": str(Kind.UNION), "inputs": inputs})]
         hashed = {"kind": str(Kind.PARTITION), "partitioner": str(Partitioner.HASH)}
-        inputs = [add({**hashed, "inputs": [one]}) for one in inputs]
+        inputs = [add({**hashed, "inputs": [parent_id]}) for parent_id in inputs]
         kind = (Kind.SOURCE, Kind.ONE_INPUT, Kind.TWO_INPUT)[len(inputs)]
-        given = {"inputs": inputs} if inputs else {}
-        operators.append(add({"kind": str(kind), "name": f"Task {task}", **given, "parallelism": size}))
+        input_entry = {"inputs": inputs} if inputs else {}
+        operators.append(add({"kind": str(kind), "name": f"Task {task}", **input_entry, "parallelism": size}))
         sizes.append(size)
     is_read = {parent for read in parents for parent in read}
     for task, operator in enumerate(operators):
@@ -67,7 +67,7 @@ def draw_by_trace(
 
 
 def _levels(random: Random, shares: Mapping[str, Any]) -> list[int]:
-    """How many tasks each level has: one on the critical path, the others as the trace spreads them."""
+    """The number of tasks of each level: one on the critical path, the others spread as in the trace."""
     tasks = _drawn(random, shares["tasks"])
     length = 1
     if tasks > 1:
@@ -79,7 +79,7 @@ def _levels(random: Random, shares: Mapping[str, Any]) -> list[int]:
 
 
 def _connected(levels: Sequence[int], random: Random) -> list[list[int]]:
-    """Of each task, level by level, the tasks of the level before that it reads."""
+    """The tasks that each task reads, all from the level before; level by level."""
     parents: list[list[int]] = [[] for _ in range(sum(levels))]
     start = 0
     for size, size_of_next in pairwise(levels):
@@ -97,5 +97,5 @@ def _drawn(random: Random, shares: Sequence[int]) -> int:
 
 @cache
 def _shares(trace: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((Path(__file__).parent / TRACES[trace]).read_text(encoding="utf-8"))
-    return found
+    shares: dict[str, Any] = json.loads((Path(__file__).parent / TRACES[trace]).read_text(encoding="utf-8"))
+    return shares

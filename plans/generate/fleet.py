@@ -72,7 +72,7 @@ def draws(seed: int) -> Draw:
     """The Draw of a seed: the upper 52 bits of Spark's xxhash64(seed, keys, salt)."""
 
     def draw(salt: str, *keys: pl.Expr) -> pl.Expr:
-        hashed = _hashed(seed, salt, keys, lambda found: (found >> np.uint64(12)) * 2.0**-52, pl.Float64)
+        hashed = _hashed(seed, salt, keys, lambda hashes: (hashes >> np.uint64(12)) * 2.0**-52, pl.Float64)
         return hashed
 
     return draw
@@ -81,8 +81,8 @@ def draws(seed: int) -> Draw:
 def hexadecimal(seed: int, salt: str, *keys: pl.Expr) -> pl.Expr:
     """All 64 bits of the hash that a draw is made from, as 16 lower-case hex digits."""
 
-    def digits(found: np.ndarray) -> np.ndarray:
-        return np.frombuffer(found.astype(">u8").tobytes().hex().encode(), "S16").astype("U16")
+    def digits(hashes: np.ndarray) -> np.ndarray:
+        return np.frombuffer(hashes.astype(">u8").tobytes().hex().encode(), "S16").astype("U16")
 
     return _hashed(seed, salt, keys, digits, pl.String)
 
@@ -114,16 +114,16 @@ def _hashed(
     seed: int,
     salt: str,
     keys: Sequence[pl.Expr],
-    of_hash: Callable[[np.ndarray], np.ndarray],
+    convert: Callable[[np.ndarray], np.ndarray],
     kind: type[pl.DataType],
 ) -> pl.Expr:
-    """What `of_hash` makes of xxhash64(seed, keys, salt); of a key that is null, nothing sensible."""
+    """xxhash64(seed, keys, salt), converted by `convert`; arbitrary if a key is null."""
 
     def hashed(columns: Sequence[pl.Series]) -> pl.Series:
-        found = hash_longs(np.array([seed], np.int64), np.array([XXHASH64_SEED], np.uint64))
+        hashes = hash_longs(np.array([seed], np.int64), np.array([XXHASH64_SEED], np.uint64))
         for column in columns:
-            found = hash_longs(column.to_numpy(), found)
-        return pl.Series(of_hash(hash_text(salt.encode(), found)), dtype=kind)
+            hashes = hash_longs(column.to_numpy(), hashes)
+        return pl.Series(convert(hash_text(salt.encode(), hashes)), dtype=kind)
 
     return pl.map_batches([key.cast(pl.Int64).fill_null(0) for key in keys], hashed, return_dtype=kind)
 
@@ -137,9 +137,9 @@ class Spec:
     """Parameters of a generated fleet; the same Spec gives the same tables on any cluster.
 
     `operators` is the size of one topology in physical operators, `width` how many operators stand side by
-    side (what exactly, the shape says). `parallelism` is every topology's default parallelism;
+    side (its exact meaning depends on the shape). `parallelism` is every topology's default parallelism;
     `share_of_uids` the share of physical operators that have a uid. None leaves the choice to the shape.
-    `with_refusals`: topologies have options, too, for which Flink refuses some of them.
+    `with_refusals`: some topologies have options that Flink refuses.
     """
 
     operators: int
@@ -163,9 +163,9 @@ class Spec:
             _require("width", self.width, 1, MAX_OPERATORS)
 
 
-def _require(parameter: str, found: float, low: int, high: int) -> None:
-    if not low <= found <= high:
-        raise ConfigurationError(f"{parameter}: found {found}, allowed {low} to {high}")
+def _require(parameter: str, value: float, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigurationError(f"{parameter}: found {value}, allowed {low} to {high}")
 
 
 INDEX, ID = "index", "id"
@@ -203,7 +203,7 @@ class Fleet(NamedTuple):
 
     @property
     def units_of_a_part(self) -> int:
-        """How many units make about ROWS_OF_A_PART rows."""
+        """The number of units with about ROWS_OF_A_PART rows."""
         return max(1, ROWS_OF_A_PART // self.rows_of_a_unit)
 
 

@@ -1,4 +1,4 @@
-"""Shape `giant`: one large topology with all that is hard to plan about large ones."""
+"""Shape `giant`: one large topology with everything that makes large ones hard to plan."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -120,7 +120,7 @@ def giant(spec: Spec) -> Fleet:
         parts = units.select(operators_of_units(size)).with_columns((pl.col("operator") + 1).alias(ID))
         of_cells = pl.col("operator") - chain
         of_hubs = of_cells - cells * len(_CELL)
-        made = pl.concat(
+        transformations = pl.concat(
             [
                 _chain(parts.filter(of_cells < 0), chain),
                 _cells(
@@ -142,7 +142,7 @@ def giant(spec: Spec) -> Fleet:
             ],
             how="diagonal",
         )
-        return made.sort(INDEX, ID).with_columns(
+        return transformations.sort(INDEX, ID).with_columns(
             uid=pl.when(~is_virtual).then(numbered_uid(draw, spec)),
             # Given, because the parallelism of a BATCH job is decided at run time elsewhere.
             parallelism=pl.when(~is_virtual).then(spec.parallelism or DEFAULT_PARALLELISM),
@@ -253,7 +253,7 @@ def _text(value: StrEnum | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _name(what: str, number: pl.Expr) -> pl.Expr:
+def _name(prefix: str, number: pl.Expr) -> pl.Expr:
     """The name of an operator; virtual transformations have none."""
-    named = pl.concat_str(literal(f"{what}-"), number, literal("-"), "place")
+    named = pl.concat_str(literal(f"{prefix}-"), number, literal("-"), "place")
     return pl.when(pl.col("kind").is_in(_VIRTUAL_NAMES)).then(literal("")).otherwise(named).alias("name")

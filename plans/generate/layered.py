@@ -58,7 +58,7 @@ def _nodes(operators: pl.DataFrame, draw: Draw, width: int, layers: int) -> pl.D
     is_inner = (operator >= width) & (operator < width + inner)
 
     def partition_position(block: pl.Expr) -> pl.Expr:
-        """Which operator of a block is the one that reads through a partition."""
+        """The operator of each block that reads through a partition."""
         return below(draw("block", pl.col(INDEX), block), PARTITION_BLOCK)
 
     def node_id(number: pl.Expr) -> pl.Expr:

@@ -1,10 +1,10 @@
 """Shape `random`: fleets of topologies with every kind and option that Flink's DataStream API has.
 
 The shares are those of the golden data's random topologies: about 19 transformations with 12 operators each,
-of all sizes. With refusals, a few topologies in a hundred are refused by Flink (a forward partition between
-unequal parallelisms, a uid used twice, a co-location group over two slot sharing groups); what it refuses
-gets rarer as topologies get larger, so that large ones are planned, too. Without refusals nothing has what
-they may come of: no forward partition, shared uid or co-location group.
+of all sizes. With refusals, Flink refuses a few topologies in a hundred (a forward partition between unequal
+parallelisms, a uid used twice, a co-location group over two slot sharing groups); the causes get rarer as
+topologies get larger, so that large ones are planned, too. Without refusals, no topology has a forward
+partition, a shared uid or a co-location group.
 """
 
 import polars as pl
@@ -80,8 +80,10 @@ def random(spec: Spec) -> Fleet:
     chunks = most // CHUNK + 1
 
     def rows(units: pl.DataFrame) -> pl.DataFrame:
-        made = draw_options(_inputs(_kinds(_rows(units, spec, draw, chunks), draw), draw), spec)
-        return made.with_columns(name=_name(draw), **operator_options(spec), **_virtual_options(draw, spec))
+        transformations = draw_options(_inputs(_kinds(_rows(units, spec, draw, chunks), draw), draw), spec)
+        return transformations.with_columns(
+            name=_name(draw), **operator_options(spec), **_virtual_options(draw, spec)
+        )
 
     units = spec.topologies * chunks
     settings = _job_settings(draw, spec)
@@ -179,11 +181,11 @@ def _kinds(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
 
 
 def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
-    """`rows` with `inputs`: as many earlier ids as the kind takes.
+    """`rows` with `inputs`: ids of earlier transformations, as many as the kind takes.
 
-    Whether an earlier transformation can be read is seen from its own draw of a kind, so no row looks at
+    Whether an earlier transformation can be read follows from its own draw of a kind, so no row depends on
     another: sinks are the lowest draws, virtual kinds the highest, and operators that may have side outputs
-    stand together between them. Two earlier ones are looked at; if neither can be read, a source is.
+    lie between them. Two earlier ones are tried; if neither can be read, a source is.
     """
     index, node, sources = pl.col(INDEX), pl.col(ID), pl.col("sources")
     positions = range(MAX_INPUTS)
@@ -213,8 +215,8 @@ def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
 
     def readable(name: str) -> pl.Expr:
         any_source = (pl.col(name) <= sources) & (pl.col("readable_below") == 1.0)
-        found = pl.col(f"drawn_{name}")
-        in_range = (found >= pl.col("readable_from")) & (found < pl.col("readable_below"))
+        kind_draw = pl.col(f"drawn_{name}")
+        in_range = (kind_draw >= pl.col("readable_from")) & (kind_draw < pl.col("readable_below"))
         return any_source | (in_range & (pl.col(name) > sources))
 
     def input_at(position: int) -> pl.Expr:

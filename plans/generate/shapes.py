@@ -19,7 +19,7 @@ class Shape(NamedTuple):
     name: str
     fleet: Callable[[Spec], Fleet]
     default_operators: int
-    width: str  #: what the Spec's width is of this shape; empty: it has none
+    width: str  #: the meaning of the Spec's width for this shape; empty: no width
     about: str
     picture: str
     defaults: str
@@ -116,7 +116,7 @@ WORKLOADS = "workloads"
 
 
 class DrawnShape(NamedTuple):
-    """What can be generated and is no shape: a name, what it is, and what can be chosen of it."""
+    """A generator besides the shapes: its name, a description, and its options."""
 
     name: str
     about: str
@@ -146,14 +146,14 @@ OTHERS: tuple[DrawnShape, ...] = (
 
 
 def find_shape(name: str, argument: str = "SHAPE") -> Shape:
-    """The shape of that name. Raises ConfigurationError, which names all that can be generated."""
-    found = next((shape for shape in SHAPES if shape.name == name), None)
-    if found is None:
+    """The shape called `name`. Raises ConfigurationError, which lists everything that can be generated."""
+    shape = next((shape for shape in SHAPES if shape.name == name), None)
+    if shape is None:
         allowed = [*(shape.name for shape in SHAPES), WORKLOADS, *TRACES]
         close = get_close_matches(name, allowed, n=1)
         hint = f"did you mean {close[0]}?" if close else "penstock generate --list shows them"
         raise ConfigurationError(f"{argument}: found {name!r}, allowed {', '.join(allowed)}", hint)
-    return found
+    return shape
 
 
 def fleet_of_shape(
@@ -168,13 +168,13 @@ def fleet_of_shape(
     argument: str = "SHAPE",
 ) -> Fleet:
     """A fleet of a shape; what is None is as the shape has it. Raises ConfigurationError."""
-    found = find_shape(name, argument)
-    if width is not None and not found.width:
+    shape = find_shape(name, argument)
+    if width is not None and not shape.width:
         widths = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
-        raise ConfigurationError(f"width: the shape {found.name} has none", f"shapes that have: {widths}")
-    return found.fleet(
+        raise ConfigurationError(f"width: the shape {shape.name} has none", f"shapes that have: {widths}")
+    return shape.fleet(
         Spec(
-            operators=found.default_operators if operators is None else operators,
+            operators=shape.default_operators if operators is None else operators,
             topologies=topologies,
             seed=seed,
             parallelism=parallelism,

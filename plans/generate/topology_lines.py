@@ -59,7 +59,7 @@ def fleet_tables(fleet: Fleet) -> tuple[pa.Table, pa.Table]:
 
 
 def _parameters(spec: Spec) -> list[str]:
-    """`name=value` of all that a topology's rows depend on besides its index."""
+    """`name=value` for everything that a topology's rows depend on, except its index."""
     names = [field.name for field in fields(spec) if field.name != "topologies"]
     return [f"{name}={getattr(spec, name)}" for name in names]
 
@@ -80,22 +80,22 @@ def _table(fleet: Fleet, rows: pl.DataFrame, table: str, more: Mapping[str, pl.E
     schema = TABLES[table]
     columns = []
     for field in schema:
-        given = keyed[field.name] if field.name in keyed.columns else pl.Series([None] * len(keyed))
+        values = keyed[field.name] if field.name in keyed.columns else pl.Series([None] * len(keyed))
         if pa.types.is_map(field.type):
-            columns.append(_one_entry_maps(given, field, fleet.key_of_map(field.name)))
-        elif pa.types.is_list(field.type) and not field.nullable and given.dtype != pl.List:
-            columns.append(_one_value_lists(given, field))
-        elif given.dtype == pl.Null:
-            columns.append(pa.nulls(len(given), field.type))
+            columns.append(_one_entry_maps(values, field, fleet.key_of_map(field.name)))
+        elif pa.types.is_list(field.type) and not field.nullable and values.dtype != pl.List:
+            columns.append(_one_value_lists(values, field))
+        elif values.dtype == pl.Null:
+            columns.append(pa.nulls(len(values), field.type))
         else:
-            columns.append(given.to_arrow().cast(field.type))
+            columns.append(values.to_arrow().cast(field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _one_entry_maps(values: pl.Series, field: pa.Field, key: str) -> pa.MapArray:
-    given = values.drop_nulls()
-    keys = pa.repeat(key, len(given))
-    items = given.to_arrow().cast(field.type.item_type)
+    entries = values.drop_nulls()
+    keys = pa.repeat(key, len(entries))
+    items = entries.to_arrow().cast(field.type.item_type)
     return pa.MapArray.from_arrays(_offsets(values), keys, items).cast(field.type)
 
 
@@ -144,7 +144,7 @@ def topology_lines(fleet: Fleet) -> Iterator[str]:
 
 
 def _values(fleet: Fleet, rows: pl.DataFrame, names: list[str] | tuple[str, ...]) -> dict[str, pl.Expr]:
-    """JSON values of the columns that a shape has set, null where the key is to be left out."""
+    """JSON values of the columns that a shape has set, null if the key is to be left out."""
     return {name: _value(fleet, rows, name) for name in names if name in rows.columns}
 
 

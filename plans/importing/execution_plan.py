@@ -66,7 +66,9 @@ def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
     errors = errors_of_nodes(nodes, "node", _node_errors)
     if errors:
         return errors
-    reads = {node["id"]: [one["id"] for one in node.get("predecessors", ())] for node in nodes}
+    reads = {
+        node["id"]: [predecessor["id"] for predecessor in node.get("predecessors", ())] for node in nodes
+    }
     errors = errors_of_links(
         [(node["id"], reads[node["id"]]) for node in nodes], ("node", "nodes"), "predecessor"
     )
@@ -77,13 +79,13 @@ def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
     kinds = {node["id"]: _kind(node, of_pyflink) for node in by_id}
     edges = [
         stream_edge(
-            one["id"],
+            predecessor["id"],
             node["id"],
-            one["ship_strategy"],
+            predecessor["ship_strategy"],
             **({"type_number": number} if kinds[node["id"]] == Kind.TWO_INPUT else {}),
         )
         for node in by_id
-        for number, one in enumerate(node.get("predecessors", ()), 1)
+        for number, predecessor in enumerate(node.get("predecessors", ()), 1)
     ]
     graph = stream_graph(
         [
@@ -125,5 +127,5 @@ def _kind(node: Mapping[str, Any], of_pyflink: bool) -> str:
 
 
 def _known(node: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    keyed = any(one["ship_strategy"] == _HASH for one in node.get("predecessors", ()))
+    keyed = any(predecessor["ship_strategy"] == _HASH for predecessor in node.get("predecessors", ()))
     return known_of_python(node["type"], kind, keyed and node["pact"] != _SINK)

@@ -61,7 +61,7 @@ def from_flink_plan(
 ) -> Imported:
     """A topology named `name`, whose operators are the job vertices as given (see ASSUMED).
 
-    `known`: keys of stream nodes that are known of vertices besides, by the vertex's id.
+    `known`: more keys of stream nodes, by the vertex's id.
     """
     errors = errors_of_known(document, _JOB, ("nodes",), "plan")
     if errors:
@@ -70,7 +70,7 @@ def from_flink_plan(
     errors = errors_of_nodes(nodes, "vertex", _vertex_errors)
     if errors:
         return errors
-    reads = [(node["id"], [one["id"] for one in node.get("inputs", ())]) for node in nodes]
+    reads = [(node["id"], [edge["id"] for edge in node.get("inputs", ())]) for node in nodes]
     errors = errors_of_links(reads, ("vertex", "vertices"), "input")
     if errors:
         return errors
@@ -79,7 +79,7 @@ def from_flink_plan(
     operators = [operators_of_vertex(_described(node, tree)) for node in nodes]
     vertices = [_vertex(node, tree, known.get(node["id"], {})) for node in nodes]
     if is_of_pyflink(operator for of_vertex in operators for operator in of_vertex):
-        vertices = list(map(_of_pyflink, vertices, operators))
+        vertices = list(map(_add_operator_facts, vertices, operators))
     topology = topology_of_vertices(name, document.get("type", str(JobType.STREAMING)), vertices, tree)
     ignored = {
         f"nodes.{key}" for node in nodes for key in ignored_keys(node, _NODE) if key != "operator_strategy"
@@ -87,8 +87,8 @@ def from_flink_plan(
     ignored |= {
         f"inputs.{key}"
         for node in nodes
-        for one in node.get("inputs", ())
-        for key in ignored_keys(one, _INPUT)
+        for edge in node.get("inputs", ())
+        for key in ignored_keys(edge, _INPUT)
     }
     ignored |= ignored_keys(document, (*_JOB, "jid"))
     assumed = ASSUMED if "type" in document else {**ASSUMED, "job_type": "STREAMING"}
@@ -99,12 +99,12 @@ def from_flink_plan(
 
 def _vertex(node: Mapping[str, Any], tree: bool, known: Mapping[str, Any]) -> Vertex:
     """Its name is Flink's description of it, as text, unless another one is known."""
-    inputs = sorted(node.get("inputs", ()), key=lambda one: one["num"])
+    inputs = sorted(node.get("inputs", ()), key=lambda edge: edge["num"])
     return Vertex(
         node["id"],
         known.get("name", _described(node, tree)),
         node["parallelism"],
-        [VertexInput(one["id"], one["ship_strategy"], one["exchange"]) for one in inputs],
+        [VertexInput(edge["id"], edge["ship_strategy"], edge["exchange"]) for edge in inputs],
         {key: value for key, value in known.items() if key != "name"},
     )
 
@@ -114,8 +114,8 @@ def _described(node: Mapping[str, Any], tree: bool) -> str:
     return _as_text(described.removesuffix(_LINE_END) if tree else described)
 
 
-def _of_pyflink(vertex: Vertex, operators: Sequence[str]) -> Vertex:
-    """A vertex with what the names of its operators say."""
+def _add_operator_facts(vertex: Vertex, operators: Sequence[str]) -> Vertex:
+    """Add the facts that follow from the names of a vertex's operators."""
     hashed = any(read.ship_strategy == Partitioner.HASH.upper() for read in vertex.inputs)
     keyed = hashed and not operators[0].startswith("Sink: ")
     said = known_of_python_vertex(operators, len(vertex.inputs), keyed)

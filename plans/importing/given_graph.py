@@ -21,7 +21,7 @@ ASSUMED_PARTITIONER = "Flink's choice: FORWARD where the parallelism is the same
 
 
 class SeveralInputs(StrEnum):
-    """What becomes of a node without a kind that has several inputs."""
+    """The kind of a node that has several inputs and no kind of its own."""
 
     OPERATOR = "operator"  #: a two_input or multi_input
     UNION = "union"  #: a one_input that reads a union of them
@@ -52,10 +52,10 @@ class GivenGraph(NamedTuple):
 
 
 class ImportOptions(NamedTuple):
-    """What a graph itself does not say."""
+    """Choices that a graph itself leaves open."""
 
-    parallelism: int | None = None  #: of operators that have none
-    partitioner: str | None = None  #: of edges that have none
+    parallelism: int | None = None  #: for operators that have none
+    partitioner: str | None = None  #: for edges that have none
     several_inputs: SeveralInputs = SeveralInputs.OPERATOR
     take: Mapping[str, str] = {}  #: key of a topology file to the attribute that holds it
 
@@ -88,10 +88,10 @@ _BOX = "inside"
 
 
 def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_GIVEN) -> Imported:
-    """A topology with an operator for each node and an edge for each edge, or why there is none.
+    """A topology with an operator for each node and an edge for each edge, or the errors that prevent it.
 
-    Operators are created in an order in which inputs come first, else that of the nodes. Of a graph that is
-    undirected, empty, without edges or not acyclic there is none.
+    Operators are created in topological order, ties in the order of the nodes. A graph that is undirected,
+    empty, cyclic or without edges gives errors.
     """
     boxes = {node.attributes.get(_BOX) for node in graph.nodes}
     nodes = {node.key: node for node in graph.nodes if node.key not in boxes}
@@ -113,21 +113,23 @@ def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_
     topology: dict[str, Any] = {"name": graph.name, "transformations": written.transformations}
     if options.parallelism is not None:
         topology["parallelism"] = options.parallelism
-    ignored, found = set(), set()
-    for what, keys, given in (
+    ignored, used_names = set(), set()
+    for kind, keys, elements in (
         ("node", NODE_ATTRIBUTES, nodes.values()),
         ("edge", EDGE_ATTRIBUTES, graph.edges),
     ):
         taken = {options.take.get(key, key) for key in keys}
-        names = {name for one in given for name in one.attributes}
-        ignored |= {f"{what} attribute {name}" for name in names - taken}
-        found |= names & taken
+        names = {name for element in elements for name in element.attributes}
+        ignored |= {f"{kind} attribute {name}" for name in names - taken}
+        used_names |= names & taken
     ignored |= {
-        f"{key} from {name}, which nothing has" for key, name in options.take.items() if name not in found
+        f"{key} from {name}, which nothing has"
+        for key, name in options.take.items()
+        if name not in used_names
     }
     alone = [key for key in nodes if not incoming[key] and not outgoing[key]]
     if alone:
-        # Flink's graph has no source that nothing reads.
+        # Flink's graph has no source without a reader.
         ignored.add(f"isolated nodes {first_and_count([shorten(key, 40) for key in alone], most=5)}")
     return with_notes(topology, form, written.assumed, ignored)
 
@@ -144,13 +146,13 @@ class _Written:
     def operator(self, node: GivenNode, incoming: Sequence[GivenEdge], is_read: bool) -> None:
         """Add what the node reads, then the node."""
         known = _known(node.attributes, NODE_ATTRIBUTES, self._options.take)
-        given = known.pop("kind", None)
-        if given is None:
+        own_kind = known.pop("kind", None)
+        if own_kind is None:
             self.assumed["kind"] = ASSUMED_KINDS
         if "parallelism" not in known and self._options.parallelism is None:
             self.assumed["parallelism"] = "1"
         unions = self._options.several_inputs == SeveralInputs.UNION
-        kind = given if given is not None else _kind(len(incoming), is_read, unions)
+        kind = own_kind if own_kind is not None else _kind(len(incoming), is_read, unions)
         name = str(known.pop("name", node.key))
         prefix = OPERATOR_KINDS[kind].name_prefix if kind in OPERATOR_KINDS else ""
         inputs = [self._edge(edge) for edge in incoming]
@@ -193,14 +195,14 @@ def _kind(inputs: int, is_read: bool, unions: bool) -> str:
 
 def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str, str]) -> dict[str, Any]:
     """Keys of topology files with the values that attributes give them; texts that are numbers as numbers."""
-    found = {}
+    values = {}
     for key in keys:
         value = attributes.get(take.get(key, key))
         if is_missing(value):
             continue
         plain = _plain(value)
-        found[key] = _integer(plain) if key in _INTEGERS else plain if key == "name" else _text(plain)
-    return found
+        values[key] = _integer(plain) if key in _INTEGERS else plain if key == "name" else _text(plain)
+    return values
 
 
 def is_missing(value: Any) -> bool:
@@ -243,11 +245,15 @@ def _errors(graph: GivenGraph, nodes: Mapping[str, GivenNode]) -> list[TopologyE
     if not nodes:
         return [TopologyError(ErrorKind.EMPTY_TOPOLOGY, "graph", "no nodes", "1 or more", "")]
     if not graph.directed:
-        found, allowed = "an undirected graph", "a directed graph: data goes from source to target"
-        return [TopologyError(ErrorKind.WRONG_TYPE, "graph", found, allowed, "give its edges a direction")]
+        problem, allowed = "an undirected graph", "a directed graph: data goes from source to target"
+        return [TopologyError(ErrorKind.WRONG_TYPE, "graph", problem, allowed, "give its edges a direction")]
     if not graph.edges:
-        found = "1 node and no edge" if len(nodes) == 1 else f"{len(nodes):,} nodes and no edge between them"
-        return [TopologyError(ErrorKind.EMPTY_TOPOLOGY, "graph", found, "operators that read each other", "")]
+        problem = (
+            "1 node and no edge" if len(nodes) == 1 else f"{len(nodes):,} nodes and no edge between them"
+        )
+        return [
+            TopologyError(ErrorKind.EMPTY_TOPOLOGY, "graph", problem, "operators that read each other", "")
+        ]
     keys = list(nodes)
     numbers = {key: number for number, key in enumerate(keys)}
     inputs: dict[int, list[int]] = {number: [] for number in numbers.values()}
@@ -257,10 +263,12 @@ def _errors(graph: GivenGraph, nodes: Mapping[str, GivenNode]) -> list[TopologyE
     if not cycle:
         return []
     shown = " reads ".join([*(shorten(keys[i], 60) for i in (*cycle[:20], cycle[0]))])
-    found = f"{shown}{' (a self loop)' if len(cycle) == 1 else ''}"
+    problem = f"{shown}{' (a self loop)' if len(cycle) == 1 else ''}"
     hint = "Flink's graphs have no feedback; leave one of the edges out"
     return [
-        TopologyError(ErrorKind.CYCLE, f"node {shorten(keys[cycle[0]], 60)}", found, "an acyclic graph", hint)
+        TopologyError(
+            ErrorKind.CYCLE, f"node {shorten(keys[cycle[0]], 60)}", problem, "an acyclic graph", hint
+        )
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a GraphML file is made of, looked at before igraph reads it, which leaves some of it out."""
+"""Checks a GraphML file before igraph reads it, because igraph silently drops parts of it."""
 
 from typing import BinaryIO
 from xml.parsers import expat
@@ -15,11 +15,11 @@ def require_one_plain_graph(file: BinaryIO) -> None:
     hyperedges, an id that two nodes have, and an edge whose end is no node. BoundError for too much of
     anything (see plans.bounds).
     """
-    found = _Found()
+    structure = _GraphStructure()
     parser = expat.ParserCreate()
-    parser.StartElementHandler = found.start
-    parser.EndElementHandler = found.end
-    parser.EntityDeclHandler = found.entity
+    parser.StartElementHandler = structure.start
+    parser.EndElementHandler = structure.end
+    parser.EntityDeclHandler = structure.entity
     try:
         while block := file.read(_BLOCK_BYTES):
             parser.Parse(block)
@@ -29,12 +29,14 @@ def require_one_plain_graph(file: BinaryIO) -> None:
         raise ValueError(f"no XML: {reason}") from None
     except LookupError as error:  # of Python's codecs, for the encoding that the file declares
         raise ValueError(f"no XML: {error}") from None
-    if found.graphs != 1:
-        raise ValueError(f"it has {found.graphs} graphs, not one" if found.graphs else "it has no graph")
+    if structure.graphs != 1:
+        raise ValueError(
+            f"it has {structure.graphs} graphs, not one" if structure.graphs else "it has no graph"
+        )
 
 
-class _Found:
-    """What the parser has come across; a handler raises what stops it."""
+class _GraphStructure:
+    """Parser state; a handler raises the error that stops the parser."""
 
     def __init__(self) -> None:
         self.graphs = 0

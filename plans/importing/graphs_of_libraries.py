@@ -22,11 +22,14 @@ def graph_of_library(graph: Any, name: str | None) -> GivenGraph:
     keys = {node: str(node) for node in graph.nodes}
     if len(set(keys.values())) < len(keys):  # 1 and "1"
         keys = {node: f"{node}#{number}" for number, node in enumerate(graph.nodes)}
-    nodes = [GivenNode(keys[node], found) for node, found in graph.nodes(data=True)]
-    edges = [GivenEdge(keys[source], keys[target], found) for source, target, found in graph.edges(data=True)]
+    nodes = [GivenNode(keys[node], attributes) for node, attributes in graph.nodes(data=True)]
+    edges = [
+        GivenEdge(keys[source], keys[target], attributes)
+        for source, target, attributes in graph.edges(data=True)
+    ]
     own = graph.graph.get("topology", graph.graph.get("name")) if hasattr(graph, "graph") else None
     return GivenGraph(_name(name, own), nodes, edges, bool(graph.is_directed()))
 
 
-def _name(given: str | None, own: Any) -> str:
-    return given or (own if isinstance(own, str) and own else "imported")
+def _name(name: str | None, own: Any) -> str:
+    return name or (own if isinstance(own, str) and own else "imported")

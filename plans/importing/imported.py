@@ -1,4 +1,4 @@
-"""What became of a document that is no topology file: a topology, and what was assumed of it."""
+"""The result of importing a document: a topology, with notes of what was assumed and ignored."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -22,28 +22,28 @@ def with_notes(
     notes = {FORM_KEY: form}
     if assumed:
         notes[ASSUMED_KEY] = "; ".join(f"{key} = {value}" for key, value in assumed.items())
-    if left := "; ".join(sorted(ignored)):
-        notes[IGNORED_KEY] = left
+    if ignored_text := "; ".join(sorted(ignored)):
+        notes[IGNORED_KEY] = ignored_text
     return {**topology, "config": {**topology.get("config", {}), **notes}}
 
 
 def also_ignored(imported: Imported, ignored: Iterable[str]) -> Imported:
     """`imported`, whose notes say that these were left, too."""
-    found = set(ignored)
-    if not found or isinstance(imported, list):
+    ignored_names = set(ignored)
+    if not ignored_names or isinstance(imported, list):
         return imported
     config = imported["config"]
-    found |= set(filter(None, config.get(IGNORED_KEY, "").split("; ")))
-    return {**imported, "config": {**config, IGNORED_KEY: "; ".join(sorted(found))}}
+    ignored_names |= set(filter(None, config.get(IGNORED_KEY, "").split("; ")))
+    return {**imported, "config": {**config, IGNORED_KEY: "; ".join(sorted(ignored_names))}}
 
 
 def errors_of_known(
-    found: Mapping[str, Any], rules: Rules, required: Sequence[str], location: str
+    entry: Mapping[str, Any], rules: Rules, required: Sequence[str], location: str
 ) -> list[TopologyError]:
     """As explain_keys, of the keys that `rules` knows: other tools' objects may have more."""
-    return explain_keys({key: found[key] for key in rules if key in found}, rules, required, location)
+    return explain_keys({key: entry[key] for key in rules if key in entry}, rules, required, location)
 
 
-def ignored_keys(found: Mapping[str, Any], known: Iterable[str]) -> set[str]:
-    """Keys beside the `known` ones that hold something."""
-    return {key for key in found.keys() - set(known) if found[key] not in (None, "", {}, [])}
+def ignored_keys(entry: Mapping[str, Any], known: Iterable[str]) -> set[str]:
+    """Keys with a value that are not among the `known` ones."""
+    return {key for key in entry.keys() - set(known) if entry[key] not in (None, "", {}, [])}

@@ -66,20 +66,22 @@ def topology_of_vertices(name: str, job_type: str, vertices: Sequence[Vertex], t
     """
     inputs = {vertex.id: vertex.inputs for vertex in vertices}
     created = [vertex.id for vertex in vertices]
-    outgoing: dict[str, list[tuple[str, int]]] = {one: [] for one in created}
+    outgoing: dict[str, list[tuple[str, int]]] = {vertex_id: [] for vertex_id in created}
     for vertex in vertices:
         for place, read in enumerate(vertex.inputs):
             outgoing[read.source].append((vertex.id, place))
-    orders = children_in_order(created, {one: [to for to, _ in found] for one, found in outgoing.items()})
+    orders = children_in_order(
+        created, {vertex_id: [to for to, _ in outputs] for vertex_id, outputs in outgoing.items()}
+    )
     # Flink begins with the source of the smallest number.
-    numbers = {one: number for number, one in enumerate(created, 1)}
+    numbers = {vertex_id: number for number, vertex_id in enumerate(created, 1)}
     edges = {}
     for source in created:
         for at in orders[source]:
             target, place = outgoing[source][at]
             read = inputs[target][place]
             mode = _MODES[ResultPartitionType(read.exchange.upper())]
-            # Flink takes a timeout for edges that nobody reads before they are written for a mistake.
+            # Flink considers a timeout a mistake on edges that are written completely before they are read.
             pipelined = mode in (StreamExchangeMode.PIPELINED, StreamExchangeMode.UNDEFINED)
             edges[target, place] = stream_edge(
                 numbers[source],

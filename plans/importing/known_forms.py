@@ -1,4 +1,4 @@
-"""Which form an object is in that is no topology as docs/topology-files.md describes it."""
+"""Recognises the form of an object that is not in the form of docs/topology-files.md."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -41,8 +41,8 @@ def is_node_link(document: Mapping[str, Any]) -> bool:
     nodes, links = document.get("nodes"), _links(document)
     if type(nodes) is not list or type(links) is not list or "directed" not in document:
         return False
-    return all(type(one) is dict and "id" in one for one in nodes[:1]) and all(
-        type(one) is dict and {"source", "target"} <= one.keys() for one in links[:1]
+    return all(type(entry) is dict and "id" in entry for entry in nodes[:1]) and all(
+        type(entry) is dict and {"source", "target"} <= entry.keys() for entry in links[:1]
     )
 
 
@@ -52,10 +52,10 @@ def from_node_link(document: Mapping[str, Any], name: str, options: ImportOption
     require_at_most(len(nodes), MOST_NODES, "nodes")
     require_at_most(len(links), MOST_EDGES, "edges")
     errors = [
-        wrong_type(f"{what} at position {place}", what, one, f"an object with {' and '.join(keys)}")
-        for what, keys, given in (("node", ("id",), nodes), ("link", ("source", "target"), links))
-        for place, one in enumerate(given, 1)
-        if type(one) is not dict or not set(keys) <= one.keys()
+        wrong_type(f"{label} at position {place}", label, entry, f"an object with {' and '.join(keys)}")
+        for label, keys, entries in (("node", ("id",), nodes), ("link", ("source", "target"), links))
+        for place, entry in enumerate(entries, 1)
+        if type(entry) is not dict or not set(keys) <= entry.keys()
     ]
     if errors:
         return errors
@@ -94,11 +94,11 @@ def _key(value: object) -> str:
     return value if type(value) is str else str(value)
 
 
-def _plain(given: Mapping[str, Any], *but: str) -> dict[str, Any]:
+def _plain(attributes: Mapping[str, Any], *but: str) -> dict[str, Any]:
     """Attributes that are texts, numbers or truth values."""
     return {
         key: value
-        for key, value in given.items()
+        for key, value in attributes.items()
         if type(value) in (str, int, float, bool) and key not in but
     }
 
@@ -107,40 +107,40 @@ def _plain(given: Mapping[str, Any], *but: str) -> dict[str, Any]:
 
 
 def as_topology(
-    found: Mapping[str, Any], file: str | None, place: int, options: ImportOptions = AS_GIVEN
+    document: Mapping[str, Any], file: str | None, place: int, options: ImportOptions = AS_GIVEN
 ) -> Imported:
-    """`found` as a topology: itself where it is one or in no form that is known, else what it becomes.
+    """`document` converted to a topology; unchanged if it is one already or in no known form.
 
     Forms: Flink's plan of a job, with details of the job or without, and its execution plan, each as Flink
     gives it or as export writes it, plan JSON, and WfFormat, which is read with `options`. A document without
     a name takes that of its file, with its `place` (from 0) after the first.
     """
-    if TopologyForm.TRANSFORMATIONS in found:
-        return dict(found)
-    if is_plan_json(found):
-        return from_plan_json(found)
-    if TopologyForm.STREAM_GRAPH in found:
-        return dict(found)
-    given = found.get("name")
-    if is_job_details(found):
-        return from_job_details(found, _name(given or found["plan"].get("name"), file, place))
+    if TopologyForm.TRANSFORMATIONS in document:
+        return dict(document)
+    if is_plan_json(document):
+        return from_plan_json(document)
+    if TopologyForm.STREAM_GRAPH in document:
+        return dict(document)
+    own_name = document.get("name")
+    if is_job_details(document):
+        return from_job_details(document, _name(own_name or document["plan"].get("name"), file, place))
     beside: set[str] = set()
     for key in ("flink_plan", "plan", "execution_plan"):
-        inner = found.get(key)
+        inner = document.get(key)
         if type(inner) is dict and (is_flink_plan(inner) or is_execution_plan(inner)):
-            beside = ignored_keys(found, ("name", key))
-            given, found = found.get("name", inner.get("name")), inner
+            beside = ignored_keys(document, ("name", key))
+            own_name, document = document.get("name", inner.get("name")), inner
             break
-    name = _name(given, file, place)
-    read = next((read for is_one, read in _OTHER_TOOLS if is_one(found)), None)
+    name = _name(own_name, file, place)
+    read = next((read for is_one, read in _OTHER_TOOLS if is_one(document)), None)
     if read is not None:
         return read(
-            found, _name(_graph_name(found), file, place) if read is from_node_link else name, options
+            document, _name(_graph_name(document), file, place) if read is from_node_link else name, options
         )
-    if is_execution_plan(found) or is_flink_plan(found):
-        from_flink = from_execution_plan if is_execution_plan(found) else from_flink_plan
-        return also_ignored(from_flink(found, name), beside)
-    return _refused(found) or dict(found)
+    if is_execution_plan(document) or is_flink_plan(document):
+        from_flink = from_execution_plan if is_execution_plan(document) else from_flink_plan
+        return also_ignored(from_flink(document, name), beside)
+    return _refused(document) or dict(document)
 
 
 _OTHER_TOOLS = ((is_wfformat, from_wfformat), (is_node_link, from_node_link))
@@ -162,7 +162,7 @@ def _graph_name(document: Mapping[str, Any]) -> object:
 
 
 def _no_job(document: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """What an object is that is known and no job, what is allowed, and what to do; None: nothing known."""
+    """The description, allowed values and hint for a known object that is no job; None if it is unknown."""
     graph = "read it by networkx, and make a topology by penstock.import_graph"
     if "pact" in document or {"id", "predecessors"} <= document.keys():
         return "a node of a plan by itself", "a plan", "penstock import makes a topology of an array of nodes"
@@ -178,8 +178,8 @@ def _no_job(document: Mapping[str, Any]) -> tuple[str, str, str] | None:
     return None
 
 
-def _name(given: object, file: str | None, place: int) -> str:
-    return given if type(given) is str and given else name_of_file(file, place)
+def _name(name: object, file: str | None, place: int) -> str:
+    return name if type(name) is str and name else name_of_file(file, place)
 
 
 def name_of_file(file: str | None, place: int) -> str:
@@ -216,7 +216,7 @@ def is_job_details(document: Mapping[str, Any]) -> bool:
 def from_job_details(document: Mapping[str, Any], name: str) -> Imported:
     """A topology named `name`: as from_flink_plan, with names, max parallelism and slot sharing groups.
 
-    The groups are told apart by their ids; they are called as the document says where it does.
+    Groups are distinguished by their ids and named as in the document, if it names them.
     """
     plan = document["plan"]
     vertices = [_set(vertex) if type(vertex) is dict else vertex for vertex in document["vertices"]]
@@ -237,7 +237,7 @@ def from_job_details(document: Mapping[str, Any], name: str) -> Imported:
         plan = {**plan, "type": job_type}
     ignored = {f"job.{key}" for key in ignored_keys(document, _READ)}
     ignored |= {f"vertices.{key}" for vertex in vertices for key in ignored_keys(vertex, _VERTEX)}
-    if any("name" in one for one in known.values()):
+    if any("name" in facts for facts in known.values()):
         ignored.add("nodes.description")
     return also_ignored(from_flink_plan(plan, name, known), ignored)
 
@@ -266,7 +266,9 @@ def _groups(vertices: Sequence[Mapping[str, Any]], job_type: str) -> dict[str, s
     unclear = [name for name in names.values() if list(names.values()).count(name) > 1]
     if job_type == JobType.BATCH:
         unclear.append(DEFAULT_GROUP)
-    called = {one: one if names.get(one, "") in ("", *unclear) else names[one] for one in ids.values()}
+    called = {
+        group: group if names.get(group, "") in ("", *unclear) else names[group] for group in ids.values()
+    }
     return {vertex: called[group] for vertex, group in ids.items()}
 
 
@@ -275,9 +277,9 @@ def _set(vertex: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _max_parallelism(vertex: Mapping[str, Any]) -> dict[str, int]:
-    """That of a vertex that has one which Flink would accept."""
-    found = vertex.get("maxParallelism", -1)
-    return {"max_parallelism": found} if 0 < found <= _MAX_PARALLELISM else {}
+    """The max parallelism of a vertex, if Flink would accept it."""
+    max_parallelism = vertex.get("maxParallelism", -1)
+    return {"max_parallelism": max_parallelism} if 0 < max_parallelism <= _MAX_PARALLELISM else {}
 
 
 def _vertex_errors(vertex: Mapping[str, Any], where: str) -> list[TopologyError]:

@@ -1,4 +1,4 @@
-"""What is wrong with nodes of JSON that Flink writes: their form, and the nodes that they read."""
+"""Errors in the nodes of Flink's JSON: their form, and the nodes that they read."""
 
 import re
 from collections import Counter
@@ -19,15 +19,15 @@ from penstock.plans.vocabulary import ResultPartitionType
 def errors_of_nodes(
     nodes: Sequence[Any], what: str, errors_of: Callable[[Mapping[str, Any], str], list[TopologyError]]
 ) -> list[TopologyError]:
-    """Errors of each node by itself. `errors_of`: from an object and where it is to its errors."""
-    found: list[TopologyError] = []
+    """Errors of each node by itself. `errors_of` maps an object and its location to its errors."""
+    errors: list[TopologyError] = []
     for place, node in enumerate(nodes, 1):
         at = f"{what} at position {place}"
         if type(node) is dict:
-            found += errors_of(node, f"{what} {node['id']!s:.40}" if _has_id(node) else at)
+            errors += errors_of(node, f"{what} {node['id']!s:.40}" if _has_id(node) else at)
         else:
-            found.append(wrong_type(at, what, node, "an object"))
-    return found
+            errors.append(wrong_type(at, what, node, "an object"))
+    return errors
 
 
 def _has_id(node: Mapping[str, Any]) -> bool:
@@ -38,15 +38,15 @@ def errors_of_inputs(
     node: Mapping[str, Any], where: str, key: str, rules: Rules, required: Sequence[str]
 ) -> list[TopologyError]:
     """Errors of a node's parallelism and of the list of its inputs, which `key` names in the plural."""
-    one_of_them, found = key.removesuffix("s"), []
+    singular, errors = key.removesuffix("s"), []
     if node["parallelism"] == 0:
-        found.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, "parallelism 0", "1 or more, or -1", ""))
-    for one in node.get(key, ()):
-        if type(one) is dict:
-            found += errors_of_known(one, rules, required, f"{where}, {one_of_them}")
+        errors.append(TopologyError(ErrorKind.OUT_OF_RANGE, where, "parallelism 0", "1 or more, or -1", ""))
+    for entry in node.get(key, ()):
+        if type(entry) is dict:
+            errors += errors_of_known(entry, rules, required, f"{where}, {singular}")
         else:
-            found.append(wrong_type(where, one_of_them, one, "an object"))
-    return found
+            errors.append(wrong_type(where, singular, entry, "an object"))
+    return errors
 
 
 def errors_of_links(
@@ -56,19 +56,19 @@ def errors_of_links(
 
     `what`: a node's name in the singular and the plural.
     """
-    one, several = what
+    singular, plural = what
     counts = Counter(node for node, _ in reads)
     twice = [
-        TopologyError(ErrorKind.DUPLICATE_ID, f"{one} {node}", f"{count} {several} with this id", "1", "")
+        TopologyError(ErrorKind.DUPLICATE_ID, f"{singular} {node}", f"{count} {plural} with this id", "1", "")
         for node, count in counts.items()
         if count > 1
     ]
     dangling = [
         TopologyError(
             ErrorKind.DANGLING_EDGE,
-            f"{one} {node}",
-            f"{link} {read}, which no {one} has as its id",
-            f"the id of a {one}",
+            f"{singular} {node}",
+            f"{link} {read}, which no {singular} has as its id",
+            f"the id of a {singular}",
             "",
         )
         for node, inputs in reads
@@ -92,15 +92,15 @@ def graph_errors(topology: Mapping[str, Any]) -> list[TopologyError]:
 
 
 def _located(error: TopologyError, rows: list[Any]) -> TopologyError:
-    found = _TRANSFORMATION(error.location)
-    if found is None or not 0 < int(found[1]) <= len(rows):
+    match = _TRANSFORMATION(error.location)
+    if match is None or not 0 < int(match[1]) <= len(rows):
         return error
-    row, what = rows[int(found[1]) - 1], "node"
+    row, label = rows[int(match[1]) - 1], "node"
     while "name" not in row and row.get("inputs"):
-        row, what = rows[row["inputs"][0] - 1], "an edge from"
-    # A text is how files of graphs write every value.
+        row, label = rows[row["inputs"][0] - 1], "an edge from"
+    # Files of graphs write every value as text.
     hint = "" if error.hint == "write it without quotes" else error.hint
-    return replace(error, location=f"{what} {shorten(row.get('name'), 60)}", hint=hint)
+    return replace(error, location=f"{label} {shorten(row.get('name'), 60)}", hint=hint)
 
 
 # What is wrong with plan JSON that is imported.
@@ -122,7 +122,7 @@ _OPERATOR: Rules = {
     "node": EDGE_RULES["source"],
     "chain_index": integer(0, INT32_MAX),
 }
-_OUTPUT: Rules = {"id": text(), "type": text("a result partition type", lambda one: one in _TYPES)}
+_OUTPUT: Rules = {"id": text(), "type": text("a result partition type", lambda kind: kind in _TYPES)}
 _INPUT: Rules = {
     "source": text(),
     "data_set": text(),
@@ -132,15 +132,15 @@ _INPUT: Rules = {
 
 
 def plan_json_errors(document: Mapping[str, Any]) -> list[TopologyError]:
-    """What of a planned line of plan JSON cannot be imported; later layers are not looked at."""
+    """Errors that prevent the import of a planned line of plan JSON; later layers are not checked."""
     name = document.get("name")
     if type(name) is not str or not name:
         return [TopologyError(ErrorKind.MISSING_KEY, "plan", "no name", "a string, not empty", "add name")]
     errors: list[TopologyError] = []
     graph, job = document.get("stream_graph"), document.get("job_graph")
     if graph is None and job is None:
-        found = "neither stream_graph nor job_graph"
-        return [TopologyError(ErrorKind.MISSING_KEY, "plan", found, "one of the two", "")]
+        problem = "neither stream_graph nor job_graph"
+        return [TopologyError(ErrorKind.MISSING_KEY, "plan", problem, "one of the two", "")]
     if graph is not None:
         errors += _lists(graph, "stream_graph", {"nodes": (_NODE, "node"), "edges": (_EDGE, "edge")})
         if not errors:
@@ -159,17 +159,17 @@ def _lists(part: Any, key: str, lists: Mapping[str, tuple[Rules, str]]) -> list[
         return [wrong_type("plan", key, part, "an object")]
     errors = []
     for name, (rules, what) in lists.items():
-        found = part.get(name)
-        if type(found) is not list:
-            errors.append(wrong_type(key, name, found, "a list of objects"))
+        entries = part.get(name)
+        if type(entries) is not list:
+            errors.append(wrong_type(key, name, entries, "a list of objects"))
             continue
         required = [each for each in rules if each != "co_location_group" or what == "node"]
-        for place, one in enumerate(found, 1):
+        for place, entry in enumerate(entries, 1):
             where = f"{what} at position {place}"
-            if type(one) is dict:
-                errors += errors_of_known(one, rules, required, where)
+            if type(entry) is dict:
+                errors += errors_of_known(entry, rules, required, where)
             else:
-                errors.append(wrong_type(where, what, one, "an object"))
+                errors.append(wrong_type(where, what, entry, "an object"))
     return errors
 
 
@@ -193,13 +193,13 @@ def _vertex_errors(vertex: Mapping[str, Any]) -> list[TopologyError]:
     where = f"vertex {vertex['id']}"
     errors = []
     for key, rules in (("operators", _OPERATOR), ("outputs", _OUTPUT), ("inputs", _INPUT)):
-        found = vertex.get(key)
-        if type(found) is not list or any(type(one) is not dict for one in found):
-            errors.append(wrong_type(where, key, found, "a list of objects"))
+        entries = vertex.get(key)
+        if type(entries) is not list or any(type(entry) is not dict for entry in entries):
+            errors.append(wrong_type(where, key, entries, "a list of objects"))
             continue
-        for one in found:
-            errors += errors_of_known(one, rules, tuple(rules), f"{where}, {key}")
-            fractions = one.get("managed_memory_fraction", {})
+        for entry in entries:
+            errors += errors_of_known(entry, rules, tuple(rules), f"{where}, {key}")
+            fractions = entry.get("managed_memory_fraction", {})
             if type(fractions) is not dict or any(
                 type(each) not in (int, float) or not 0 <= each <= 1 for each in fractions.values()
             ):
@@ -215,11 +215,11 @@ def _dangling_inputs(vertices: list[Any]) -> list[TopologyError]:
         TopologyError(
             ErrorKind.DANGLING_INPUT,
             f"vertex {vertex['id']}",
-            f"data set {one['data_set']!r:.80} of {one['source']!r:.80}, which is not there",
+            f"data set {read['data_set']!r:.80} of {read['source']!r:.80}, which is not there",
             "a data set among the outputs of that vertex",
             "",
         )
         for vertex in vertices
-        for one in vertex["inputs"]
-        if (one["source"], one["data_set"]) not in data_sets
+        for read in vertex["inputs"]
+        if (read["source"], read["data_set"]) not in data_sets
     ]

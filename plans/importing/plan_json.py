@@ -81,7 +81,7 @@ def from_plan_json(document: Mapping[str, Any]) -> Imported:
         return errors
     name = document["name"]
     if "stream_graph" not in document:
-        return _of_vertices(name, document["job_graph"]["vertices"])
+        return _convert_vertices(name, document["job_graph"]["vertices"])
     nodes, edges = document["stream_graph"]["nodes"], document["stream_graph"]["edges"]
     if "job_graph" not in document:
         graph = _graph(nodes, edges, [])
@@ -97,7 +97,9 @@ def _graph(nodes: list[Any], edges: list[Any], vertices: list[Any]) -> dict[str,
     for edge in in_order:
         reads[edge["target"]].append(edge["source"])
         inputs[edge["target"]] = max(inputs[edge["target"]], edge["type_number"])
-    operators = {one["node"]: (one, vertex) for vertex in vertices for one in vertex["operators"]}
+    operators = {
+        operator["node"]: (operator, vertex) for vertex in vertices for operator in vertex["operators"]
+    }
     weights = memory_weights(vertices)
     kinds = {
         node["id"]: _kind(node, operators.get(node["id"]), reads[node["id"]], inputs[node["id"]])
@@ -108,7 +110,7 @@ def _graph(nodes: list[Any], edges: list[Any], vertices: list[Any]) -> dict[str,
     may_differ = any(edge["chainable"] and _max_parallelism_differs(edge, by_id) for edge in edges)
     unequal = [] if may_differ else [edge for edge in would_chain if _max_parallelism_differs(edge, by_id)]
     kept_apart = {id(edge) for edge in unequal}
-    # Kept apart all the same: an operator that yields, after a legacy source.
+    # Still kept apart: an operator that yields, after a legacy source.
     yielding = {edge["target"] for edge in would_chain if id(edge) not in kept_apart}
     settings = _settings(vertices, by_id, operators)
     shipped = _shipped(vertices)
@@ -147,12 +149,12 @@ _not_configured = {"parallelism_configured": False}
 
 def _shipped(vertices: list[Any]) -> dict[tuple[str, str, int], set[str]]:
     """Source vertex, target vertex and number of the input to the ship strategies of job edges."""
-    found: dict[tuple[str, str, int], set[str]] = {}
+    strategies: dict[tuple[str, str, int], set[str]] = {}
     for vertex in vertices:
         for read in vertex["inputs"]:
             key = read["source"], vertex["id"], read["type_number"]
-            found.setdefault(key, set()).add(read["ship_strategy"])
-    return found
+            strategies.setdefault(key, set()).add(read["ship_strategy"])
+    return strategies
 
 
 def _forward_class(
@@ -164,10 +166,10 @@ def _forward_class(
     source, target = operators.get(edge["source"]), operators.get(edge["target"])
     if edge["partitioner"] != _FORWARD or edge["chainable"] or source is None or target is None:
         return {}
-    found = shipped.get((source[1]["id"], target[1]["id"], edge["type_number"]), {_FORWARD})
-    if _FORWARD in found:
+    strategies = shipped.get((source[1]["id"], target[1]["id"], edge["type_number"]), {_FORWARD})
+    if _FORWARD in strategies:
         return {}
-    hashed = Partitioner.HASH.upper() in found
+    hashed = Partitioner.HASH.upper() in strategies
     return {"partitioner_class": CONSECUTIVE_HASH if hashed else UNSPECIFIED_FORWARD}
 
 
@@ -219,7 +221,7 @@ def _memory(operator: Any, weights: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _settings(vertices: list[Any], nodes: Mapping[int, Any], operators: Mapping[int, Any]) -> dict[str, Any]:
-    """What of a job's settings its vertices show."""
+    """The settings of a job that follow from its vertices."""
     types = {output["type"] for vertex in vertices for output in vertex["outputs"]}
     blocking = [kind for kind in _GLOBAL_MODES if kind in types]
     dynamic = any(_is_reset(nodes[i], operators[i]) for i in operators if i in nodes)
@@ -240,33 +242,33 @@ def _settings(vertices: list[Any], nodes: Mapping[int, Any], operators: Mapping[
     }
 
 
-def _of_vertices(name: str, vertices: list[Any]) -> dict[str, Any]:
+def _convert_vertices(name: str, vertices: list[Any]) -> dict[str, Any]:
     types = {
         (vertex["id"], output["id"]): output["type"].lower()
         for vertex in vertices
         for output in vertex["outputs"]
     }
     batch = any(ResultPartitionType(kind.upper()) in _GLOBAL_MODES for kind in types.values())
-    given = [
+    job_vertices = [
         Vertex(
             vertex["id"],
             vertex["name"],
             vertex["parallelism"],
             [
                 VertexInput(
-                    one["source"],
-                    one["ship_strategy"],
-                    types[one["source"], one["data_set"]],
-                    one["type_number"],
+                    edge["source"],
+                    edge["ship_strategy"],
+                    types[edge["source"], edge["data_set"]],
+                    edge["type_number"],
                 )
-                for one in vertex["inputs"]
+                for edge in vertex["inputs"]
             ],
             _known_of_vertex(vertex),
         )
         for vertex in vertices
     ]
     job_type = JobType.BATCH if batch else JobType.STREAMING
-    topology = topology_of_vertices(name, str(job_type), given, tree=True)
+    topology = topology_of_vertices(name, str(job_type), job_vertices, tree=True)
     return with_notes(topology, FORM, OF_VERTICES)
 
 

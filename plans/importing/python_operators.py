@@ -1,4 +1,4 @@
-"""What the names in a plan of PyFlink's say of its operators.
+"""Derives properties of PyFlink's operators from their names in a plan.
 
 Source: pyflink.datastream.data_stream, org.apache.flink.python.util.PythonConfigUtil.
 """
@@ -48,7 +48,7 @@ def python_kind(name: str, kind: str, inputs: int) -> str:
     if name == _COLLECTION:
         return str(Kind.LEGACY_SOURCE)
     first = name.split(_BETWEEN, maxsplit=1)[0]
-    if first in _TWO_INPUTS and inputs == 2:  # of more, unions, nothing says of which input they are
+    if first in _TWO_INPUTS and inputs == 2:  # for unions of more, the input of each edge is unknown
         return str(Kind.TWO_INPUT)
     return kind
 

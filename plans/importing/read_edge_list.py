@@ -74,7 +74,7 @@ def _cells(text: str, separator: str | None, file: str) -> Iterator[tuple[int, l
     rows = csv.reader(
         io.StringIO(text, newline=None), delimiter=separator, skipinitialspace=True, strict=True
     )
-    before = csv.field_size_limit(_FIELD_LIMIT)  # the process's, which reading CSV records sets, too
+    before = csv.field_size_limit(_FIELD_LIMIT)  # of the process; reading CSV records changes it, too
     try:
         for cells in rows:
             yield rows.line_num, cells
@@ -107,18 +107,18 @@ def _edge(
 
 def _third(others: Sequence[str], file: str, number: int) -> dict[str, str]:
     """The cells after both ends, where no first line names columns, as an attribute."""
-    found = [cell for cell in others if cell]
-    if not found:
+    cells = [cell for cell in others if cell]
+    if not cells:
         return {}
     for key, is_one in (
-        (EDGE_ATTRIBUTES[0], found[0].lower() in _PARTITIONERS),
-        ("weight", _WEIGHT(found[0])),
-        ("data", found[0].startswith("{")),
+        (EDGE_ATTRIBUTES[0], cells[0].lower() in _PARTITIONERS),
+        ("weight", _WEIGHT(cells[0])),
+        ("data", cells[0].startswith("{")),
     ):
-        if is_one and len(found) == 1:
-            return {key: found[0]}
+        if is_one and len(cells) == 1:
+            return {key: cells[0]}
     allowed = "a partitioner or a number; or a first line that names columns: source,target,…"
-    raise _wrong(file, number, f"{shorten(' '.join(found), 60)} after source and target", allowed)
+    raise _wrong(file, number, f"{shorten(' '.join(cells), 60)} after source and target", allowed)
 
 
 def _wrong(file: str, number: int, found: str, allowed: str) -> InputError:

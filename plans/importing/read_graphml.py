@@ -13,10 +13,10 @@ _NAMES = ("name", "label")
 
 
 def read_graphml(path: str, file: str, name: str) -> GivenGraph:
-    """The graph of the file at `path`: what its <data> says of nodes and edges are attributes.
+    """The graph of the file at `path`; <data> elements become attributes of nodes and edges.
 
-    `file` is what messages call it. Raises InputError for what is no GraphML, and for what igraph would leave
-    out (see require_one_plain_graph).
+    `file`: the name for messages. Raises InputError for anything but GraphML, and for parts that igraph would
+    drop (see require_one_plain_graph).
     """
     import igraph
 
@@ -24,7 +24,7 @@ def read_graphml(path: str, file: str, name: str) -> GivenGraph:
         with open(path, "rb") as opened:
             require_one_plain_graph(opened)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # such as of attributes of the graph
+            warnings.simplefilter("ignore", RuntimeWarning)  # such as those for attributes of the graph
             graph = igraph.Graph.Read_GraphML(path)
     except BoundError:
         raise
@@ -43,18 +43,20 @@ def _not_graphml(file: str, reason: str) -> InputError:
 def graph_of_igraph(graph: Any, name: str) -> GivenGraph:
     """An igraph.Graph; vertices are named by `id`, `name`, or their numbers."""
     vertices = [vertex.attributes() for vertex in graph.vs]
-    keys = [_key(found, number) for number, found in enumerate(vertices)]
+    keys = [_key(attributes, number) for number, attributes in enumerate(vertices)]
     if len(set(keys)) < len(keys):
         keys = [f"{key}#{number}" for number, key in enumerate(keys)]
     nodes = [
-        GivenNode(key, _with_name({one: value for one, value in found.items() if one != _ID}))
-        for key, found in zip(keys, vertices, strict=True)
+        GivenNode(
+            key, _with_name({attribute: value for attribute, value in attributes.items() if attribute != _ID})
+        )
+        for key, attributes in zip(keys, vertices, strict=True)
     ]
     edges = [
         GivenEdge(
             keys[edge.source],
             keys[edge.target],
-            {one: value for one, value in edge.attributes().items() if one != _ID},
+            {attribute: value for attribute, value in edge.attributes().items() if attribute != _ID},
         )
         for edge in graph.es
     ]
@@ -62,8 +64,8 @@ def graph_of_igraph(graph: Any, name: str) -> GivenGraph:
 
 
 def _key(attributes: dict[str, Any], number: int) -> str:
-    found = attributes.get(_ID, attributes.get("name"))
-    return str(number) if found is None or found == "" else str(found)
+    own_key = attributes.get(_ID, attributes.get("name"))
+    return str(number) if own_key is None or own_key == "" else str(own_key)
 
 
 def _with_name(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -71,7 +73,10 @@ def _with_name(attributes: dict[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in attributes.items() if not is_missing(value)}
     for key in _NAMES:
         if key in kept:
-            return {**{one: value for one, value in kept.items() if one not in _NAMES}, "name": kept[key]}
+            return {
+                **{attribute: value for attribute, value in kept.items() if attribute not in _NAMES},
+                "name": kept[key],
+            }
     return kept
 
 

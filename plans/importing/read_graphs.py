@@ -48,26 +48,26 @@ _FORMS = {
 
 
 def form_of_graph(file: str) -> str | None:
-    """Which of the forms above a file is in, by its name; None: another one."""
+    """The form of a file by its name, one of those above; None for any other."""
     return _FORMS.get(_ending(file))
 
 
 def begins_as_json(file: str) -> bool:
-    """Whether a local file begins as JSON does, whatever it is called."""
+    """Whether the content of a local file begins like JSON, regardless of its name."""
     beginning = next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES]
     return beginning.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
 
 
 def recognised(file: str) -> Content | NoJob | None:
-    """What a local file is by its beginning, whatever it is called; None: nothing that is told by that."""
+    """The kind of a local file by its first bytes, regardless of its name; None if they do not tell."""
     return content_of(next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES])
 
 
 def read_recognised(file: str, content: Content) -> Iterator[GivenGraph | dict[str, Any]]:
     """Graphs of a local file, or Flink's JSON of a plan in it. Raises InputError, as read_graphs."""
     with bounded_file(file), bounded_seconds():
-        found = _read_recognised(file, content, name_of_file(file, 0))
-    yield from found
+        graphs = _read_recognised(file, content, name_of_file(file, 0))
+    yield from graphs
 
 
 def _read_recognised(file: str, content: Content, name: str) -> Sequence[GivenGraph | dict[str, Any]]:
@@ -89,9 +89,9 @@ def _read_recognised(file: str, content: Content, name: str) -> Sequence[GivenGr
             return read_alibaba(text, file)
         case Content.PLAN_NODES:
             return [{"name": name, "nodes": _array(text, file)}]
-    found = json_in_text(text)
-    if found is not None:
-        return [{"name": name, **found}]
+    document = json_in_text(text)
+    if document is not None:
+        return [{"name": name, **document}]
     if content is Content.FLINK_INFO:
         raise unreadable_file(file, "what flink info prints, without the JSON of a plan")
     return [read_explain(text, file, name)]
@@ -99,17 +99,17 @@ def _read_recognised(file: str, content: Content, name: str) -> Sequence[GivenGr
 
 def _array(text: str, file: str) -> list[Any]:
     try:
-        found = json.loads(text)
+        nodes = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise unreadable_file(file, f"an array of a plan's nodes: {error}") from None
-    return list(found)
+    return list(nodes)
 
 
 def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
     """The graphs of a local file, which are named by the file where they have no name.
 
     Raises InputError, also for a file that stands for too much (see plans.bounds), and ConfigurationError
-    where a library is missing.
+    if a library is missing.
     """
     with bounded_file(file), bounded_seconds():
         graphs = _read(file, form, name_of_file(file, 0))
@@ -165,15 +165,15 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
     """The graphs of a DOT text. A graph without a name has `name`; labels are names of nodes.
 
     Subgraphs are nodes and edges of the whole; an edge to a subgraph is one to each of its nodes. Raises
-    InputError for what is no DOT, BoundError for what stands for too much, and ConfigurationError where pydot
+    InputError for what is no DOT, BoundError for what stands for too much, and ConfigurationError if pydot
     is not installed.
     """
     require_at_most(sum(1 for _ in _WORD.finditer(text)), MOST_WORDS_OF_DOT, "words of DOT")
     if _depth(text) > DEEPEST:
         raise BoundError(f"its subgraphs are nested too deeply, beyond {DEEPEST} braces")
-    said = StringIO()  # pydot prints what is wrong
+    said = StringIO()  # pydot prints errors
     with warnings.catch_warnings(), redirect_stdout(said):
-        warnings.simplefilter("ignore", DeprecationWarning)  # of pyparsing, to pydot
+        warnings.simplefilter("ignore", DeprecationWarning)  # pyparsing's, passed to pydot
         try:
             from pydot import dot_parser
             from pyparsing import ParserElement
@@ -201,8 +201,8 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
 
 
 def _depth(text: str) -> int:
-    """How deep braces are nested, about: those in names count, too."""
-    return max(accumulate(1 if one == "{" else -1 for one in text if one in "{}"), default=0)
+    """The nesting depth of braces, roughly: braces in names count, too."""
+    return max(accumulate(1 if sign == "{" else -1 for sign in text if sign in "{}"), default=0)
 
 
 def _graph(graph: Any, name: str) -> GivenGraph:
@@ -219,8 +219,8 @@ def _graph(graph: Any, name: str) -> GivenGraph:
 
 def _collect(
     graph: Any,
-    of_nodes: Mapping[str, Any],
-    of_edges: Mapping[str, Any],
+    node_defaults: Mapping[str, Any],
+    edge_defaults: Mapping[str, Any],
     nodes: dict[str, dict[str, Any]],
     edges: list[GivenEdge],
 ) -> dict[str, None]:
@@ -228,41 +228,41 @@ def _collect(
 
     As in Graphviz, a default holds for what first occurs after it, within its braces.
     """
-    of_nodes, of_edges = {**of_nodes}, {**of_edges}
+    node_defaults, edge_defaults = {**node_defaults}, {**edge_defaults}
     own: dict[str, None] = {}
     last: tuple[Any, dict[str, None]] = (None, {})
 
-    def of_end(end: Any) -> dict[str, None]:
+    def read_end(end: Any) -> dict[str, None]:
         """The keys of the nodes that an end of an edge is: one, or those of a subgraph."""
         nonlocal last
         if isinstance(end, str):
             if end == _BY_NAME:
                 raise ValueError("an edge to a subgraph by its name alone; write its nodes in braces")
             return {_unquoted(end, port=True): None}
-        if end != last[0]:  # the subgraph of a -> {b c} -> d is that of two edges
+        if end != last[0]:  # both edges of a -> {b c} -> d have the same subgraph
             subgraph = type(graph)(obj_dict=end) if isinstance(end, Mapping) else end
-            last = (end, _collect(subgraph, of_nodes, of_edges, nodes, edges))
+            last = (end, _collect(subgraph, node_defaults, edge_defaults, nodes, edges))
         return last[1]
 
     def add(keys: Mapping[str, None]) -> None:
         for key in keys:
-            nodes.setdefault(key, dict(of_nodes))
+            nodes.setdefault(key, dict(node_defaults))
         own.update(keys)
 
     statements = [*graph.get_nodes(), *graph.get_edges(), *graph.get_subgraphs()]
-    for statement in sorted(statements, key=lambda one: int(one.get_sequence())):
+    for statement in sorted(statements, key=lambda element: int(element.get_sequence())):
         attributes = statement.get_attributes()
         if hasattr(statement, "get_subgraphs"):
-            own.update(_collect(statement, of_nodes, of_edges, nodes, edges))
+            own.update(_collect(statement, node_defaults, edge_defaults, nodes, edges))
         elif hasattr(statement, "get_source"):
-            add(sources := of_end(statement.get_source()))
-            add(targets := of_end(statement.get_destination()))
-            found = _plain({**of_edges, **attributes})
+            add(sources := read_end(statement.get_source()))
+            add(targets := read_end(statement.get_destination()))
+            own_attributes = _plain({**edge_defaults, **attributes})
             require_at_most(len(edges) + len(sources) * len(targets), MOST_EDGES, "edges")
-            edges += [GivenEdge(source, target, found) for source in sources for target in targets]
+            edges += [GivenEdge(source, target, own_attributes) for source in sources for target in targets]
         elif (name := statement.get_name()) in _DEFAULTS:
-            of_nodes |= attributes if name == "node" else {}
-            of_edges |= attributes if name == "edge" else {}
+            node_defaults |= attributes if name == "node" else {}
+            edge_defaults |= attributes if name == "edge" else {}
         else:
             key = _unquoted(name)
             add({key: None})
@@ -288,12 +288,12 @@ def _plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_node(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """With the label as its name, lines joined; one of HTML stays a label, which is no name."""
-    found = _plain(attributes)
-    if str(found.get("label", "")).startswith("<"):
-        return found
-    label = found.pop("label", "")
-    if "name" not in found and label and label != "\\N":
+    """Attributes of a node, with the label's joined lines as its name; an HTML label stays a label."""
+    node_attributes = _plain(attributes)
+    if str(node_attributes.get("label", "")).startswith("<"):
+        return node_attributes
+    label = node_attributes.pop("label", "")
+    if "name" not in node_attributes and label and label != "\\N":
         lines = [line for line in label.replace("\\l", "\\n").replace("\\r", "\\n").split("\\n") if line]
-        found["name"] = " ".join(lines).replace("\\\\", "\\")
-    return found
+        node_attributes["name"] = " ".join(lines).replace("\\\\", "\\")
+    return node_attributes

@@ -1,5 +1,5 @@
-"""What a file is, by its beginning: forms that `penstock import` reads whatever a file is called, and things
-that are known and no graphs of jobs.
+"""Recognises a file by its first bytes: forms that `penstock import` reads regardless of the file's name, and
+known formats that hold no graph of a job.
 """
 
 import json
@@ -36,9 +36,9 @@ _PARTITIONERS = {
 
 
 def json_in_text(text: str) -> dict[str, Any] | None:
-    """Flink's JSON of a plan in what `flink info` or EXPLAIN prints; None: none is there."""
+    """Flink's JSON of a plan within the output of `flink info` or EXPLAIN; None if it has none."""
     begin = INFO_BEGIN.search(text)
-    sections = {found[1]: found.end() for found in SECTION.finditer(text)}
+    sections = {match[1]: match.end() for match in SECTION.finditer(text)}
     start = sections.get(JSON_SECTION) if begin is None else begin.end()
     if start is None:
         return None
@@ -46,10 +46,10 @@ def json_in_text(text: str) -> dict[str, Any] | None:
     if place < 0:
         return None
     try:
-        found, _ = json.JSONDecoder().raw_decode(text, place)
+        plan, _ = json.JSONDecoder().raw_decode(text, place)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return plan if isinstance(plan, dict) else None
 
 
 def read_explain(text: str, file: str, name: str) -> GivenGraph:
@@ -58,17 +58,17 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
     An Exchange is the partitioner of the edge that goes through it. Parts that are used again are there once.
     Raises InputError.
     """
-    found = {match[1]: match.end() for match in SECTION.finditer(text)}
-    chosen = next((section for section in SECTIONS if section in found), None)
+    sections = {match[1]: match.end() for match in SECTION.finditer(text)}
+    chosen = next((section for section in SECTIONS if section in sections), None)
     if chosen is None:
         raise InputError(f"{file}: found text of EXPLAIN without a plan", f"allowed: == {SECTIONS[0]} ==")
-    end = next((match.start() for match in SECTION.finditer(text, found[chosen])), len(text))
+    end = next((match.start() for match in SECTION.finditer(text, sections[chosen])), len(text))
     nodes: list[GivenNode] = []
     edges: list[GivenEdge] = []
-    above: list[tuple[int, str, str | None]] = []  # depth, who reads, through which partitioner
+    above: list[tuple[int, str, str | None]] = []  # depth, reader, partitioner
     shared: dict[str, str] = {}
     waiting: list[tuple[str, str, str | None]] = []
-    for line in text[found[chosen] : end].splitlines():
+    for line in text[sections[chosen] : end].splitlines():
         match = _LINE.match(line.rstrip())
         if match is None or not match[3] or not (match[4] or match[2]):
             continue
@@ -165,13 +165,13 @@ _NODE = re.compile(r'^\s*\[\s*\{[^{}]*"(pact|predecessors|operator_strategy)"\s*
 
 
 def content_of(beginning: bytes) -> Content | NoJob | None:
-    """What a file is that begins so; None: nothing that its beginning tells, such as topology lines."""
-    known = next((found for magic, found in _BINARY if beginning.startswith(magic)), None)
+    """The kind of file that begins like this; None if the beginning does not tell, as for topology lines."""
+    known = next((content for magic, content in _BINARY if beginning.startswith(magic)), None)
     if known is not None or b"\0" in beginning:
         return known
     text = beginning.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     content = next((content for content, is_one in _CONTENTS.items() if is_one(text)), None)
-    return content or next((found for pattern, found in _TEXTS if re.search(pattern, text)), None)
+    return content or next((content for pattern, content in _TEXTS if re.search(pattern, text)), None)
 
 
 def _is_alibaba(text: str) -> bool:
@@ -203,7 +203,7 @@ _CONTENTS: dict[Content, Callable[[str], object]] = {
     Content.GRAPHML: lambda text: re.match(rf"{_XML}graphml\b", text),
     Content.FLINK_INFO: INFO_BEGIN.search,
     Content.EXPLAIN: lambda text: any(
-        found[1] in (*SECTIONS, JSON_SECTION) for found in SECTION.finditer(text)
+        match[1] in (*SECTIONS, JSON_SECTION) for match in SECTION.finditer(text)
     ),
     Content.PEGASUS: _is_pegasus,
     Content.PLAN_NODES: _NODE.match,

@@ -1,4 +1,4 @@
-"""Stream graphs (docs/topology-files.md) out of what an imported document says of nodes and edges."""
+"""Stream graphs (docs/topology-files.md) built from the nodes and edges of imported documents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -72,22 +72,22 @@ def stream_node(node_id: int, name: str, parallelism: int, kind: str, **known: A
 def stream_edge(source: int, target: int, partitioner: str, **known: Any) -> dict[str, Any]:
     """An edge with a partitioner as Flink prints it; its id is made by stream_graph.
 
-    What Flink does not print as one of its own partitioners is somebody's own, which Flink wraps.
+    Any other text than Flink's own partitioners print means a user-defined partitioner, which Flink wraps.
     """
-    found = _PARTITIONERS.get(partitioner, Partitioner.CUSTOM)
+    kind = _PARTITIONERS.get(partitioner, Partitioner.CUSTOM)
     of_table = partitioner.startswith("HASH[")
     return {
         "source": source,
         "target": target,
         "type_number": 0,
         "partitioner": partitioner,
-        "partitioner_class": TABLE_HASH_CLASS if of_table else CLASSES[found],
-        "pointwise": found in POINTWISE,
-        "broadcast": found is Partitioner.BROADCAST,
+        "partitioner_class": TABLE_HASH_CLASS if of_table else CLASSES[kind],
+        "pointwise": kind in POINTWISE,
+        "broadcast": kind is Partitioner.BROADCAST,
         "exchange_mode": str(StreamExchangeMode.UNDEFINED),
         "output_tag": None,
         "buffer_timeout": BUFFER_TIMEOUT_MILLISECONDS,
-        "unaligned_checkpoints": of_table or found not in ALIGNED,
+        "unaligned_checkpoints": of_table or kind not in ALIGNED,
         "inter_inputs_keys_correlated": True,
         "intra_input_key_correlated": True,
         "chainable": False,
@@ -118,8 +118,8 @@ def stream_graph(
         pair = edge["source"], edge["target"]
         number = of_pair[pair] = of_pair.get(pair, -1) + 1
         source, target = (f"{names[end]}-{end}" for end in pair)
-        made = f"{source}_{target}_{edge['type_number']}_{edge['partitioner']}_{number}"
-        ids[id(edge)] = edge.get("edge_id", made)
+        generated_id = f"{source}_{target}_{edge['type_number']}_{edge['partitioner']}_{number}"
+        ids[id(edge)] = edge.get("edge_id", generated_id)
         incoming[pair[1]].append(ids[id(edge)])
     for edge in edges:
         outgoing[edge["source"]].append(ids[id(edge)])
@@ -140,7 +140,7 @@ def sources_as_read(reads: Mapping[int, Sequence[int]]) -> list[int]:
 
     In: the inputs of each node. That is when StreamGraphGenerator registers a source.
     """
-    found: dict[int, None] = {}
+    sources: dict[int, None] = {}
     for node in sorted(reads):
-        found.update(dict.fromkeys(one for one in reads[node] if not reads[one]))
-    return [*found, *(node for node in sorted(reads) if not reads[node] and node not in found)]
+        sources.update(dict.fromkeys(source for source in reads[node] if not reads[source]))
+    return [*sources, *(node for node in sorted(reads) if not reads[node] and node not in sources)]

@@ -56,7 +56,7 @@ def read_stg(text: str, file: str, name: str) -> GivenGraph:
         if len(cells) < 3 or cells[2] != len(before) or not set(before) <= known:
             allowed = "number, processing time, how many tasks are before it, and these"
             raise _wrong(file, number, " ".join(map(str, cells))[:60], allowed)
-        edges += [GivenEdge(str(one), str(cells[0]), {}) for one in before]
+        edges += [GivenEdge(str(predecessor), str(cells[0]), {}) for predecessor in before]
     nodes = [GivenNode(str(cells[0]), {"name": f"task {cells[0]}", "processing_time": cells[1]})
              for _, cells in tasks]  # fmt: skip
     return GivenGraph(name, nodes, edges)
@@ -67,21 +67,21 @@ def read_dax(text: bytes, file: str, name: str) -> GivenGraph:
 
     Raises InputError.
     """
-    found = _Dax()
+    dax = _Dax()
     parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler = found.start, found.end
-    parser.EntityDeclHandler = found.entity
+    parser.StartElementHandler, parser.EndElementHandler = dax.start, dax.end
+    parser.EntityDeclHandler = dax.entity
     try:
         parser.Parse(text, True)
     except expat.ExpatError as error:
         raise _wrong(file, error.lineno, expat.errors.messages[error.code], "XML of a DAX") from None
     except (LookupError, ValueError) as error:
         raise _wrong(file, parser.CurrentLineNumber, str(error), "a DAX") from None
-    return GivenGraph(found.name or name, found.nodes, found.edges)
+    return GivenGraph(dax.name or name, dax.nodes, dax.edges)
 
 
 class _Dax:
-    """What the parser has come across; a handler raises what stops it."""
+    """Parser state; a handler raises the error that stops the parser."""
 
     def __init__(self) -> None:
         self.name = ""
@@ -120,17 +120,17 @@ def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, yaml.SafeLoader)):
             raise _wrong(file, 1, "an alias", "values written out")
-        found = yaml.safe_load(text)
+        workflow = yaml.safe_load(text)
         nodes = [
             GivenNode(str(job["id"]), {"name": f"{job.get('name') or job.get('file') or 'job'}_{job['id']}"})
-            for job in found["jobs"]
+            for job in workflow["jobs"]
         ]
         edges = [
-            GivenEdge(str(one["id"]), str(child), {})
-            for one in found.get("jobDependencies") or ()
-            for child in one["children"]
+            GivenEdge(str(dependency["id"]), str(child), {})
+            for dependency in workflow.get("jobDependencies") or ()
+            for child in dependency["children"]
         ]
-        own = str(found.get("name") or name)
+        own = str(workflow.get("name") or name)
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _wrong(file, 1, f"{type(error).__name__}: {str(error)[:80]}", "a workflow of Pegasus") from None
     require_at_most(len(nodes), MOST_NODES, "nodes")
@@ -162,14 +162,18 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
             key = numbers[1] if numbers else task["task_name"]
             own = jobs.setdefault(task["job_name"], {})
             if key in own:
-                continue  # a task that was started again
+                continue  # a restarted task
             attributes: dict[str, Any] = {"name": task["task_name"]}
             if task["instance_num"].isdigit() and int(task["instance_num"]) > 0:
                 attributes["parallelism"] = int(task["instance_num"])
             attributes |= {k: task[k] for k in ("plan_cpu", "plan_mem", "task_type") if task[k]}
             own[key] = attributes
-            waits = [] if numbers is None else [one for one in numbers[2].split("_") if one]
-            edges.setdefault(task["job_name"], []).extend((one, key) for one in waits)
+            waits = (
+                []
+                if numbers is None
+                else [predecessor for predecessor in numbers[2].split("_") if predecessor]
+            )
+            edges.setdefault(task["job_name"], []).extend((predecessor, key) for predecessor in waits)
     except csv.Error as error:
         raise _wrong(file, rows.line_num, str(error), "CSV as of RFC 4180") from None
     finally:

@@ -1,4 +1,4 @@
-"""In which order a walk from the sources leaves vertices: Flink's order of creation, taken back to edges."""
+"""Derives an order of edges from the order in which Flink creates vertices."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from fractions import Fraction
@@ -14,26 +14,27 @@ Vertex = TypeVar("Vertex", bound=Hashable)
 def children_in_order(
     created: Sequence[Vertex], targets: Mapping[Vertex, Sequence[Vertex]]
 ) -> dict[Vertex, list[int]]:
-    """For each vertex an order of its targets, as positions in the list of them.
+    """An order of each vertex's targets, as positions in their list.
 
     A depth-first walk from the sources (in the order in which they are created) that takes targets in that
     order leaves the vertices in the order `created`, if there is such an order at all. Flink creates a vertex
     when the walk leaves it. Source: StreamingJobGraphGenerator.createChain.
     """
     place = {vertex: number for number, vertex in enumerate(created)}
-    left: list[Vertex] = []  # vertices that the walk has left, whose parents it has not
+    finished: list[Vertex] = []  # vertices that the walk has left, whose parents it has not
     parents: dict[Vertex, Vertex] = {}
     for vertex in created:
         below = set(targets[vertex])
-        while left and left[-1] in below:
-            parents[left.pop()] = vertex
-        left.append(vertex)
+        while finished and finished[-1] in below:
+            parents[finished.pop()] = vertex
+        finished.append(vertex)
     orders = {}
     for vertex in created:
-        found = targets[vertex]
-        # First the targets that the walk reaches from here, then those that it has seen before.
+        children = targets[vertex]
+        # First the targets that the walk reaches from here, then those that it has visited before.
         orders[vertex] = sorted(
-            range(len(found)), key=lambda at: (parents.get(found[at]) != vertex, place[found[at]], at)
+            range(len(children)),
+            key=lambda at: (parents.get(children[at]) != vertex, place[children[at]], at),
         )
     return orders
 
@@ -63,12 +64,12 @@ def memory_weights(vertices: Sequence[Mapping[str, Any]]) -> dict[int, int]:
 
 
 def _weights(fractions: Mapping[int, float]) -> dict[int, int]:
-    half = Fraction(1, 2 * 10**_DECIMALS)  # of the last decimal: fractions are rounded down
-    found = {
+    half = Fraction(1, 2 * 10**_DECIMALS)  # half of the last decimal, because fractions are rounded down
+    ratios = {
         node: (Fraction(value) + half).limit_denominator(_LARGEST_DENOMINATOR)
         for node, value in fractions.items()
     }
-    whole = lcm(*(one.denominator for one in found.values())) if found else 1
+    whole = lcm(*(ratio.denominator for ratio in ratios.values())) if ratios else 1
     if whole > INT32_MAX:
         return {node: max(1, round(value * _LARGEST_DENOMINATOR)) for node, value in fractions.items()}
-    return {node: max(1, int(one * whole)) for node, one in found.items()}
+    return {node: max(1, int(ratio * whole)) for node, ratio in ratios.items()}

@@ -36,15 +36,15 @@ _TASK: Rules = {"name": text(), "id": text(), "parents": _REFERENCES, "children"
 
 
 def is_wfformat(document: Mapping[str, Any]) -> bool:
-    """Whether an object is an instance, of whatever version."""
+    """Whether an object is an instance of any version."""
     return "schemaVersion" in document and type(document.get("workflow")) is dict
 
 
 def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions) -> Imported:
     """A topology named `name`: an operator for each task, an edge for each dependency.
 
-    Tasks that nobody is before are sources, those that nobody is after are sinks. What is known of a task and
-    of its execution (coreCount, runtimeInSeconds, …) are attributes of its node.
+    Tasks without parents are sources, those without children are sinks. The properties of a task and of its
+    execution (coreCount, runtimeInSeconds, …) become attributes of its node.
     """
     version = str(document["schemaVersion"])  # 1.5 without quotes is meant as "1.5"
     if version not in VERSIONS:
@@ -80,13 +80,13 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
     edges: dict[tuple[str, str], None] = {}
     for key, task in zip(keys, tasks, strict=True):
         # Either end may name the other.
-        pairs = [(one, key, one) for one in task.get("parents", ())]
-        pairs += [(key, one, one) for one in task.get("children", ())]
+        pairs = [(other, key, other) for other in task.get("parents", ())]
+        pairs += [(key, other, other) for other in task.get("children", ())]
         for source, target, named in pairs:
             if named not in known:
-                found = f"{shorten(named, 80)}, which no task has as its name or id"
+                problem = f"{shorten(named, 80)}, which no task has as its name or id"
                 errors.append(
-                    TopologyError(ErrorKind.DANGLING_EDGE, f"task {shorten(key, 80)}", found, "a task", "")
+                    TopologyError(ErrorKind.DANGLING_EDGE, f"task {shorten(key, 80)}", problem, "a task", "")
                 )
             else:
                 edges[known.get(source, source), known.get(target, target)] = None
@@ -102,7 +102,7 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
 
 
 def _references(tasks: list[Any], keys: list[str]) -> dict[str, str]:
-    """What a task is called to its key: names and ids, keys first."""
+    """Names and ids of tasks mapped to their keys; keys win."""
     known = {key: key for key in keys}
     for key, task in zip(keys, tasks, strict=True):
         for other in (task["name"], task.get("id")):
@@ -122,7 +122,7 @@ def _duplicates(keys: list[str]) -> list[TopologyError]:
 
 
 def _executed(workflow: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """What was measured of tasks, by id (from 1.5 on)."""
+    """Measurements of tasks, by id (from version 1.5 on)."""
     execution = workflow.get("execution")
     tasks = execution.get("tasks") if type(execution) is dict else None
     if type(tasks) is not list:
@@ -136,7 +136,7 @@ def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _name(task: Mapping[str, Any]) -> str:
-    """Name and id of a task, or the one that has the other in it."""
+    """A task's name and id, or just one of them if it contains the other."""
     name, own = str(task["name"]), str(task.get("id", ""))
     if name in own:
         return own

@@ -15,7 +15,7 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
     """As generate_operator_ids gives them."""
     named, of_uids = graph.uids
     largest = int(np.diff(graph.bounds).max(initial=1))
-    found = np.zeros((len(named), 2), np.uint64)
+    hashes = np.zeros((len(named), 2), np.uint64)
     colliding = np.full(len(graph.bounds) - 1, -1, np.int64)
     _walk(
         graph.bounds,
@@ -29,14 +29,14 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
         of_uids,
         _topologies_with_uids(graph.bounds, named),
         2 << largest.bit_length() if named.any() else 1,
-        found,
+        hashes,
         colliding,
     )
-    return found.byteswap(inplace=True).view(np.int64), colliding[colliding >= 0]
+    return hashes.byteswap(inplace=True).view(np.int64), colliding[colliding >= 0]
 
 
 def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:
-    """For each topology, whether any node has a uid."""
+    """Whether any node of each topology has a uid."""
     return np.logical_or.reduceat(named, bounds[:-1]) if len(named) else named
 
 
@@ -48,10 +48,10 @@ def _hash_of_number(number: int, copies: int) -> tuple[np.uint64, np.uint64]:
     low = high = uint64(0)
     for _ in range(copies // 4):
         low, high = block(low, high, pair, pair)
-    left = copies % 4
-    one = pair if left > 1 else (single if left == 1 else uint64(0))
-    two = single if left > 2 else uint64(0)
-    return end_of_hash(low, high, one, two, 4 * copies)
+    remaining = copies % 4
+    first = pair if remaining > 1 else (single if remaining == 1 else uint64(0))
+    second = single if remaining > 2 else uint64(0)
+    return end_of_hash(low, high, first, second, 4 * copies)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""How the columns of a job vertex follow from the operators of its chain, for both planners.
+"""The rules that derive the columns of a job vertex from the operators of its chain, for both planners.
 
 A new column of job_vertices that follows from columns of stream_nodes is declared in plans/tables and has one
 rule here: all steps up to job_vertices carry what they do not change.
@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 
 class FromChain(Enum):
-    """What a column of a vertex is of the operators of its chain."""
+    """The ways to combine a column over the operators of a chain."""
 
-    HEAD = auto()  #: what the head has
-    ANY = auto()  #: whether one of them has it, chained sources included
-    ALL = auto()  #: whether all of them have it, chained sources included
-    SUM = auto()  #: resources, without those of chained sources; null as soon as those of one operator are
+    HEAD = auto()  #: the head's value
+    ANY = auto()  #: whether any operator has it, chained sources included
+    ALL = auto()  #: whether all operators have it, chained sources included
+    SUM = auto()  #: sum of resources, without those of chained sources; null if those of any operator are
 
 
 class VertexRule(NamedTuple):
-    """How a column of a vertex follows from a column of stream_nodes."""
+    """The rule that derives a column of a vertex from a column of stream_nodes."""
 
     of_chain: FromChain
     node_column: str

@@ -56,7 +56,7 @@ def generate_operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
 
 
 class _Lists(NamedTuple):
-    """Of StreamGraphArrays."""
+    """StreamGraphArrays as lists."""
 
     sources: list[int]
     in_bounds: list[int]

@@ -21,9 +21,9 @@ def java_string_hashes(strings: pa.Array) -> Hashes:
     """
     if is_worth_compiling(len(strings)):
         bounds, utf8 = _utf8(strings.fill_null("").cast(pa.large_string()))
-        found = np.zeros(len(strings), np.uint32)
-        compiled(_by_horners_rule)(bounds, utf8, found)
-        return found.view(np.int32)
+        codes = np.zeros(len(strings), np.uint32)
+        compiled(_by_horners_rule)(bounds, utf8, codes)
+        return codes.view(np.int32)
     starts = range(0, len(strings), _STRINGS_AT_ONCE)
     hashes = [_hashes(strings.slice(start, _STRINGS_AT_ONCE)) for start in starts]
     return np.concatenate([np.zeros(0, dtype=np.int32), *hashes])
@@ -43,7 +43,7 @@ def _hashes(strings: pa.Array) -> Hashes:
 
 
 def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
-    """All UTF-16 code units one after the other, and how many each string has."""
+    """The UTF-16 code units of all strings, concatenated, and the number of each string's."""
     bounds, characters = _utf8(strings)
     utf8 = characters[bounds[0] : bounds[-1]]
     if (utf8 < 0x80).all():
@@ -54,7 +54,7 @@ def _code_units(strings: pa.Array) -> tuple[npt.NDArray[np.uint32], Ints]:
 
 
 def _utf8(strings: pa.Array) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    """Where each string starts and the last one ends, and the bytes of all."""
+    """The bounds of each string, and the bytes of all."""
     _, offsets, characters = strings.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[strings.offset : strings.offset + len(strings) + 1]
     return bounds, np.frombuffer(characters or b"", dtype=np.uint8)

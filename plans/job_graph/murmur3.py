@@ -15,7 +15,7 @@ _BITS = 64
 
 
 def hash_texts(texts: pa.Array, named: Flags) -> Halves:
-    """Both halves of murmur3-128 of every text that is there."""
+    """Both halves of the murmur3-128 hash of every text that is not null."""
     texts = texts.cast(pa.large_string())
     _, offsets, characters = texts.buffers()
     bounds = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -48,20 +48,22 @@ def _avalanche(word: np.uint64) -> np.uint64:
 
 
 @compiled
-def block(low: np.uint64, high: np.uint64, one: np.uint64, two: np.uint64) -> tuple[np.uint64, np.uint64]:
+def block(
+    low: np.uint64, high: np.uint64, first: np.uint64, second: np.uint64
+) -> tuple[np.uint64, np.uint64]:
     """murmur3-128 so far, with 16 bytes more."""
-    low = (_rotated(low ^ _first_mixed(one), 27) + high) * uint64(5) + _N1
-    high = (_rotated(high ^ _second_mixed(two), 31) + low) * uint64(5) + _N2
+    low = (_rotated(low ^ _first_mixed(first), 27) + high) * uint64(5) + _N1
+    high = (_rotated(high ^ _second_mixed(second), 31) + low) * uint64(5) + _N2
     return low, high
 
 
 @compiled
 def end_of_hash(
-    low: np.uint64, high: np.uint64, one: np.uint64, two: np.uint64, length: int
+    low: np.uint64, high: np.uint64, first: np.uint64, second: np.uint64, length: int
 ) -> tuple[np.uint64, np.uint64]:
     """The hash, with the bytes after the last block (0 for none)."""
-    low ^= _first_mixed(one) ^ uint64(length)
-    high ^= _second_mixed(two) ^ uint64(length)
+    low ^= _first_mixed(first) ^ uint64(length)
+    high ^= _second_mixed(second) ^ uint64(length)
     low += high
     high += low
     low, high = _avalanche(low), _avalanche(high)
@@ -80,17 +82,17 @@ def _word(characters: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
 
 @compiled
 def _hash_texts(named: Flags, bounds: Ints, characters: npt.NDArray[np.uint8], hashes: Halves) -> None:
-    """murmur3-128 of every text that is there."""
+    """The murmur3-128 hash of every text that is not null."""
     for row in range(len(named)):
         if not named[row]:
             continue
         start, end = bounds[row], bounds[row + 1]
         low = high = uint64(0)
         while end - start >= 16:
-            one = _word(characters, start, start + 8)
-            low, high = block(low, high, one, _word(characters, start + 8, start + 16))
+            first = _word(characters, start, start + 8)
+            low, high = block(low, high, first, _word(characters, start + 8, start + 16))
             start += 16
-        one = _word(characters, start, min(end, start + 8))
-        two = _word(characters, min(end, start + 8), end)
-        low, high = end_of_hash(low, high, one, two, end - bounds[row])
+        first = _word(characters, start, min(end, start + 8))
+        second = _word(characters, min(end, start + 8), end)
+        low, high = end_of_hash(low, high, first, second, end - bounds[row])
         hashes[row, 0], hashes[row, 1] = low, high

@@ -21,13 +21,13 @@ class DepthFirstOrder(NamedTuple):
 
     preorder: Ints  #: within a chain: the order of names in its chained name
     postorder: Ints  #: of heads: creation order of vertices; within a chain: order of operator ids
-    branch: Ints  #: how the node hangs in its chain: NO_BRANCH (head), ONLY_, FIRST_ or LATER_BRANCH
+    branch: Ints  #: the node's branch in its chain: NO_BRANCH (head), ONLY_, FIRST_ or LATER_BRANCH
     closings: Ints  #: brackets that close after it in the chained name
     head: Ints  #: position of the head of its chain; its own for heads
     distance: Ints  #: from the head of its chain
     vertex: Ints  #: number of its vertex in the order in which Flink creates those of all topologies, or -1
     operator_order: Ints  #: position in its vertex's operator ids, or -1
-    no_output: Flags  #: gives nothing before the end of its input, spread over its chain as Flink does
+    no_output: Flags  #: emits nothing before the end of its input, spread over its chain as in Flink
 
 
 def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
@@ -74,29 +74,29 @@ def _require_vertices(bounds: Ints, vertices: Ints) -> None:
 
 
 class _Walked(NamedTuple):
-    """What is walked: where the walk enters, and the outputs of each node."""
+    """The graph of a walk: its entries, and the outputs of each node."""
 
     entries: Ints
     out_bounds: Ints
     out_targets: Ints
     rounds: Ints  #: of each edge
-    chained_outputs: Ints  #: how many a node has
+    chained_outputs: Ints  #: number of outputs per node
 
 
 class _State(NamedTuple):
-    """What the walk knows so far, per node."""
+    """The state of the walk, per node."""
 
     stack: Ints  #: the way down
     next_output: Ints
-    finished: Ints  #: of heads: how many operators of the chain are done
+    finished: Ints  #: for heads: the number of finished operators of the chain
     last_of_chain: Ints
     no_output_on_entry: Flags
 
 
 def _walk(walked: _Walked, order: DepthFirstOrder, state: _State) -> None:
-    """The walk (see run_loop). It goes through the outputs of a node in two rounds, chained ones first.
+    """The walk (see run_loop). It visits the outputs of a node in two rounds, chained ones first.
 
-    Of `vertex` it writes those of heads.
+    It sets `vertex` for heads only.
     """
     entries, out_bounds, out_targets, rounds, chained_outputs = walked
     preorder, postorder, branch, closings, head, distance, vertex, operator_order, no_output = order
@@ -197,8 +197,8 @@ def find_heads(rows: pa.Table) -> pa.RecordBatch:
     below_cut = behind_legacy[first] & (passed >= 1)
     is_cut = below_cut & yielding & (passed == 1)
     above[(above >= 0) & is_cut[above]] = _NONE
-    found = _heads(topologies, nodes, parents, above, behind_legacy, below_cut)
-    return found.filter(pa.array(~is_cut))
+    heads = _heads(topologies, nodes, parents, above, behind_legacy, below_cut)
+    return heads.filter(pa.array(~is_cut))
 
 
 def _heads(
@@ -225,11 +225,11 @@ def _heads(
 
 
 def _positions_or_none(topologies: Ints, nodes: Ints, wanted: Ints) -> Ints:
-    """Where each wanted node of the same topology stands, rows being sorted by topology and node."""
+    """The place of each wanted node of the same topology; rows are sorted by topology and node."""
     starts = np.concatenate(([True], topologies[1:] != topologies[:-1]))
     keys = np.cumsum(starts) << 32
-    found = np.minimum(np.searchsorted(keys | nodes, keys | wanted), len(nodes) - 1)
-    return np.where((keys | nodes)[found] == (keys | wanted), found, _NONE)
+    places = np.minimum(np.searchsorted(keys | nodes, keys | wanted), len(nodes) - 1)
+    return np.where((keys | nodes)[places] == (keys | wanted), places, _NONE)
 
 
 def _first_of_chain(above: Ints) -> Ints:
@@ -243,7 +243,7 @@ def _first_of_chain(above: Ints) -> Ints:
 
 
 def _sum_to_first(above: Ints, values: Ints) -> Ints:
-    """Of each row, the sum of its value and those of all rows above it."""
+    """The sum of each row's value and those of all rows above it."""
     total, pointer = values.copy(), above.copy()
     open_rows = np.flatnonzero(pointer >= 0)
     while len(open_rows):

@@ -1,4 +1,4 @@
-"""What both planners say where Flink refuses to make the JobGraph, and in which order Flink finds it."""
+"""The messages of both planners for topologies whose JobGraph Flink refuses, and the order of its checks."""
 
 from penstock.plans.topology.setting_refusals import SettingStep
 

@@ -1,4 +1,4 @@
-"""Which result partition types may be shared by several consumers."""
+"""The result partition types that several consumers may share."""
 
 from penstock.plans.vocabulary import HYBRID_TYPES, ResultPartitionType
 

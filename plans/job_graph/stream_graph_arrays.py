@@ -65,12 +65,12 @@ def stream_graph_arrays(
 def arrays_of_rows(nodes: pa.Table, edges: pa.Table) -> StreamGraphArrays:
     """Arrays of node rows sorted by topology and id, and edge rows sorted by topology, id and out_index.
 
-    Of its uid a node row has the hash: uid_lower and uid_upper.
+    Node rows have the hash of the uid: uid_lower and uid_upper.
     """
     topologies = topologies_of(nodes)
     position = positions(topologies, nodes.column("id").to_numpy())
     of_edges = topologies_of(edges)
-    # Places are numbers of 64 bits, which are large where there are many.
+    # Places have 64 bits, which take much memory for many rows.
     sources, targets = (
         position(of_edges, edges.column(end).to_numpy()).astype(np.int32) for end in ("id", "target")
     )

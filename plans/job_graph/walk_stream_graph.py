@@ -1,11 +1,11 @@
-"""What both planners know of the ids of data sets."""
+"""The ids of data sets, computed the same way by both planners."""
 
 from penstock.plans.arrow_walks import Ints
 from penstock.plans.job_graph.java_hashes import Hashes
 
 
 def data_set_ids(lower: Ints, upper: Ints, hashes: Hashes) -> tuple[Ints, Ints]:
-    """Both halves of the ids of data sets, of those of the vertices and the hashes of the edge ids.
+    """Both halves of the ids of data sets, from those of the vertices and the hashes of the edge ids.
 
     Source: IntermediateDataSetID adds the hash to both halves of the vertex id and swaps them.
     """

@@ -90,7 +90,7 @@ def walk_topologies(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> Dat
 
 
 def nothing_found(rows: DataFrame, schema: pa.Schema) -> DataFrame:
-    """What a walk finds where there is nothing to walk over: it would start workers all the same."""
+    """The empty result of a walk without rows, which saves starting workers."""
     return no_rows(rows.sparkSession, from_arrow_schema(schema))
 
 
@@ -109,8 +109,8 @@ def _walk_rows(parts: Sequence[Part], walk: Walk, schema: pa.Schema) -> DataFram
                 compact(table.filter(pc.field(PART) == place).select(names))
                 for place, (names, compact) in enumerate(zip(columns, compacts, strict=True))
             ]
-            for found in walk(*tables):
-                yield from pa.Table.from_batches([found]).cast(schema).to_batches()
+            for result in walk(*tables):
+                yield from pa.Table.from_batches([result]).cast(schema).to_batches()
 
     return rows.sortWithinPartitions(TOPOLOGY, PART, *order).mapInArrow(run, from_arrow_schema(schema))
 
@@ -132,15 +132,17 @@ def _walk_blocks(parts: Sequence[Part], walk: Walk, schema: pa.Schema, size: int
                     for part, none in enumerate(empty)
                 ]
                 place, walked = 0, walk(*tables)
-                del tables  # a walk lets columns go that it has read
-                for found in walked:
-                    for start in range(0, len(found), size):
-                        yield packed(topology, 0, place, pa.Table.from_batches([found.slice(start, size)]))
+                del tables  # a walk frees columns that it has read
+                for result in walked:
+                    for start in range(0, len(result), size):
+                        yield packed(topology, 0, place, pa.Table.from_batches([result.slice(start, size)]))
                         place += 1
 
     by_topology = rows.repartition(1) if walked_alone(rows) else rows.repartition(TOPOLOGY)
-    found = by_topology.sortWithinPartitions(TOPOLOGY, PART, BLOCK).mapInArrow(run, from_arrow_schema(PACKED))
-    return _spread(found).mapInArrow(unpack_blocks(schema), from_arrow_schema(schema))
+    packed_rows = by_topology.sortWithinPartitions(TOPOLOGY, PART, BLOCK).mapInArrow(
+        run, from_arrow_schema(PACKED)
+    )
+    return _spread(packed_rows).mapInArrow(unpack_blocks(schema), from_arrow_schema(schema))
 
 
 @contextmanager
@@ -152,7 +154,7 @@ def _freed_memory_given_back() -> Iterator[None]:
     usual = pa.default_memory_pool()
     try:
         pa.set_memory_pool(pa.jemalloc_memory_pool())
-    except NotImplementedError:  # not in every build of Arrow
+    except NotImplementedError:  # missing in some builds of Arrow
         pa.set_memory_pool(pa.system_memory_pool())
     try:
         yield
@@ -168,7 +170,7 @@ def _each_topology(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, dic
 
 
 def _blocks_by_part(rows: Iterator[tuple[int, int, pa.Buffer]]) -> dict[int, list[pa.Buffer]]:
-    """In a function of its own, so that nothing refers to the last of them while a walk is under way."""
+    """A separate function, so that no reference to the last block is kept while a walk runs."""
     blocks: dict[int, list[pa.Buffer]] = {}
     for _, part, block_of_part in rows:
         blocks.setdefault(part, []).append(block_of_part)

@@ -23,8 +23,8 @@ BYTES_AT_A_TIME = 2**26
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """How rows of `table` are made of another one's: `expand` gets some of these at a time, and
-    `rows_of_each` says how many come of each, about."""
+    """How rows of `table` are derived from those of another one: `expand` gets some of these at a time, and
+    `rows_of_each` estimates how many rows each one becomes."""
 
     table: str
     expand: Callable[[pl.DataFrame], pl.DataFrame]
@@ -36,8 +36,8 @@ def expand_in_workers(rows: DataFrame, expansion: Expansion) -> DataFrame:
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for found in _expanded(batch, expansion):
-                yield from found.to_batches()
+            for table in _expanded(batch, expansion):
+                yield from table.to_batches()
 
     return conform(rows.mapInArrow(run, spark_schema(expansion.table)), expansion.table)
 
@@ -55,14 +55,14 @@ def _parts(
         for rows in _together(batches):
             for table, expansion in expansions.items():
                 if table in tables:
-                    for found in _expanded(rows, expansion):
-                        yield table, found
+                    for part in _expanded(rows, expansion):
+                        yield table, part
 
     return parts
 
 
 def _together(batches: Batches) -> Iterator[pa.Table]:
-    """Tables of at least ROWS_AT_A_TIME rows or BYTES_AT_A_TIME, but for the last."""
+    """Tables of at least ROWS_AT_A_TIME rows or BYTES_AT_A_TIME, except the last."""
     kept: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:

@@ -63,8 +63,8 @@ def join_groups(
     """As join_local, where many rows of left may have one row of `groups`.
 
     Where topologies have blocks, a shuffle would send all rows of a group to one task: groups are broadcast,
-    unless there are so many that the rows of each can only be few. There are no more of them than rows in
-    `at_most`, which are counted.
+    unless there are so many that each has only few rows. The rows of `at_most`, which are counted, bound
+    their number.
     """
     broadcast = rows_per_block(left) is not None and _few(at_most)
     return _joined(left, groups, on, how, broadcast=broadcast)

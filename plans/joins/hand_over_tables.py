@@ -17,15 +17,15 @@ from penstock.plans.vocabulary import Layer
 
 
 class Finished(Protocol):
-    """Where the tables of a plan go as soon as no pass of a layer refuses a topology of theirs."""
+    """Receives the tables of a plan as soon as no pass of a layer can refuse their topologies."""
 
     def expect(self, rows: int) -> None:
         """About how many rows a table has; said before the first comes."""
 
     def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
-        """Take the rows of `tables` (names of plans.tables.TABLES), some of which workers make of `packed`.
+        """Take the rows of `tables` (keys of plans.tables.TABLES); workers derive some from `packed`.
 
-        No table comes twice. Called in a thread of its own, one call beside another.
+        No table comes twice. Called from several threads at once.
         """
 
     def clear(self) -> None:
@@ -35,21 +35,26 @@ class Finished(Protocol):
 def with_hand_overs(chosen: Sequence[tuple[str, JoinStep]], until: Layer) -> list[tuple[str, AnyStep]]:
     """`chosen` (see plans.joins.passes.steps), and a HandOver for each layer that can refuse topologies.
 
-    A layer's is of the tables that follow from what its passes and those of the layers before have computed.
-    What follows only from later passes is left to who runs them.
+    The HandOver of a layer has the tables that are complete once its passes and those of earlier layers have
+    run. Tables that need later passes are left to the caller.
     """
     places = {name: place for place, (name, _) in enumerate(chosen)}
     views = {name: step for name, step in chosen if isinstance(step, View)}
     layers = layers_until(until)
-    left = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
+    open_tables = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
     refusals = tuple(name for layer in layers if (name := f"{layer}_refusals") in places)
     handed_over: dict[int, tuple[str, HandOver]] = {}
     for known, name in enumerate(refusals, 1):
         computed = {*GIVEN, *(other for other in places if places[other] <= places[name])}
-        found = {t: s for t, s in left.items() if with_views([s], views) - views.keys() <= computed}
-        left = {table: source for table, source in left.items() if table not in found}
-        last = max(places.get(source, 0) for source in (name, *found.values()))
-        handed_over[last] = f"{name.removesuffix('_refusals')}_tables", HandOver(found, refusals[:known])
+        ready_tables = {
+            t: s for t, s in open_tables.items() if with_views([s], views) - views.keys() <= computed
+        }
+        open_tables = {table: source for table, source in open_tables.items() if table not in ready_tables}
+        last = max(places.get(source, 0) for source in (name, *ready_tables.values()))
+        handed_over[last] = (
+            f"{name.removesuffix('_refusals')}_tables",
+            HandOver(ready_tables, refusals[:known]),
+        )
     in_order: list[tuple[str, AnyStep]] = []
     for place, step in enumerate(chosen):
         in_order += [step, handed_over[place]] if place in handed_over else [step]
@@ -72,17 +77,17 @@ def tables_of_plan(
     def only_planned(rows: DataFrame) -> DataFrame:
         return rows if refused is None else join_local(rows, refused, {}, "left_anti")
 
-    found: dict[str, DataFrame] = {}
+    plan_tables: dict[str, DataFrame] = {}
     by_source: dict[str, tuple[DataFrame, list[Expansion]]] = {}
     for table, produced in wanted.items():
         step = expanded.get(produced)
         if step is None:
             rows = only_planned(tables[produced])
         else:
-            # Refused topologies are left out before their rows become several.
+            # Refused topologies are removed before their rows multiply.
             (few,) = step.reads
             before, expansions = by_source.setdefault(few, (only_planned(tables[few]), []))
             expansions.append(step.expansion)
             rows = step.derive(**{few: before})
-        found[table] = rows.select(*TABLES[table].names)
-    return found, tuple(packed_expansions(*of_rows) for of_rows in by_source.values())
+        plan_tables[table] = rows.select(*TABLES[table].names)
+    return plan_tables, tuple(packed_expansions(*of_rows) for of_rows in by_source.values())

@@ -51,7 +51,7 @@ def blocks_of(batch: pa.RecordBatch) -> Iterator[tuple[int, int, pa.Buffer]]:
 
 
 def unpacked(topology: int, rows: pa.Buffer) -> pa.Table:
-    """What `packed` got, with numbers into a dictionary for texts, and the type null for empty columns.
+    """The rows given to `packed`, with texts dictionary-encoded and empty columns of type null.
 
     Blocks of a topology share the memory of their column TOPOLOGY.
     """
@@ -155,9 +155,9 @@ NUMBERS = ("target", "id", "node", "vertex")
 
 
 def rows_per_block(frame: DataFrame) -> int | None:
-    """How many numbers a block has in this run, or None if every topology is one block."""
-    found = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
-    return int(found) if found else None
+    """The number of rows of a block in this run, or None if every topology is one block."""
+    setting = frame.sparkSession.conf.get(ROWS_PER_BLOCK, "")
+    return int(setting) if setting else None
 
 
 def walked_alone(frame: DataFrame) -> bool:

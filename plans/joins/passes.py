@@ -70,7 +70,7 @@ class JoinStep:
 
     @property
     def reads(self) -> list[str]:
-        """Those tables; keyword-only parameters are choices and bound already."""
+        """The parameters that name tables; keyword-only ones are choices and bound already."""
         parameters = signature(self.derive).parameters.values()
         return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
 
@@ -165,7 +165,7 @@ def steps(choices: Choices, until: Layer) -> list[tuple[str, JoinStep]]:
 
 
 def stages(until: Layer) -> int:
-    """How many stages a run until that layer reports."""
+    """The number of stages that a run until that layer reports."""
     return 1 + sum(not isinstance(step, View) for _, step in steps(Choices(), until))
 
 

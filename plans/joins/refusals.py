@@ -48,10 +48,10 @@ def settings_refused_at(settings: DataFrame, stage: str, precedence: list[Column
 
 
 def first_of_topology(rows: DataFrame, order: list[str]) -> DataFrame:
-    """Of each topology the row that is first by `order`: a refusal needs no other, however it is joined."""
+    """Each topology's first row by `order`; a refusal needs no other."""
     first = F.min(F.struct(*order, *(name for name in rows.columns if name not in (TOPOLOGY, *order))))
-    found = rows.groupBy(TOPOLOGY).agg(first.alias("first"))
-    return found.select(*(TOPOLOGY if name == TOPOLOGY else f"first.{name}" for name in rows.columns))
+    first_rows = rows.groupBy(TOPOLOGY).agg(first.alias("first"))
+    return first_rows.select(*(TOPOLOGY if name == TOPOLOGY else f"first.{name}" for name in rows.columns))
 
 
 def first_refusals(reasons: list[DataFrame]) -> DataFrame:

@@ -31,7 +31,7 @@ _LOG = logging.getLogger("penstock.passes")
 
 @dataclass(slots=True)
 class Planned:
-    """What a run derived: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
+    """The result of a run: the tables of a plan by name (see plans.tables.TABLES), and seconds by pass.
 
     `inputs`, `planned` and `rejected` count topologies, `rows_read` transformations and given stream nodes.
     `planner` made the plan, for the reason `why`. `packed`: what workers make some of the tables of.
@@ -59,7 +59,7 @@ class Planned:
 
 
 def run_passes(
-    given: TopologyTables,
+    topology_tables: TopologyTables,
     until: Layer,
     partitions: int,
     report: Report = lambda stage: None,
@@ -74,10 +74,10 @@ def run_passes(
     """
     layers = layers_until(until)
     wanted = {table: source for layer in layers for table, source in LAYER_TABLES[layer].items()}
-    if given.topologies.isEmpty():
-        return _nothing_planned(given, wanted)
+    if topology_tables.topologies.isEmpty():
+        return _nothing_planned(topology_tables, wanted)
     run = _Run(max(LEAST_PARTITIONS, partitions), report, finished)
-    run.read(given)
+    run.read(topology_tables)
     chosen = steps(choices or Choices(), until)
     run_steps(
         chosen if finished is None else with_hand_overs(chosen, until),
@@ -85,13 +85,14 @@ def run_passes(
         run,
     )
     refused = [run.tables[refusals] for layer in layers if (refusals := f"{layer}_refusals") in run.tables]
-    return run.planned(given, wanted, refused)
+    return run.planned(topology_tables, wanted, refused)
 
 
-def _nothing_planned(given: TopologyTables, wanted: Iterable[str]) -> Planned:
-    spark = given.topologies.sparkSession
+def _nothing_planned(topology_tables: TopologyTables, wanted: Iterable[str]) -> Planned:
+    spark = topology_tables.topologies.sparkSession
     tables = {table: no_rows(spark, spark_schema(table)) for table in wanted}
-    return Planned({**tables, "rejected": given.rejected}, given.inputs, {}, [], given.persisted)
+    tables["rejected"] = topology_tables.rejected
+    return Planned(tables, topology_tables.inputs, {}, [], topology_tables.persisted)
 
 
 JOBS_OF = "penstock: "  # before a step's name in the description of its jobs, which Spark's pages show
@@ -106,7 +107,7 @@ class _Begun(NamedTuple):
     """
 
     thread: Thread
-    found: Future[tuple[DataFrame | None, float]]
+    outcome: Future[tuple[DataFrame | None, float]]
     counted: float
 
 
@@ -128,20 +129,19 @@ class _Run:
 
     @property
     def session(self) -> SparkSession:
-        """Of the tables."""
         return next(iter(self.tables.values())).sparkSession
 
     @property
     def plans_ahead(self) -> bool:
-        """Not where a checkpoint directory is: Spark computes what it keeps there as it plans it."""
+        """False with a checkpoint directory, because Spark computes tables kept there while it plans them."""
         return self.session.sparkContext.getCheckpointDir() is None
 
-    def read(self, given: TopologyTables) -> None:
+    def read(self, topology_tables: TopologyTables) -> None:
         self.report("partition topologies")
         started = time.monotonic()
         names = {"stream_nodes": "given_stream_nodes", "stream_edges": "given_stream_edges"}
         for name in ("topologies", "transformations", "job_settings", "stream_nodes", "stream_edges"):
-            rows = partitioned(getattr(given, name), self.partitions)
+            rows = partitioned(getattr(topology_tables, name), self.partitions)
             kept = self._keep(rows)
             compute(kept)
             self.tables[names.get(name, name)] = kept
@@ -156,7 +156,7 @@ class _Run:
     def prepare(self, name: str, step: JoinStep) -> None:
         context = self.session.sparkContext
         said = context.getLocalProperty(_DESCRIPTION)
-        context.setJobDescription(f"{JOBS_OF}{name}")  # what is small is broadcast as the step is planned
+        context.setJobDescription(f"{JOBS_OF}{name}")  # small tables are broadcast while the step is planned
         try:
             self.planned_from[name] = rows = self._derived(step, self._inputs(step))
             self.tables[name] = self._keep(rows)
@@ -166,7 +166,7 @@ class _Run:
     def begin(self, name: str, step: AnyStep, done: Done) -> None:
         if not isinstance(step, HandOver):
             self.report(name.replace("_", " "))
-        found: Future[tuple[DataFrame | None, float]] = Future()
+        outcome: Future[tuple[DataFrame | None, float]] = Future()
         context = self.session.sparkContext
         inputs = {**self.tables} if isinstance(step, HandOver) else self._inputs(step)
         prepared = self.tables.get(name)
@@ -180,7 +180,7 @@ class _Run:
                 self._hand_over(step, inputs)
             else:
                 rows = self._computed(name, step, inputs, prepared)
-            found.set_result((rows, time.monotonic() - started))
+            outcome.set_result((rows, time.monotonic() - started))
 
         inherit: Any = inheritable_thread_target(self.session)
         inherited = inherit(compute_step)
@@ -189,27 +189,27 @@ class _Run:
             try:
                 inherited()  # which may fail before the step does, if the JVM takes no more connections
             except BaseException as error:
-                found.set_exception(error)
+                outcome.set_exception(error)
             finally:
                 done.put(name)
 
         thread = Thread(target=run, name=f"penstock-{name}", daemon=True)
-        self.begun[name] = _Begun(thread, found, sum(self.seconds.values()))
+        self.begun[name] = _Begun(thread, outcome, sum(self.seconds.values()))
         thread.start()
 
     def finish(self, name: str) -> None:
         begun = self.begun.pop(name)
         self.planned_from.pop(name, None)
-        rows, seconds = begun.found.result()
+        rows, seconds = begun.outcome.result()
         if rows is not None:
             self.tables[name] = rows
-        # What passed beside other steps is theirs: together, steps take no longer than the run.
+        # Time that overlaps with other steps counts as theirs, so that all steps add up to the run.
         beside = sum(self.seconds.values()) - begun.counted
         self.seconds[name] = max(0.0, seconds - beside)
         _LOG.info("%s: %.2f s", name, self.seconds[name])
 
     def cancel(self) -> None:
-        # Their jobs end, and their threads are waited for.
+        # Cancel their jobs and wait for their threads.
         self.cancelled.set()
         for begun in self.begun.values():
             while begun.thread.is_alive():
@@ -224,12 +224,14 @@ class _Run:
             self._kept.remove(rows)
             free(rows)
 
-    def planned(self, given: TopologyTables, wanted: Mapping[str, str], refused: list[DataFrame]) -> Planned:
+    def planned(
+        self, topology_tables: TopologyTables, wanted: Mapping[str, str], refused: list[DataFrame]
+    ) -> Planned:
         """The tables `wanted` (name in plans.tables.TABLES to the table of passes), and who is refused.
 
         A topology that two layers refuse is rejected once, for the earlier one: Flink does not get further.
         """
-        rejected = given.rejected
+        rejected = topology_tables.rejected
         first = None
         for refusals in refused:
             new = refusals if first is None else join_local(refusals, first.select(TOPOLOGY), {}, "left_anti")
@@ -246,14 +248,9 @@ class _Run:
             if self.finished is not None and not gone.isEmpty():
                 self.finished.clear()
         tables, packed = tables_of_plan(wanted, self.tables, self.expanded, gone)
-        return Planned(
-            {**tables, "rejected": rejected},
-            given.inputs,
-            self.seconds,
-            self._kept,
-            given.persisted,
-            packed=packed,
-        )
+        tables["rejected"] = rejected
+        inputs, persisted = topology_tables.inputs, topology_tables.persisted
+        return Planned(tables, inputs, self.seconds, self._kept, persisted, packed=packed)
 
     def _inputs(self, step: AnyStep) -> Mapping[str, DataFrame]:
         return {name: self.tables[name] for name in step.reads}

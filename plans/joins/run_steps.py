@@ -1,5 +1,7 @@
-"""The order in which steps run: one after another, each planned while the one before is computed; walks and
-the storing of tables beside the steps that do not wait for them."""
+"""The order in which steps run: one after another, each planned while the one before is computed.
+
+Walks and the storing of tables run in parallel with steps that do not need them.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from queue import SimpleQueue
@@ -17,7 +19,7 @@ AnyStep = JoinStep | HandOver
 
 
 class Steps(Protocol):
-    """What runs a step and keeps its rows."""
+    """Runs steps and keeps their rows."""
 
     @property
     def plans_ahead(self) -> bool:
@@ -42,15 +44,16 @@ class Steps(Protocol):
         """Give back the storage of a table that no later step reads."""
 
     def cancel(self) -> None:
-        """End what was begun."""
+        """Stop the steps that have begun."""
 
 
 def run_steps(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
-    """Run all steps, each when the tables that it reads are there, and free tables after their last reader.
+    """Run all steps, each once the tables that it reads exist, and free tables after their last reader.
 
-    Steps are computed one after another in the order of `chosen`, but those that a walk waits for before
-    others; while one is, Spark's driver plans the next. A walk keeps one core busy, mostly: it begins as soon
-    as it can, beside them. So does a HandOver. `stored` are tables that are read after all steps.
+    Steps are computed one after another in the order of `chosen`, those that a walk needs before others;
+    Spark's driver plans the next step meanwhile. A walk mostly keeps a single core busy, so it begins as soon
+    as it can, in parallel with other steps. So does a HandOver. `stored`: tables that are read after all
+    steps.
     """
     order = _Order(chosen, stored, steps)
     try:
@@ -62,7 +65,7 @@ def run_steps(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], st
 
 
 class _Order:
-    """What is left, what is being computed (`running`, and walks), and what comes then (`ahead`)."""
+    """The steps that are left, those being computed (`running`, and walks), and the next (`ahead`)."""
 
     def __init__(self, chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str], steps: Steps) -> None:
         self.steps = steps
@@ -154,30 +157,30 @@ _BESIDE = (Walk, HandOver)
 
 def _awaited_by_walks(chosen: Sequence[tuple[str, AnyStep]], needs: Mapping[str, set[str]]) -> set[str]:
     """The steps without which a walk cannot begin, and the walks."""
-    found: set[str] = set()
-    for name, step in reversed(chosen):  # no step reads what a later one makes
-        if isinstance(step, Walk) or name in found:
-            found |= {name, *needs[name]}
-    return found
+    awaited_steps: set[str] = set()
+    for name, step in reversed(chosen):  # no step reads the table of a later one
+        if isinstance(step, Walk) or name in awaited_steps:
+            awaited_steps |= {name, *needs[name]}
+    return awaited_steps
 
 
 def readers(chosen: Sequence[tuple[str, AnyStep]], stored: Collection[str]) -> dict[str, set[str]]:
     """Table to the steps that read it. What a view reads is read by those that read the view."""
     views = {name: step for name, step in chosen if isinstance(step, View)}
-    found: dict[str, set[str]] = {}
+    steps_by_table: dict[str, set[str]] = {}
     for name, step in chosen:
         if name not in views:
             for table in with_views(step.reads, views):
-                found.setdefault(table, set()).add(name)
+                steps_by_table.setdefault(table, set()).add(name)
     for table in with_views(stored, views):
-        found.setdefault(table, set()).add(AFTER_ALL_STEPS)
-    return found
+        steps_by_table.setdefault(table, set()).add(AFTER_ALL_STEPS)
+    return steps_by_table
 
 
 def with_views(names: Collection[str], views: Mapping[str, View]) -> set[str]:
-    """Those tables, and all that the views among them read."""
-    found = set(names)
+    """The tables `names`, and all tables that the views among them read."""
+    tables = set(names)
     for name in names:
         if name in views:
-            found |= with_views(views[name].reads, views)
-    return found
+            tables |= with_views(views[name].reads, views)
+    return tables

@@ -101,21 +101,21 @@ def cut_lineage(rows: DataFrame) -> DataFrame:
 
 
 def keep(rows: DataFrame) -> DataFrame:
-    """`rows` with their partitioning, kept from when they are computed: by `compute`, or by who reads them.
+    """`rows` with their partitioning, kept once they are computed: by `compute`, or by the first reader.
 
-    Until then somebody has to hold `rows`: tasks report to metrics of its plan, and Spark complains if these
-    are gone.
-    They are kept in the checkpoint directory of the Spark context, if it has one; then they are computed at
-    once. If not, the executors keep them, on a cluster two of them each block, so that the loss of one ends
-    nothing. Giants are kept on disks.
+    Until then the caller has to hold a reference to `rows`: tasks report to metrics of its plan, and Spark
+    complains if they are gone.
+    If the Spark context has a checkpoint directory, rows are computed at once and kept there. If not, the
+    executors keep them; on a cluster two executors keep each block, so that the run survives the loss of one.
+    Giants are kept on disk.
 
     Spark's checkpoint forgets the partitioning where its optimizer has taken out aliases: the columns are
     named as before, the partitioning as without them. It is said here by the columns.
 
     `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
     product of its sides, so that a table which is joined with itself round after round gets one whose digits
-    double every time, until the driver does nothing but multiply. The same checkpoint without that estimate
-    has no API in Python, hence the constructor of Spark's own LogicalRDD.
+    double every time, until the driver does nothing but multiply. Python has no API for a checkpoint without
+    that estimate, hence the constructor of Spark's own LogicalRDD.
     """
     spark = rows.sparkSession
     context = spark.sparkContext
@@ -151,15 +151,15 @@ def keep(rows: DataFrame) -> DataFrame:
 
 
 def compute(kept: DataFrame) -> None:
-    """Compute what `keep` gave, if that has not been done.
+    """Compute a DataFrame that `keep` returned, unless that has been done.
 
-    Of each partition a row is read: Spark's own eager checkpoint reads all that it has just written.
+    It reads one row of each partition; Spark's own eager checkpoint reads everything it has just written.
     """
     if not kept._jdf.logicalPlan().rdd().isCheckpointed():
         jvm: Any = kept.sparkSession._jvm
-        one = _scala_object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
+        literal = _scala_object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
         limit = java_class(jvm, "org.apache.spark.sql.catalyst.plans.logical.LocalLimit")
-        first = limit(one, kept._jdf.logicalPlan())
+        first = limit(literal, kept._jdf.logicalPlan())
         _frame_of_plan(first, kept).select(F.lit(1)).collect()
 
 
@@ -180,7 +180,7 @@ def _scala_object(jvm: Any, name: str) -> Any:
 
 
 def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any:
-    """A hash partitioning by some of the columns `computed`, as one by `columns` in the same places."""
+    """A hash partitioning by some of the columns `computed`, expressed by `columns` at the same positions."""
     if partitioning.getClass().getSimpleName() != "HashPartitioning":
         return partitioning
     place = {computed.apply(i).exprId().id(): i for i in range(computed.size())}
@@ -191,4 +191,6 @@ def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any
     ids = [by.apply(i).exprId().id() for i in range(by.size())]
     if not place.keys() >= set(ids):
         return partitioning
-    return partitioning.withNewChildren(jvm.PythonUtils.toSeq([columns.apply(place[one]) for one in ids]))
+    return partitioning.withNewChildren(
+        jvm.PythonUtils.toSeq([columns.apply(place[expression_id]) for expression_id in ids])
+    )

@@ -1,1 +1,1 @@
-"""How good a plan is: what it needs, and how much data it sustains under a cost model."""
+"""Metrics of a plan: the resources it needs, and the load it sustains under a cost model."""

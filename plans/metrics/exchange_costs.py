@@ -1,4 +1,4 @@
-"""What it costs to hand a record on, and what a slot and a TaskManager can do: the terms of the cost
+"""Costs of handing a record on, and the capacity of slots and TaskManagers: the terms of the cost
 model."""
 
 import json
@@ -104,21 +104,21 @@ def read_constants(path: Path) -> Constants:
     0).
     """
     try:
-        given: Any = json.loads(path.read_text(encoding="utf-8"))
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: {str(error).splitlines()[0]}", "constants are JSON, as penstock metrics "
                          "--calibrate writes them") from None  # fmt: skip
-    return constants_of(given, str(path))
+    return constants_of(document, str(path))
 
 
-def constants_of(given: Any, where: str) -> Constants:
+def constants_of(document: Any, where: str) -> Constants:
     """Constants of what a file of them holds; `where` is named in errors.
 
     Raises InputError as read_constants.
     """
-    terms = given.get("terms", given) if isinstance(given, Mapping) else None
+    terms = document.get("terms", document) if isinstance(document, Mapping) else None
     if not isinstance(terms, Mapping):
-        raise InputError(f"{where}: found {type(given).__name__}, allowed an object of terms")
+        raise InputError(f"{where}: found {type(document).__name__}, allowed an object of terms")
     values = {}
     for name, entry in terms.items():
         if name not in TERMS:

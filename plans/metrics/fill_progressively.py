@@ -22,18 +22,18 @@ def offered_and_levels(graph: FlowGraph, task_managers: Floats, limits: Limits) 
     """The offered flow, and the max-min fair levels of sources with their offered rates as weights.
 
     All sources are raised together until something is full: the thread of a task, the cores of a slot, the
-    cores or the network of all. The sources that it works for stop there, as backpressure stops them; the
-    others go on. In a round, whatever is full before anything else that its sources reach is full stops its
-    sources; so each round stops one source at least, and there are as many rounds as sources at most, mostly
-    one or two. Max-min fair rates are unique (Bertsekas, Gallager: Data Networks, 2nd ed., 6.5.2), so the
-    order does not matter. After MOST_ROUNDS the sources that are left stop at the lowest level that any of
-    them reaches, which everything keeps up with.
+    cores or the network of all. The sources that feed it stop there, as under backpressure; the others go on.
+    In a round, a resource stops its sources if nothing else that they reach fills up before it. So each round
+    stops at least one source, and there are at most as many rounds as sources, mostly one or two. Max-min
+    fair rates are unique (Bertsekas, Gallager: Data Networks, 2nd ed., 6.5.2), so the order does not matter.
+    After MOST_ROUNDS the remaining sources stop at the lowest level that any of them reaches, which every
+    resource can sustain.
     """
     nodes, edges, count = len(graph.heads), len(graph.source), len(graph.first_node) - 1
-    found = offered_arrays(nodes, edges, count)
+    offered = offered_arrays(nodes, edges, count)
     room = room_arrays(nodes, edges, len(graph.first_member) - 1)
-    run_loop(fill, nodes + edges, (graph, task_managers, limits), (found, room))
-    return found
+    run_loop(fill, nodes + edges, (graph, task_managers, limits), (offered, room))
+    return offered
 
 
 def offered_arrays(nodes: int, edges: int, topologies: int) -> Offered:
@@ -58,7 +58,7 @@ def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
 
 
 def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
-    g: FlowGraph, task_managers: Floats, limits: Limits, found: Offered, room: Room
+    g: FlowGraph, task_managers: Floats, limits: Limits, offered: Offered, room: Room
 ) -> None:
     """The loop (see run_loop)."""
     infinity, most = limits.infinity[0], limits.most[0]
@@ -81,8 +81,8 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                 room.free[node] = 1
                 free += 1
             for edge in range(g.first_input[node], g.first_input[node + 1]):
-                longest = found.exchanges[g.source[edge]] + g.leaves[edge]
-                found.exchanges[node] = max(found.exchanges[node], longest)
+                longest = offered.exchanges[g.source[edge]] + g.leaves[edge]
+                offered.exchanges[node] = max(offered.exchanges[node], longest)
             for output in range(g.first_output[node], g.first_output[node + 1]):
                 reader = g.target[g.outputs[output]]
                 room.waiting[reader] -= 1
@@ -104,8 +104,8 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                 if g.first_input[node + 1] == g.first_input[node]:
                     if room.free[node] > 0:
                         flow = g.rates[node]
-                    elif found.level[node] < infinity:
-                        held = g.rates[node] * found.level[node]
+                    elif offered.level[node] < infinity:
+                        held = g.rates[node] * offered.level[node]
                 for edge in range(g.first_input[node], g.first_input[node + 1]):
                     source = g.source[edge]
                     arriving = room.along[edge] * g.copies[edge]
@@ -172,7 +172,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                         room.limit[head] = min(room.limit[head], room.kind_limit[kind])
                 if rounds == 0:
                     utilisation = need / limits.slot_cores[0]
-                    found.slot_utilisation[topology] = max(found.slot_utilisation[topology], utilisation)
+                    offered.slot_utilisation[topology] = max(offered.slot_utilisation[topology], utilisation)
             every, network = infinity, infinity
             if total > 0:
                 every = max(limits.cores[0] - held_total, 0.0) / total
@@ -180,15 +180,15 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                 bandwidth = limits.bytes_per_second[0] * task_managers[topology]
                 network = max(bandwidth - held_sent, 0.0) / sent
             if rounds == 0:
-                found.sent[topology] = sent
+                offered.sent[topology] = sent
                 for node in range(start, stop):
-                    found.load[node], found.beyond_load[node] = room.work[node], room.work_beyond[node]
-                    found.network_load[node] = room.network_work[node]
+                    offered.load[node], offered.beyond_load[node] = room.work[node], room.work_beyond[node]
+                    offered.network_load[node] = room.network_work[node]
                 for place in range(start, end):
                     node = room.order[place]
-                    found.arriving[node], found.beyond[node] = room.flow[node], room.flow_beyond[node]
+                    offered.arriving[node], offered.beyond[node] = room.flow[node], room.flow_beyond[node]
                     for edge in range(g.first_input[node], g.first_input[node + 1]):
-                        found.along[edge] = room.along[edge]
+                        offered.along[edge] = room.along[edge]
             rounds += 1
             # The lowest limit that each node leads to.
             for back in range(end - start):
@@ -206,7 +206,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                     if room.along[edge] > 0:
                         lowest = min(lowest, room.lowest[g.target[edge]])
                 room.lowest[node] = lowest
-            # The lowest limit that any source of a node, a vertex, or of all that send, leads to.
+            # The lowest limit reached by any source of a node, of a vertex, or of all senders.
             least, least_of_senders = infinity, infinity
             for node in range(start, stop):
                 room.head_reached[node] = infinity
@@ -225,7 +225,7 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
                     room.head_reached[head] = min(room.head_reached[head], reached)
                     if g.sent[node] > 0:
                         least_of_senders = min(least_of_senders, reached)
-            # What binds: nothing else that its sources lead to is full before.
+            # A resource binds if nothing else that its sources reach fills up before it.
             for node in range(start, stop):
                 room.binds[node] = 0
                 reached = room.head_reached[node] * slightly_more
@@ -261,11 +261,11 @@ def fill(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
             for node in range(start, stop):
                 if room.free[node] > 0:
                     if room.lowest[node] == infinity:
-                        found.level[node] = infinity
+                        offered.level[node] = infinity
                     elif room.stopped[node] > 0:
-                        found.level[node] = room.lowest[node]
+                        offered.level[node] = room.lowest[node]
                     elif rounds >= limits.rounds[0]:
-                        found.level[node] = least
+                        offered.level[node] = least
                     else:
                         continue
                     room.free[node] = 0

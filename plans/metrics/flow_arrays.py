@@ -56,7 +56,7 @@ class Limits(NamedTuple):
 
 
 class Offered(NamedTuple):
-    """What the offered rates bring, where nothing throttles them: for each node, edge and topology.
+    """The flow at offered rates, without throttling: for each node, edge and topology.
 
     `load`: seconds/s of a vertex' tasks, at its head, `beyond_load` what its first subtask has beyond its
     even share, `network_load` of network threads. `level`: of a source, how far it can be raised, as a

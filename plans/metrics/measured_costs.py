@@ -1,4 +1,4 @@
-"""What operators cost in a run, out of the executions of its tasks."""
+"""Costs of operators in a run, measured from the executions of its tasks."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,16 +34,16 @@ class _Edge(NamedTuple):
 def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:
     """Costs of the operators of runs that have finished. In: RUN_TABLES; one run of each topology.
 
-    A vertex is measured as one: what enters and leaves it is counted, what happens inside is not. So the
-    operator that records leave has the selectivity, the head of a chain all of its time, and what is not
-    known is null. Where a vertex writes several data sets, records are told apart by
-    what their readers have read, where determined; the remainder is split evenly.
+    A vertex is measured as a whole: records that enter and leave it are counted, those inside are not. So the
+    operator that emits the vertex's records gets the selectivity, the head of the chain gets all of its time,
+    and unknown values are null. If a vertex writes several data sets, records are attributed by what their
+    readers have read, where determined; the remainder is split evenly.
 
-    Nobody counts what an operator gets of sources chained to it. Each of them is taken to emit what its other
-    inputs bring on average; if it has no others, all together what leaves the operator.
+    Records from sources chained into an operator are not counted. Each such source is assumed to emit the
+    average of the operator's other inputs; if there are none, they emit together what leaves the operator.
 
     `records_per_second` is over the whole run; `cpu_nanoseconds_per_record` is the time that tasks ran,
-    divided by the records that they read (of sources: wrote). DS2 (Kalavri et al., OSDI 2018) measures true
+    divided by the records that they read (for sources: wrote). DS2 (Kalavri et al., OSDI 2018) measures true
     rates the same way.
     """
     rows: list[dict[str, Any]] = []
@@ -52,8 +52,8 @@ def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:
     for topology, milliseconds in finished.select(TOPOLOGY, "milliseconds").iter_rows():
         of_run = {name: tables[name].filter(pl.col(TOPOLOGY) == topology) for name in RUN_TABLES[2:]}
         tasks = tables["executions"].filter(pl.col(TOPOLOGY) == topology, pl.col("state") == "FINISHED")
-        found, sent = _measure_run(of_run, tasks, max(milliseconds, 1) / 1000)
-        rows += [{TOPOLOGY: topology, **row} for row in found]
+        measured, sent = _measure_run(of_run, tasks, max(milliseconds, 1) / 1000)
+        rows += [{TOPOLOGY: topology, **row} for row in measured]
         edges += [{TOPOLOGY: topology, **row} for row in sent]
     along = {
         TOPOLOGY: pl.Int64,
@@ -176,15 +176,15 @@ def _leaving(
     below: Mapping[int, Sequence[int]],
     outputs: Mapping[int, int],
 ) -> float | None:
-    """Records on all outputs of an operator; where only chained ones read it, on those of the next below.
+    """Records on all outputs of an operator; if only chained operators read it, those of the next one below.
 
-    `outputs`: of each operator, its main output and side outputs, among which the model divides its records.
+    `outputs`: the number of outputs of each operator, main and side, among which the model divides records.
     """
     todo = [node]
-    for one in todo:
-        if one in emitted:
-            return sum(emitted[one]) / len(emitted[one]) * outputs[one]
-        todo += below.get(one, ())
+    for operator in todo:
+        if operator in emitted:
+            return sum(emitted[operator]) / len(emitted[operator]) * outputs[operator]
+        todo += below.get(operator, ())
     return None
 
 
@@ -193,7 +193,7 @@ def _records_of_edges(
 ) -> list[float]:
     """Records that producers sent along each edge, from what vertices wrote and read in all.
 
-    Where all other edges of a vertex are known, the last one is what is left.
+    If all other edges of a vertex are known, the last one gets the remainder.
     """
     known: list[float | None] = [None] * len(edges)
     writers, readers = defaultdict(list), defaultdict(list)
@@ -201,30 +201,30 @@ def _records_of_edges(
         writers[edge.writer].append(place)
         readers[edge.reader].append(place)
     while True:
-        before = sum(one is not None for one in known)
+        before = sum(records is not None for records in known)
         for vertices, total, by_reader in ((readers, read, True), (writers, written, False)):
             for vertex, places in vertices.items():
                 open_places = [place for place in places if known[place] is None]
                 if len(open_places) == 1:
                     (place,) = open_places
-                    copies = [edges[one].copies if by_reader else 1 for one in places]
-                    rest = sum((known[one] or 0) * many for one, many in zip(places, copies, strict=True))
+                    copies = [edges[other].copies if by_reader else 1 for other in places]
+                    rest = sum((known[other] or 0) * many for other, many in zip(places, copies, strict=True))
                     known[place] = max(0.0, total[vertex] - rest) / (edges[place].copies if by_reader else 1)
-        if before == sum(one is not None for one in known):
+        if before == sum(records is not None for records in known):
             break
     for vertex, places in writers.items():
         open_places = [place for place in places if known[place] is None]
         rest = max(0.0, written[vertex] - sum(known[place] or 0 for place in places))
         for place in open_places:
             known[place] = rest / len(open_places)
-    return [one or 0.0 for one in known]
+    return [records or 0.0 for records in known]
 
 
 def _running_seconds(timestamps: Any) -> float:
     """How long a task was in RUNNING, by its ExecutionStates and when it entered them."""
     entries: dict[str, datetime] = dict(
-        (one["key"], one["value"]) if isinstance(one, dict) else one
-        for one in (timestamps.items() if isinstance(timestamps, dict) else timestamps or ())
+        (entry["key"], entry["value"]) if isinstance(entry, dict) else entry
+        for entry in (timestamps.items() if isinstance(timestamps, dict) else timestamps or ())
     )
     if not {"RUNNING", "FINISHED"} <= entries.keys():
         return 0.0

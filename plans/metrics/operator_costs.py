@@ -1,4 +1,4 @@
-"""What operators cost, and where topologies say it."""
+"""Costs of operators, from topologies, files or assumptions."""
 
 from pathlib import Path
 from typing import Any
@@ -48,13 +48,13 @@ _STRIDE = 0x9E3779B97F4A7C15
 
 
 def operator_costs(
-    stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, *given: pl.DataFrame | None
+    stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, *known_costs: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """One row per stream node, with columns of COSTS: as the first of `given` that says it, or ASSUMED.
+    """One row per stream node, with columns of COSTS: as the first of `known_costs` that says it, or ASSUMED.
 
     A selectivity that none of them gives follows from levels (see selectivity_of_levels).
     """
-    costs = costs_and_levels(stream_nodes, *given)
+    costs = costs_and_levels(stream_nodes, *known_costs)
     copies = pl.when("broadcast").then(pl.max_horizontal("parallelism", 1)).otherwise(1)
     parallelism = stream_nodes.select(TOPOLOGY, "id", "parallelism")
     edges = look_up(
@@ -78,20 +78,20 @@ def operator_costs(
 
 
 def _outputs(edges: pl.DataFrame) -> pl.Series:
-    """For each edge how many outputs its source has: the main one and side outputs."""
+    """The number of outputs of each edge's source: the main one and side outputs."""
     if edges["output_tag"].null_count() == len(edges):
         return pl.Series("outputs", np.ones(len(edges), np.int64))
     return edges.select(pl.col("output_tag").fill_null("").n_unique().over(TOPOLOGY, "source"))["output_tag"]
 
 
-def costs_and_levels(stream_nodes: pl.DataFrame, *given: pl.DataFrame | None) -> pl.DataFrame:
+def costs_and_levels(stream_nodes: pl.DataFrame, *known_costs: pl.DataFrame | None) -> pl.DataFrame:
     """As operator_costs, with LEVEL, and no selectivity where none is given."""
     nodes = stream_nodes.select(TOPOLOGY, "id", reads=~(pl.col("source") | pl.col("legacy_source")))
     names = [*ASSUMED, LEVEL]
     values = {name: pl.lit(None, pl.Float64()) for name in names}
-    for number, found in enumerate(rows for rows in given if rows is not None):
-        here = {name: f"{name}/{number}" for name in names if name in found.columns}
-        nodes = nodes.join(found.rename(here), on=[TOPOLOGY, "id"], how="left", maintain_order="left")
+    for number, costs in enumerate(rows for rows in known_costs if rows is not None):
+        here = {name: f"{name}/{number}" for name in names if name in costs.columns}
+        nodes = nodes.join(costs.rename(here), on=[TOPOLOGY, "id"], how="left", maintain_order="left")
         values |= {
             name: pl.coalesce(values[name], pl.col(column).fill_nan(None)) for name, column in here.items()
         }
@@ -192,10 +192,10 @@ _SHOWN = 20
 
 
 def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
-    """Columns of COSTS, one row per operator that its topology says something of. In: topologies.
+    """Columns of COSTS, one row per operator whose costs its topology gives. In: topologies.
 
-    Raises InputError, with all that is wrong in any of them: keys without an operator's id, names that are no
-    column of costs or are there twice, values that are no numbers, or not 0 to MOST, or spaces.
+    Raises InputError with all errors of all topologies: keys without an operator's id, names that are no
+    column of costs or occur twice, values that are no numbers from 0 to MOST, and spaces.
     """
     entries = (
         topologies.select(TOPOLOGY, "name", entry=pl.col("config").map.entries())
@@ -212,16 +212,16 @@ def costs_in_topologies(topologies: pl.DataFrame) -> pl.DataFrame:
     if entries.is_empty():
         return pl.DataFrame(schema=COSTS)
     identified = entries.with_columns(id=pl.col("key").str.strip_prefix(PREFIX).cast(pl.Int32, strict=False))
-    found = identified.with_columns(
+    costs = identified.with_columns(
         pl.col("value").str.extract(rf"\b{name}:([^,]*)").cast(pl.Float64, strict=False).alias(name)
         for name in ASSUMED
     )
-    _require_right(found.filter(~_is_right()))
-    return found.select(pl.col(name).cast(kind) for name, kind in COSTS.items())
+    _require_right(costs.filter(~_is_right()))
+    return costs.select(pl.col(name).cast(kind) for name, kind in COSTS.items())
 
 
 def _is_right() -> pl.Expr:
-    """Of entries with `id` and the columns of costs that are found in `value`."""
+    """Whether entries, with `id` and the columns of costs read from `value`, are right."""
     key_is_right = pl.concat_str(pl.lit(PREFIX), pl.col("id").cast(pl.String)) == pl.col("key")
     once = [pl.col("value").str.count_matches(f"{name}:", literal=True) <= 1 for name in ASSUMED]
     small = [(pl.col(name) <= MOST).fill_null(True) for name in ASSUMED]

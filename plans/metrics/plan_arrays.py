@@ -19,9 +19,9 @@ NO_VERTEX = -1
 class Operators(NamedTuple):
     """Columns of the stream nodes of whole topologies, in any order.
 
-    `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: of a head, the subtasks of its
+    `vertices`: the id of the node that heads its chain, or NO_VERTEX. `tasks`: the subtasks of a head's
     vertex. `levels`: see operator_costs.LEVEL. The others are those of stream_nodes and operator_costs, with
-    NaN for a selectivity that nobody gives.
+    NaN for a selectivity that is not given.
     """
 
     topologies: Ints
@@ -90,7 +90,7 @@ class Plans(NamedTuple):
     needed_tasks: Ints
 
 
-class Found(NamedTuple):
+class SteadyState(NamedTuple):
     """`along`: records/s of each of the given edges, as its producer emits them."""
 
     along: Floats

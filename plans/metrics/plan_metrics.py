@@ -110,10 +110,10 @@ def plan_metrics(
 ) -> Metrics:
     """Metrics of all topologies. In: NEEDED tables, operator_costs (see operator_costs), the cluster.
 
-    A task works `cpu_nanoseconds_per_record` for each record that arrives at each operator of its chain,
-    and what `constants` say for handing it on: a call within a chain; serialisation, deserialisation and a
+    A task spends `cpu_nanoseconds_per_record` on each record that arrives at each operator of its chain,
+    and the costs in `constants` on handing it on: a call within a chain; serialisation, deserialisation and a
     share of a buffer's way between tasks. Tasks of a slot share its cores, and TaskManagers have a network.
-    Records are spread evenly over subtasks, but for GLOBAL edges, which the first subtask reads alone, as
+    Records are spread evenly over subtasks, except GLOBAL edges, which the first subtask reads alone, as
     it does what follows from them along chains and forward edges. Under backpressure, sources get max-min
     fair rates (see offered_and_levels). The parallelism that a vertex needs is that of DS2: the rate of its
     input, divided by the true processing rate of one of its tasks, rounded up (Kalavri, Liagouris,
@@ -134,10 +134,12 @@ def plan_metrics(
         lambda: _connections(tables),
         lambda: _buffers(tables, network),
     ]
-    found, *counted = side_by_side(lambda part: part(), parts)
-    rates = edges.select(TOPOLOGY, "source", "target", "in_index", records_per_second=pl.Series(found.along))
+    steady_state, *counted = side_by_side(lambda part: part(), parts)
+    rates = edges.select(
+        TOPOLOGY, "source", "target", "in_index", records_per_second=pl.Series(steady_state.along)
+    )
     plans = tables["topologies"].select(TOPOLOGY, "name")
-    for part in (_measure_plans(tables, found.plans), *counted):
+    for part in (_measure_plans(tables, steady_state.plans), *counted):
         plans = look_up(plans, part, {})
     sustained = pl.col(SUSTAINED)
     plans = plans.with_columns(pl.when(sustained.is_finite() & (sustained > 0)).then(sustained))
@@ -146,7 +148,7 @@ def plan_metrics(
     )
     per_slot = pl.when(pl.col("slots") > 0).then(sustained / pl.col("slots"))
     plans = plans.with_columns(sustained_per_slot=per_slot)
-    return Metrics(plans.select(TOPOLOGY, "name", *METRICS), _vertices(tables, found.vertices), rates)
+    return Metrics(plans.select(TOPOLOGY, "name", *METRICS), _vertices(tables, steady_state.vertices), rates)
 
 
 def operators_of_tables(tables: Tables, costs: pl.DataFrame) -> Operators:
@@ -186,11 +188,11 @@ def slots_of_tables(tables: Tables) -> Slots:
     return kinds_of_slots(tables["execution_slot_sharing_groups"], alone)
 
 
-def _vertices(tables: Tables, found: Vertices) -> pl.DataFrame:
+def _vertices(tables: Tables, arrays: Vertices) -> pl.DataFrame:
     """One row per job vertex: load, tasks, utilisation of its busiest task, the parallelism it needs."""
     vertices = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", "name")
-    loads = _frame(found, {TOPOLOGY: "topologies", "vertex": "vertices"})
+    loads = _frame(arrays, {TOPOLOGY: "topologies", "vertex": "vertices"})
     for part in (names, loads):
         vertices = look_up(vertices, part, {"vertex": "vertex"})
     return vertices.select(
@@ -205,16 +207,16 @@ def _vertices(tables: Tables, found: Vertices) -> pl.DataFrame:
     )
 
 
-def _measure_plans(tables: Tables, found: Plans) -> pl.DataFrame:
-    """What follows from rates, with the name of the bottleneck."""
-    plans = _frame(found, {TOPOLOGY: "topologies", "vertex": "bottleneck"})
+def _measure_plans(tables: Tables, arrays: Plans) -> pl.DataFrame:
+    """The metrics that follow from rates, with the name of the bottleneck."""
+    plans = _frame(arrays, {TOPOLOGY: "topologies", "vertex": "bottleneck"})
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", bottleneck="name")
     return look_up(plans, names, {"vertex": "vertex"}).drop("vertex")
 
 
-def _frame(found: Vertices | Plans, names: Mapping[str, str]) -> pl.DataFrame:
+def _frame(arrays: Vertices | Plans, names: Mapping[str, str]) -> pl.DataFrame:
     """Arrays as columns; `names` are new names of some."""
-    columns = found._asdict()
+    columns = arrays._asdict()
     renamed = {new: columns.pop(old) for new, old in names.items()}
     return pl.DataFrame({**renamed, **columns}).with_columns(
         pl.col(name).cast(pl.Int32) for name in names if name != TOPOLOGY

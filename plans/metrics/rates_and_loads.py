@@ -18,10 +18,10 @@ from penstock.plans.metrics.plan_arrays import (
     NO_VERTEX,
     Edges,
     Floats,
-    Found,
     Operators,
     Plans,
     Slots,
+    SteadyState,
     Vertices,
 )
 
@@ -30,7 +30,7 @@ MOST_NEEDED = 2**31 - 1
 
 
 class ModelCluster(NamedTuple):
-    """What a plan runs on: the constants, slots of a TaskManager, bytes of a network buffer."""
+    """The cluster that a plan runs on: constants, slots per TaskManager, bytes of a network buffer."""
 
     constants: Constants
     slots: int
@@ -51,15 +51,14 @@ class Sorted(NamedTuple):
     is_head: Flags
 
 
-def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: ModelCluster) -> Found:
-    """The steady state of graphs without cycles: for the offered rates, and as far as backpressure lets it
-    go.
+def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: ModelCluster) -> SteadyState:
+    """The steady state of graphs without cycles, for the offered rates and for those under backpressure.
 
-    An operator emits its records times `selectivity`, MOST a second at most. Every edge that reads an
-    output gets all of its records; side outputs divide them, an equal share each. A record of a broadcast
-    edge counts once for each subtask that reads it. Subtasks share the records of an edge evenly; what the
-    first one reads alone stays with it along chains and forward edges. What no source leads to, and what is
-    on or after a cycle, is not reached. Raises ValueError for an edge without its nodes (see positions).
+    An operator emits its records times `selectivity`, MOST a second at most. Every edge that reads an output
+    gets all of its records; side outputs divide them, an equal share each. A record of a broadcast edge
+    counts once for each subtask that reads it. Subtasks share the records of an edge evenly; what the first
+    one reads alone stays with it along chains and forward edges. Operators that no source leads to, and those
+    on or after a cycle, get no records. Raises ValueError for an edge without its nodes (see positions).
     """
     order = sort_by_input(operators, edges)
     nodes = order.nodes
@@ -72,15 +71,15 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     task_managers = count_task_managers(order, slots, cluster.slots)
     remote = remote_shares(order, slots, task_managers)
     graph = graph_of_flows(order, slots, cluster, emitted, shares, copies, remote)
-    found = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
+    offered = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
-    in_given_order = np.empty_like(found.along)
-    in_given_order[order.by_input] = found.along
-    vertices = _vertices(order, found)
-    return Found(
+    in_given_order = np.empty_like(offered.along)
+    in_given_order[order.by_input] = offered.along
+    vertices = _vertices(order, offered)
+    return SteadyState(
         in_given_order,
         vertices,
-        _plans(order, cluster.constants, found, vertices, copies, task_managers),
+        _plans(order, cluster.constants, offered, vertices, copies, task_managers),
     )
 
 
@@ -110,7 +109,7 @@ def sort_by_input(operators: Operators, edges: Edges) -> Sorted:
 
 
 def copies_read(order: Sorted) -> Floats:
-    """How many subtasks read each record of an edge."""
+    """The number of subtasks that read each record of an edge."""
     readers = np.maximum(order.nodes.parallelism, 1)[order.target]
     return np.where(order.edges.broadcast, readers, 1).astype(np.float64)
 
@@ -128,7 +127,7 @@ def shares_of_outputs(order: Sorted) -> Floats:
 
 
 def count_task_managers(order: Sorted, slots: Slots, slots_of_each: int) -> Floats:
-    """How many TaskManagers each topology takes, all of them full but the last."""
+    """The number of TaskManagers of each topology, all of them full except the last."""
     counted = np.zeros(len(order.starts), np.int64)
     counted[_numbers(order, slots.counted_topologies)] = slots.counts
     return np.maximum((counted + slots_of_each - 1) // slots_of_each, 1).astype(np.float64)
@@ -162,7 +161,7 @@ def graph_of_flows(
     copies: Floats,
     remote: Floats,
 ) -> FlowGraph:
-    """What the loop reads. `emitted`: records per record in; `remote`: see remote_shares."""
+    """The input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
     terms, chained = cluster.constants, edges.chained
     size = nodes.record_bytes[order.source]
@@ -174,7 +173,7 @@ def graph_of_flows(
     receive = terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover
 
     def emits(each: Floats) -> Floats:
-        """For each record that arrives at a node, what its outputs cost."""
+        """The cost of a node's outputs for each record that arrives."""
         return emitted * np.bincount(order.source, weights=shares * each, minlength=count)
 
     alone = np.where(edges.alone, 1 - 1 / nodes.tasks[order.target], 0.0)
@@ -210,7 +209,7 @@ def graph_of_flows(
 
 
 def _firsts(numbers: Ints, count: int) -> Ints:
-    """Where the rows of each number begin, of rows in the order of their numbers, and the end."""
+    """The starts of each number's rows, which are sorted by number, and the end."""
     return np.append(sums_before(np.bincount(numbers, minlength=count)), len(numbers)).astype(np.int64)
 
 
@@ -231,15 +230,15 @@ def limits_of(terms: Constants) -> Limits:
     )
 
 
-def _vertices(order: Sorted, found: Offered) -> Vertices:
+def _vertices(order: Sorted, offered: Offered) -> Vertices:
     heads = order.is_head
-    load, nodes = found.load[heads], order.nodes
+    load, nodes = offered.load[heads], order.nodes
     return Vertices(
         topologies=nodes.topologies[heads],
         vertices=nodes.ids[heads],
-        records_per_second=found.arriving[heads],
-        cpu_load=load + found.network_load[heads],
-        utilisation=load / nodes.tasks[heads] + found.beyond_load[heads],
+        records_per_second=offered.arriving[heads],
+        cpu_load=load + offered.network_load[heads],
+        utilisation=load / nodes.tasks[heads] + offered.beyond_load[heads],
         needed_parallelism=np.clip(np.ceil(np.round(load, 9)), 1, MOST_NEEDED).astype(np.int64),
     )
 
@@ -247,14 +246,14 @@ def _vertices(order: Sorted, found: Offered) -> Vertices:
 def _plans(
     order: Sorted,
     terms: Constants,
-    found: Offered,
+    offered: Offered,
     vertices: Vertices,
     copies: Floats,
     task_managers: Floats,
 ) -> Plans:
     nodes, number, starts = order.nodes, order.number, order.starts
     of_vertices = number[order.is_head]
-    moved = found.along * nodes.record_bytes[order.source] * copies
+    moved = offered.along * nodes.record_bytes[order.source] * copies
     leaves = ~order.edges.chained
     crossing = leaves & ~order.edges.forward
     busiest = np.lexsort((-vertices.utilisation, of_vertices))
@@ -266,25 +265,25 @@ def _plans(
     def summed(numbers: Ints, values: Floats) -> Floats:
         return np.bincount(numbers, weights=values, minlength=len(starts)).astype(np.float64)
 
-    own = found.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
+    own = offered.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
     in_vertex = order.heads != NO_VERTEX
     cpu_load = summed(of_vertices, vertices.cpu_load)
     rates = np.where(nodes.records_per_second > 0, nodes.records_per_second, 0.0)
-    raised = np.where(rates > 0, found.level, 0.0)
+    raised = np.where(rates > 0, offered.level, 0.0)
     with np.errstate(over="ignore"):
         sustained = summed(number, np.minimum(np.where(raised == np.inf, np.inf, rates * raised), np.inf))
     return Plans(
         topologies=nodes.topologies[starts],
         operators=np.bincount(number, minlength=len(starts)),
-        critical_path=np.maximum.reduceat(found.exchanges, starts) if len(starts) else found.exchanges,
+        critical_path=np.maximum.reduceat(offered.exchanges, starts) if len(starts) else offered.exchanges,
         exchanged_bytes_per_second=summed(number[order.source[leaves]], moved[leaves]),
         shuffled_bytes_per_second=summed(number[order.source[crossing]], moved[crossing]),
-        remote_bytes_per_second=found.sent,
+        remote_bytes_per_second=offered.sent,
         cpu_load=cpu_load,
         exchange_cpu_load=np.maximum(cpu_load - summed(number[in_vertex], own[in_vertex]), 0.0),
         utilisation=utilisation,
-        slot_utilisation=found.slot_utilisation,
-        network_utilisation=found.sent / (task_managers * terms.network_bytes_per_second),
+        slot_utilisation=offered.slot_utilisation,
+        network_utilisation=offered.sent / (task_managers * terms.network_bytes_per_second),
         bottleneck=bottleneck,
         source_records_per_second=summed(number, nodes.records_per_second),
         delivered_records_per_second=summed(number, rates * np.minimum(raised, 1.0)),

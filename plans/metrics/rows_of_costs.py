@@ -28,7 +28,7 @@ def rows_of_costs(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
     """
     with bounded_file(str(path)):
         try:
-            return _of_parquet(path, allowed) if _ending(path) == ".parquet" else _of_text(path, allowed)
+            return _read_parquet(path, allowed) if _ending(path) == ".parquet" else _read_text(path, allowed)
         except (pl.exceptions.PolarsError, pa.ArrowException, csv.Error, ValueError) as error:
             if isinstance(error, BoundError):
                 raise
@@ -40,7 +40,7 @@ def rows_of_costs(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
             raise InputError(f"{path}: {error.strerror or _shown(str(error))}") from None
 
 
-def _of_parquet(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
+def _read_parquet(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
     with pq.ParquetFile(path) as file:
         said = file.metadata
         require_at_most(said.num_rows, MOST_ROWS, "rows")
@@ -53,10 +53,10 @@ def _of_parquet(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
     return pl.read_parquet(path)
 
 
-def _of_text(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
+def _read_text(path: Path, allowed: tuple[str, ...]) -> pl.DataFrame:
     text = bounded_text(texts_of_file(str(path)), MOST_BYTES)
     if not text.isascii():
-        text.decode("utf-8")  # what is packed without a name that says so is none, and polars would unpack it
+        text.decode("utf-8")  # raises for packed bytes under another name, which polars would unpack
     require_at_most(text.count(b"\n"), MOST_ROWS, "rows")
     if _ending(path) == ".csv":
         (first,) = _first_lines(text, 1) or (b"",)

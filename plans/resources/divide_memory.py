@@ -14,12 +14,11 @@ _FLINK = "taskmanager.memory.flink.size"
 def divide_memory(process: int | None, options: MemoryOptions) -> dict[str, int]:
     """Bytes of every part, by the name of its field of TaskManager.
 
-    `process`: memory of the process, None where `options` decide it (see decides_process_size). What is not
-    configured follows: task heap, or network memory beside a configured task heap, is what the other parts
-    leave of Flink's memory; the overhead is what Flink's memory and the metaspace leave of the process.
+    `process`: memory of the process, None if `options` decide it (see decides_process_size). Parts that are
+    not configured are derived: the task heap (or, if that is configured, the network memory) is the rest of
+    Flink's memory; the overhead is the rest of the process after Flink's memory and the metaspace.
 
-    Raises ConfigurationError where a whole does not hold its parts, or a part that follows is out of its
-    range.
+    Raises ConfigurationError if the parts exceed their whole, or a derived part is out of its range.
 
     Source: ProcessMemoryUtils.memoryProcessSpecFromConfig, TaskExecutorFlinkMemoryUtils.
     """
@@ -144,7 +143,7 @@ def _share(total: int, fraction: float) -> int:
 
 
 def _inverse_share(others: int, fraction: float) -> int:
-    """The part that is `fraction` of the whole, beside `others`. Source: deriveWithInverseFraction."""
+    """The part that is `fraction` of the whole, besides `others`. Source: deriveWithInverseFraction."""
     of_whole = float(as_flink_float(fraction))
     return int(_EXACT.multiply(Decimal(others), Decimal(repr(of_whole / (1 - of_whole)))))
 

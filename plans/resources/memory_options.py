@@ -1,4 +1,4 @@
-"""How a TaskManager's memory is divided, and a slot's managed memory among its consumers."""
+"""Options that divide a TaskManager's memory, and a slot's managed memory among its consumers."""
 
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -20,7 +20,7 @@ class MemoryOptions:
 
     A fraction is of float precision, as in Flink: 0.4 is 0.4000000059604645.
 
-    Raises ConfigurationError where Flink would refuse a value.
+    Raises ConfigurationError if Flink would refuse a value.
 
     Source: TaskManagerOptions, RangeFraction.
     """

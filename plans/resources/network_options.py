@@ -1,4 +1,4 @@
-"""What the number of network buffers of a task depends on besides its channels."""
+"""The options that decide the number of network buffers of a task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ class NetworkOptions:
 
     Flink 2.3 has constants where it says so below; the keys are then those of Flink 1.20.
 
-    Raises ConfigurationError where Flink would refuse a value or count beyond 32 bits.
+    Raises ConfigurationError if Flink would refuse a value or count beyond 32 bits.
 
     Source: NettyShuffleEnvironmentOptions, TaskManagerOptions,
     NettyShuffleEnvironmentConfiguration.fromConfiguration, NettyShuffleMaster.

@@ -1,4 +1,4 @@
-"""How many TaskManagers jobs take, one after the other, over Arrow batches."""
+"""Counts the TaskManagers that jobs take, placed one after the other, over Arrow batches."""
 
 from collections.abc import Callable, Iterator
 
@@ -67,15 +67,15 @@ def place_batches(
 
 def placer(slots_per_task_manager: int, available: int | None, shared: bool) -> Place:
     """A function that places one job after another; later ones get free slots if the cluster is `shared`."""
-    left, free = available, 0
+    still_available, free = available, 0
 
     def place(slots: int) -> tuple[int, int, int, bool]:
-        nonlocal left, free
+        nonlocal still_available, free
         wanted = -(-max(0, slots - free) // slots_per_task_manager)
-        if left is not None:
-            if wanted > left:
-                return wanted, 0, wanted - left, False
-            left -= wanted
+        if still_available is not None:
+            if wanted > still_available:
+                return wanted, 0, wanted - still_available, False
+            still_available -= wanted
         if shared:
             free += wanted * slots_per_task_manager - slots
         return wanted, wanted, 0, True
@@ -107,7 +107,7 @@ def place_jobs(
     jobs = join_topology(topologies.select(TOPOLOGY, "name"), sums, {}, "left").with_columns(
         pl.col("slots", "largest_slots").fill_null(0)
     )
-    given = jobs.sort("name", TOPOLOGY).to_arrow(compat_level=pl.CompatLevel.oldest())
-    batches = given.to_batches() or [pa.RecordBatch.from_pylist([], given.schema)]
+    ordered_jobs = jobs.sort("name", TOPOLOGY).to_arrow(compat_level=pl.CompatLevel.oldest())
+    batches = ordered_jobs.to_batches() or [pa.RecordBatch.from_pylist([], ordered_jobs.schema)]
     placed = place_batches(iter(batches), slots_per_task_manager, available)
     return from_arrow(pa.Table.from_batches(placed))

@@ -16,7 +16,7 @@ HASHMAP_FACTORY = "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFac
 
 
 def fractions_of_slot(use_case: ManagedMemoryUseCase, task_manager: TaskManager) -> list[float]:
-    """For each bit set of active use cases, what all consumers of `use_case` together get of a slot."""
+    """The share of a slot for all consumers of `use_case`, for each bit set of active use cases."""
     options = task_manager.options
     weight = {
         ManagedMemoryUseCase.OPERATOR: options.operator_weight,

@@ -1,4 +1,4 @@
-"""How much memory of each kind a TaskManager has, and a slot of it."""
+"""The memory of each kind in a TaskManager and in one of its slots."""
 
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class TaskManager:
     """A TaskManager; every size is in bytes.
 
     `process_size`: as in taskmanager.memory.process.size ("1728m", "4 gb"; the default is that of Flink's
-    config.yaml), or None where `options` decide it. `slots`: taskmanager.numberOfTaskSlots. `state_backend`:
+    config.yaml), or None if `options` decide it. `slots`: taskmanager.numberOfTaskSlots. `state_backend`:
     state.backend.type of the cluster, which a job may override; None is Flink's default, hashmap.
 
     Raises ConfigurationError for a size that cannot be read or does not hold all parts, and without slots.
@@ -63,7 +63,7 @@ class TaskManager:
     def network_buffers(self, segment_size_bytes: int) -> int:
         """Network buffers in its pool. Source: NettyShuffleEnvironmentConfiguration.
 
-        Raises ConfigurationError where Flink counts more of them than 32 bits hold.
+        Raises ConfigurationError if Flink counts more of them than 32 bits hold.
         """
         buffers = self.network_bytes // segment_size_bytes
         if buffers > _MAX_INT:

@@ -20,10 +20,10 @@ def in_map_order(items: Iterable[_T], key: Callable[[_T], str], expected_size: i
 
     `key`: an id of 32 hex digits, different for each item. `expected_size`: what the map was made for.
     """
-    given = list(items)
-    hashes = np.array([_hash_code(key(item)) for item in given], np.uint32)
+    entries = list(items)
+    hashes = np.array([_hash_code(key(item)) for item in entries], np.uint32)
     (table,) = expected_tables(np.array([expected_size]))
-    return [given[at] for at in order_in_table(hashes, int(table)).tolist()]
+    return [entries[at] for at in order_in_table(hashes, int(table)).tolist()]
 
 
 def _hash_code(hex_id: str) -> int:
@@ -92,8 +92,15 @@ def jobs_to_restore(tables: Mapping[str, pl.DataFrame]) -> dict[str, Job]:
     chosen = vertices.select(
         TOPOLOGY, "vertex", "vertex_id", "parallelism", "max_parallelism", "given_max_parallelism"
     )
-    for topology, vertex, vertex_id, parallelism, max_parallelism, given in chosen.iter_rows():
-        task = Task(vertex_id, parallelism, max_parallelism, given == NOT_DECIDED, [])
+    for (
+        topology,
+        vertex,
+        vertex_id,
+        parallelism,
+        max_parallelism,
+        given_max_parallelism,
+    ) in chosen.iter_rows():
+        task = Task(vertex_id, parallelism, max_parallelism, given_max_parallelism == NOT_DECIDED, [])
         tasks[topology, vertex] = task
         jobs[names[topology]].append(task)
     operators = tables["chained_operators"].select(JOB_COLUMNS["chained_operators"])
@@ -172,9 +179,9 @@ def _assign(restored: dict[str, SavepointState], task: Task) -> Failure | None:
     has_state = False
     for generated, user_defined in task.operator_ids:
         chosen = user_defined if user_defined is not None and user_defined in restored else generated
-        found = restored.pop(chosen, None)
-        has_state = has_state or found is not None
-        states[generated] = found or SavepointState(chosen, task.max_parallelism)
+        restored_state = restored.pop(chosen, None)
+        has_state = has_state or restored_state is not None
+        states[generated] = restored_state or SavepointState(chosen, task.max_parallelism)
     if not has_state:
         return None
     max_parallelism = task.max_parallelism

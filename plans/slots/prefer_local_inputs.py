@@ -137,7 +137,7 @@ def _take_in_turn(
 
 
 def _partitions_read(graph: JobGraphArrays, inputs: _Inputs, vertices: Ints) -> tuple[Ints, Ints, Ints]:
-    """What the subtasks of `vertices` read along pointwise inputs.
+    """The partitions that subtasks of `vertices` read along pointwise inputs.
 
     Per input the place of its first subtask in the other two arrays; per subtask the first partition that it
     reads, and the one after the last.
@@ -173,9 +173,9 @@ def _take(  # noqa: PLR0912 - a loop that is compiled calls nothing
 ) -> None:
     """The loop (see run_loop). An offer is one pointwise input, or neighbouring ones from all producers.
 
-    Its own: which vertex took a slot last; the input at which an offer from all producers goes on, and how
-    many of its producers were looked at (all subtasks read the same ones, and a slot that was looked at is
-    taken from then on); per co-location group the first task of its largest vertex so far, and its subtasks.
+    State of the loop: which vertex took a slot last; the input at which an offer from all producers
+    continues, and how many of its producers were tried (all subtasks read the same ones, and a slot once
+    tried is taken); per co-location group the first task of its largest vertex so far, and its subtasks.
     """
     for vertex in vertices:
         consumers, own, key = parallelism[vertex], first_task[vertex], co_location[vertex]

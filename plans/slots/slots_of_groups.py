@@ -15,17 +15,17 @@ Strategy = Callable[[JobGraphArrays], Ints]
 class SlotSharingGroups(NamedTuple):
     """Slots of all slot sharing groups in one numbering, by topology, group and place in the group.
 
-    A group has as many slots as the largest of its vertices has subtasks: tasks of one vertex never share a
-    slot, and no vertex opens one while another is left.
+    A group has as many slots as its largest vertex has subtasks: tasks of one vertex never share a slot, and
+    no vertex opens a slot while another one is free.
     """
 
     of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group
-    slots: Ints  #: per group how many
-    first_slot: Ints  #: per vertex that of its group
+    slots: Ints  #: number of slots per group
+    first_slot: Ints  #: per vertex the first slot of its group
 
 
 def slot_sharing_groups(graph: JobGraphArrays) -> SlotSharingGroups:
-    """Of `graph`."""
+    """The slot sharing groups of `graph`."""
     starts = np.flatnonzero(graph.first == np.arange(len(graph.first)))
     of_vertex = numbered_groups(starts, graph.slot_sharing_group)
     slots = np.zeros(of_vertex.max() + 1, dtype=np.int64)

@@ -65,7 +65,7 @@ def _walk(graph: JobGraphArrays, groups: SlotSharingGroups, vertices: list[int])
     heaps: dict[int, list[int]] = {}
     next_place: dict[int, int] = {}
     constraints: dict[int, list[int]] = {}
-    found: list[int] = []
+    task_places: list[int] = []
     for vertex in vertices:
         group, subtasks, key = group_of[vertex], parallelism[vertex], co_location[vertex]
         size = sizes[group]
@@ -84,16 +84,16 @@ def _walk(graph: JobGraphArrays, groups: SlotSharingGroups, vertices: list[int])
             heappush(heap, loads[place] * size + place)
         if subtasks < size:
             next_place[group] = (places[-1] + 1) % size if key < 0 else _least(heap, loads)
-        found += places
-    return found
+        task_places += places
+    return task_places
 
 
 def _least_loaded(heap: list[int], loads: list[int], left_out: set[int], wanted: int) -> list[int]:
     """The least loaded places that are not left out, the first of equals first; taken off the heap."""
     size = len(loads)
-    found: list[int] = []
+    chosen_places: list[int] = []
     kept = []
-    while len(found) < wanted:
+    while len(chosen_places) < wanted:
         entry = heappop(heap)
         load, place = divmod(entry, size)
         if loads[place] != load:
@@ -101,10 +101,10 @@ def _least_loaded(heap: list[int], loads: list[int], left_out: set[int], wanted:
         if place in left_out:
             kept.append(entry)
         else:
-            found.append(place)
+            chosen_places.append(place)
     for entry in kept:
         heappush(heap, entry)
-    return found
+    return chosen_places
 
 
 def _least(heap: list[int], loads: list[int]) -> int:

@@ -1,4 +1,4 @@
-"""What a sink of the Sink V2 API becomes, as far as its own keys decide it.
+"""The operators that a sink of the Sink V2 API becomes, derived from the sink's own keys.
 
 Source: SinkTransformationTranslator.SinkExpander, GlobalCommitterTransformationTranslator.
 """
@@ -62,7 +62,8 @@ PART = pa.schema(
 
 Its id is id_after, and ways_before times the ways into the sink, after the ids given before; it reads the
 part before it. The sink's uid stands between before_uid and after_uid; both null: the part has no uid.
-takes_of_sink: it takes from the sink what it does not set."""
+takes_of_sink: it takes from the sink what it does not set.
+"""
 
 
 def parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
@@ -70,20 +71,20 @@ def parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
 
     All parts take their ids first, as all transformations are made first; then virtual nodes take theirs.
     """
-    given: dict[str, Any] = orjson.loads(sink_topology)
-    is_global = bool(given.get("global_committer"))
-    made = list(_before_global_committer(given))
-    last = max((place for place, part in enumerate(made) if part["kind"] != Kind.PARTITION), default=0)
-    ids, ways = len(made) + is_global, 0  # GlobalCommitterTransform has an id and is no node
+    sink: dict[str, Any] = orjson.loads(sink_topology)
+    is_global = bool(sink.get("global_committer"))
+    steps = list(_before_global_committer(sink))
+    last = max((place for place, part in enumerate(steps) if part["kind"] != Kind.PARTITION), default=0)
+    ids, ways = len(steps) + is_global, 0  # GlobalCommitterTransform has an id and is no node
     read_by_one = True
-    for part in made if is_global else made[: last + 1]:
+    for part in steps if is_global else steps[: last + 1]:
         if part["kind"] != Kind.PARTITION:
             read_by_one = False
         elif read_by_one:
             ways += 1
         else:
             ids += 1
-    parts = [{**part, "id_after": place, "ways_before": 0} for place, part in enumerate(made, 1)]
+    parts = [{**part, "id_after": place, "ways_before": 0} for place, part in enumerate(steps, 1)]
     if is_global:
         of_global = {"ways_before": ways}
         parts.append(_partition(Partitioner.GLOBAL) | of_global | {"id_after": ids + 1})
@@ -92,23 +93,23 @@ def parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
     return [{"sink_topology": sink_topology, **part} for part in parts], ids, ways
 
 
-def _before_global_committer(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _before_global_committer(sink: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     hashes = {
-        _WRITER: given["writer"].get("uid_hash"),
-        _COMMITTER: given.get("committer", {}).get("uid_hash"),
+        _WRITER: sink["writer"].get("uid_hash"),
+        _COMMITTER: sink.get("committer", {}).get("uid_hash"),
     }
-    concurrent = bool(given["writer"].get("supports_concurrent_execution_attempts", False))
-    for step in given.get("pre_write", ()):
+    concurrent = bool(sink["writer"].get("supports_concurrent_execution_attempts", False))
+    for step in sink.get("pre_write", ()):
         yield _step(step, hashes) | {"concurrent_attempts": concurrent and step["kind"] != Kind.PARTITION}
     yield _operator(Kind.WRITER, _WRITER, hashes) | {"concurrent_attempts": concurrent}
-    if "committer" in given:
+    if "committer" in sink:
         yield _fail_over_region()
-        for step in given.get("pre_commit", ()):
+        for step in sink.get("pre_commit", ()):
             yield _step(step, hashes)
         yield _operator(Kind.COMMITTER, _COMMITTER, hashes)
-    if given.get("post_commit") or given.get("global_committer"):
+    if sink.get("post_commit") or sink.get("global_committer"):
         yield _fail_over_region()
-        for step in given.get("post_commit", ()):
+        for step in sink.get("post_commit", ()):
             yield _step(step, hashes)
 
 
@@ -128,7 +129,7 @@ def _partition(partitioner: str, exchange_mode: str | None = None) -> dict[str, 
 
 
 def _fail_over_region() -> dict[str, Any]:
-    """In BATCH mode all that it reads is written before it is read (SinkExpander.addFailOverRegion)."""
+    """In BATCH mode its input is written completely before it is read (SinkExpander.addFailOverRegion)."""
     return _partition(Partitioner.FORWARD, str(StreamExchangeMode.BATCH))
 
 
@@ -147,7 +148,7 @@ def _operator(kind: Kind, name: str, hashes: Mapping[str, str | None]) -> dict[s
 
 
 def _global_committer() -> dict[str, Any]:
-    """Of the sink it has the name and the uid only."""
+    """It has only the name and the uid of the sink."""
     own = {"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)}
     operator = _operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {})
     return {**operator, **own, "takes_of_sink": False}

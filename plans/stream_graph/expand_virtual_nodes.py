@@ -1,3 +1,3 @@
-"""What an edge picks up from the virtual transformations that it passes."""
+"""The attributes that an edge gets from the virtual transformations on its way."""
 
 LABELS = ("partition", "partitioner", "exchange_mode", "output_tag", "selected_names")

@@ -9,23 +9,23 @@ DEFAULT_SLOT_SHARING_GROUP = "default"
 NO_GROUP = -1
 
 
-def inherited_groups(given: Ints, sources: Ints, targets: Ints) -> Ints:
+def inherited_groups(own_groups: Ints, sources: Ints, targets: Ints) -> Ints:
     """The number of each node's group; 0 if no node above names one, or if inputs disagree.
 
-    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge, the
-    edges into a node after those into its sources, which they are if ids are in creation order.
+    In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge. Edges
+    into a node come after those into its sources, as they do if ids are in creation order.
     """
-    inherited = np.array(given, np.int32)
+    inherited = np.array(own_groups, np.int32)
     edges = (np.array(ends, np.int32) for ends in (sources, targets))
     run_loop(_inherit, len(sources), (inherited.copy(), *edges), (inherited,))
     return np.maximum(inherited, 0)
 
 
-def _inherit(given: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
+def _inherit(own_groups: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
     """The loop (see run_loop). The group of an edge's source is final."""
     for edge in range(len(sources)):
         source, target = sources[edge], targets[edge]
-        if given[target] != NO_GROUP:
+        if own_groups[target] != NO_GROUP:
             continue
         group = inherited[source]
         if group == NO_GROUP:

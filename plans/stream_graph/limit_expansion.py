@@ -1,7 +1,7 @@
-"""How many edges a topology's virtual transformations expand to, counted before any of them is made.
+"""Counts the edges that a topology's virtual transformations expand to, before any edge is created.
 
-A union may name another one twice, and thus have twice as many ways up: a topology of 60 transformations can
-stand for 2^60 edges.
+A union may read another union twice, which doubles its ways up: a topology of 60 transformations can expand
+to 2^60 edges.
 """
 
 from penstock.plans.arrow_walks import Ints
@@ -19,12 +19,12 @@ UNTIL_HERE = "until_here"
 
 
 def most_edges(transformations: int) -> int:
-    """How many ways all transformations of a topology may have together."""
+    """The number of ways that all transformations of a topology may have together."""
     return max(MOST_EDGES, EDGES_OF_A_TRANSFORMATION * transformations)
 
 
 def count_ways(order: Ints, bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, ways: Ints) -> None:
-    """How many ways lead up from each transformation to physical ones (see run_loop).
+    """The number of ways up from each transformation to physical ones (see run_loop).
 
     Row r has the inputs bounds[r] to bounds[r + 1], which come before it in `order`. Each way of a physical
     transformation is one of its edges. A sink gives none to those that read it.

@@ -1,4 +1,4 @@
-"""What both planners say where Flink refuses to make the StreamGraph."""
+"""The messages of both planners for topologies whose StreamGraph Flink refuses."""
 
 MAX_INPUTS = 63
 FORWARD_CHANGES_PARALLELISM = (

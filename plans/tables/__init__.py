@@ -100,17 +100,17 @@ TABLES: dict[str, pa.Schema] = {
 """Table name to schema; the order is the order in which layers are derived."""
 
 
-def require_schema(found: Mapping[str, str], table: str) -> None:
-    """Raise SchemaError if `found` (column to its type's name, see type_name) is not the schema of `table`.
+def require_schema(types: Mapping[str, str], table: str) -> None:
+    """Raise SchemaError if `types` (column to its type's name, see type_name) is not the schema of `table`.
 
     The message names every column that is missing, extra or of another type.
     """
     declared = {field.name: type_name(field.type) for field in TABLES[table]}
     problems = [
-        f"{name}: found {found.get(name, 'no such column')}, allowed {allowed}"
+        f"{name}: found {types.get(name, 'no such column')}, allowed {allowed}"
         for name, allowed in declared.items()
-        if found.get(name) != allowed
+        if types.get(name) != allowed
     ]
-    problems += [f"{name}: not a column of {table}" for name in found if name not in declared]
+    problems += [f"{name}: not a column of {table}" for name in types if name not in declared]
     if problems:
         raise SchemaError(f"table {table} does not have its declared schema: " + "; ".join(problems))

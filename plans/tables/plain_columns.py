@@ -13,14 +13,14 @@ Column: TypeAlias = Any  #: an array or a chunked array of Arrow
 
 
 def require_unique_columns(names: Iterable[str], frame: str) -> None:
-    """SchemaError if a frame has two columns of one name: which of them is meant, nobody can know."""
+    """SchemaError if a frame has two columns of one name, since it is unclear which one is meant."""
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise SchemaError(f"{frame}: found several columns {first_and_count(twice)}, allowed: each name once")
 
 
 def plain_columns(table: pa.Table) -> pa.Table:
-    """The table with each column as plain_column gives it; SchemaError where two have one name."""
+    """The table with each column as plain_column gives it; SchemaError if two have one name."""
     require_unique_columns(table.column_names, "topologies")
     if all(plain_type(field.type) == field.type for field in table.schema):
         return table

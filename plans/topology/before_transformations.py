@@ -1,4 +1,4 @@
-"""What Flink reads of a job's configuration before it translates transformations, in its order.
+"""The options that Flink reads before it translates transformations, in its order.
 
 Every function raises SettingRefusal for an option that Flink refuses there.
 Flink: StreamGraphGenerator.configureStreamGraph, SavepointRestoreSettings.fromConfiguration.
@@ -46,7 +46,7 @@ def before_transformations(config: Mapping[str, str], unbounded: bool) -> tuple[
 
 
 def graph_options(config: Mapping[str, str]) -> dict[str, Any]:
-    """What StreamGraphGenerator.configureStreamGraph reads of every job before it looks at the mode."""
+    """The options that StreamGraphGenerator.configureStreamGraph reads for every job before the mode."""
     description_mode = read_setting(config, options.VERTEX_DESCRIPTION_MODE)
     index_prefix = read_setting(config, options.VERTEX_NAME_INDEX_PREFIX)
     auto_parallelism = read_setting(config, options.AUTO_PARALLELISM)
@@ -60,7 +60,7 @@ def graph_options(config: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_restore_settings(config: Mapping[str, str]) -> tuple[str | None, bool]:
-    """The path to restore from, and whether state that nobody claims is ignored."""
+    """The path to restore from, and whether unclaimed state is ignored."""
     path = read_setting(config, options.SAVEPOINT_PATH)
     ignores_unclaimed = read_setting(config, options.IGNORE_UNCLAIMED_STATE)
     read_setting(config, options.CLAIM_MODE)

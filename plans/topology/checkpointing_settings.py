@@ -1,4 +1,4 @@
-"""What Flink reads and checks of a job's checkpointing options."""
+"""Reads and checks a job's checkpointing options as Flink does."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _NO_MESSAGE = "null"
 
 
 class Checkpointing(NamedTuple):
-    """What planning needs of the checkpointing options: milliseconds and flags; an interval of -1 is off."""
+    """The checkpointing options that planning needs: milliseconds and flags; an interval of -1 is off."""
 
     interval: int = -1
     unaligned: bool = False
@@ -83,8 +83,8 @@ def read_checkpointing(config: Mapping[str, str], batch: bool, *, reads_changelo
 
 def _backlog_interval(config: Mapping[str, str], interval: int) -> int:
     """CheckpointConfig.getCheckpointIntervalDuringBacklog."""
-    given = read_setting(config, options.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
-    backlog = _effective(interval if given is None else given)
+    configured = read_setting(config, options.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
+    backlog = _effective(interval if configured is None else configured)
     if backlog < _effective(interval):
         allowed = f"0, or at least {options.CHECKPOINTING_INTERVAL.key}"
         option = options.CHECKPOINTING_INTERVAL_DURING_BACKLOG

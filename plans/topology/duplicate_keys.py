@@ -22,10 +22,10 @@ _DEEPEST = 24
 
 
 def may_have_duplicate_keys(text: bytes, parsed: Any) -> bool:
-    """Whether an object in `text`, JSON that gives `parsed`, may have a key twice; False if surely none has.
+    """Whether an object in `text`, JSON parsed as `parsed`, may have a key twice; False if surely not.
 
-    A key that is dropped takes its colon with it, so colons are counted: a parse that keeps all pairs takes
-    ten times as long as the one that gave `parsed`.
+    The parser drops repeated keys, so colons are counted in both: a parse that keeps all pairs would take ten
+    times as long as the one that gave `parsed`.
     """
     if _ESCAPED in text:
         return True
@@ -38,7 +38,7 @@ def may_have_duplicate_keys(text: bytes, parsed: Any) -> bool:
 def duplicate_keys(text: bytes, parsed: dict[str, Any]) -> list[TopologyError]:
     """A DuplicateKey for each key that an object of the topology line `text` has twice or more, at any level.
 
-    In: the line, which is JSON, and what it gives. Nothing recurses here, whatever the depth.
+    In: the line, which is JSON, and its parsed value. Works without recursion, at any depth.
     """
     if not may_have_duplicate_keys(text, parsed):
         return []
@@ -51,7 +51,7 @@ def duplicate_keys_of_transformation(
     """As duplicate_keys, of the object of one transformation alone."""
     if not may_have_duplicate_keys(text, parsed):
         return []
-    where = _of_transformation(parsed.get("id"), position)
+    where = _name_transformation(parsed.get("id"), position)
     return [_twice(where, path, count) for path, count in paths_of_duplicates(text).items()]
 
 
@@ -66,11 +66,12 @@ def _twice(where: str, path: Path, count: int) -> TopologyError:
 
 
 def paths_of_duplicates(text: bytes) -> dict[Path, int]:
-    """Keys and positions from the outermost value to each key that an object has more than once; how often.
+    """The path, keys and positions, to each key that an object has more than once, and its number.
 
-    In: valid JSON. Of objects with one path, since the key that holds them comes twice, the most counts.
+    In: valid JSON. If several objects share a path, because the key above them is repeated, the largest
+    number counts.
     """
-    found: dict[Path, int] = {}
+    counts: dict[Path, int] = {}
     path: list[str | int] = []
     keys: list[dict[str, int]] = []
     before_key = False
@@ -99,33 +100,37 @@ def paths_of_duplicates(text: bytes) -> dict[Path, int]:
                 count = keys[-1][key] = keys[-1].get(key, 0) + 1
                 if count > 1:
                     kept = tuple(path) if len(path) <= _DEEPEST else (*path[:_DEEPEST], "…", key)
-                    found[kept] = max(found.get(kept, 0), count)
-    return found
+                    counts[kept] = max(counts.get(kept, 0), count)
+    return counts
 
 
 def _location(path: Path, topology: dict[str, Any]) -> str:
     """The transformation, node or edge that the key is in, as other errors name it."""
     match path:
         case (TopologyForm.TRANSFORMATIONS, int(place), _, *_):
-            found = _entry(topology.get(TopologyForm.TRANSFORMATIONS), place).get("id")
-            return _of_transformation(found, place + 1)
+            transformation_id = _entry(topology.get(TopologyForm.TRANSFORMATIONS), place).get("id")
+            return _name_transformation(transformation_id, place + 1)
         case (TopologyForm.STREAM_GRAPH, "nodes" | "edges" as listed, int(place), _, *_):
             graph = topology.get(TopologyForm.STREAM_GRAPH)
             entry = _entry(graph.get(listed) if type(graph) is dict else None, place)
-            what, key = ("node", "id") if listed == "nodes" else ("edge", "edge_id")
-            return f"{what} {shorten(entry[key])}" if key in entry else f"{what} at position {place + 1}"
+            label, key = ("node", "id") if listed == "nodes" else ("edge", "edge_id")
+            return f"{label} {shorten(entry[key])}" if key in entry else f"{label} at position {place + 1}"
         case (TopologyForm.STREAM_GRAPH, _, *_):
             return "stream_graph"
     return "topology"
 
 
-def _of_transformation(found: Any, position: int) -> str:
-    return f"transformation {found}" if type(found) is int else f"transformation at position {position}"
+def _name_transformation(transformation_id: Any, position: int) -> str:
+    return (
+        f"transformation {transformation_id}"
+        if type(transformation_id) is int
+        else f"transformation at position {position}"
+    )
 
 
 def _entry(entries: Any, place: int) -> dict[str, Any]:
-    found = entries[place] if type(entries) is list and place < len(entries) else None
-    return found if type(found) is dict else {}
+    entry = entries[place] if type(entries) is list and place < len(entries) else None
+    return entry if type(entry) is dict else {}
 
 
 def _shown(path: Path) -> str:

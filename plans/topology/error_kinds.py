@@ -14,7 +14,7 @@ RENAME_ONE = "rename one of them, or plan them in two runs"
 
 
 class ErrorKind(StrEnum):
-    """Why a topology is rejected at stage `input`, but for those that name another stage."""
+    """Reasons to reject a topology, at stage `input` unless they name another one."""
 
     LINE_TOO_LONG = "LineTooLong"  #: more bytes than a line may have; the line is not read
     NOT_JSON = "NotJson"  #: the line is not one JSON value
@@ -35,7 +35,7 @@ class ErrorKind(StrEnum):
     DANGLING_INPUT = "DanglingInput"  #: an input that no transformation has as its id
     FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
     CYCLE = "Cycle"
-    TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that stand for more edges than a plan can hold
+    TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that expand to more edges than a plan can hold
     TOO_MANY_TASKS = "TooManyTasks"  #: stage execution_graph: more tasks than a plan can hold
     DANGLING_EDGE = "DanglingEdge"  #: a stream edge, source or sink that names an unknown node
     DUPLICATE_EDGE = "DuplicateEdge"
@@ -43,5 +43,5 @@ class ErrorKind(StrEnum):
     DUPLICATE_TOPOLOGY_NAME = "DuplicateTopologyName"
     TOPOLOGY_ID_COLLISION = "TopologyIdCollision"  #: two different names with one xxhash64
     NO_TOPOLOGY = "NoTopology"  #: table input: transformations of a topology that is not in `topologies`
-    MORE_ERRORS = "MoreErrors"  #: beside the first errors of a topology: how many more there are
+    MORE_ERRORS = "MoreErrors"  #: follows the first errors of a topology: the number of further ones
     TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the xxhash64 of the name

@@ -46,9 +46,9 @@ def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:
 
 
 def find_cycle_in_rows(starts: npt.NDArray[np.int64], inputs: npt.NDArray[np.int32], most: int) -> list[int]:
-    """The ids along the cycle that `find_cycle` finds, empty if there is none; the first `most` of them.
+    """The first `most` ids along the cycle that `find_cycle` finds; empty if there is none.
 
-    The transformation with id i reads `inputs[starts[i - 1]:starts[i]]`; ids that none has are ignored.
+    The transformation with id i reads `inputs[starts[i - 1]:starts[i]]`; unknown ids are ignored.
     """
     size = len(starts) - 1
     known = (inputs >= 1) & (inputs <= size)
@@ -56,10 +56,10 @@ def find_cycle_in_rows(starts: npt.NDArray[np.int64], inputs: npt.NDArray[np.int
     read = inputs[known] - 1
     readers = np.repeat(np.arange(size, dtype=np.int32), np.diff(starts))[np.argsort(read, kind="stable")]
     readers_from = np.append(0, np.cumsum(np.bincount(read, minlength=size)))
-    found = np.zeros(most, np.int64)
+    cycle = np.zeros(most, np.int64)
     work = np.zeros(size, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int32)
-    run_loop(_follow, size + len(read), (starts, read, readers_from, readers), (*work, found))
-    return [number for number in found.tolist() if number]
+    run_loop(_follow, size + len(read), (starts, read, readers_from, readers), (*work, cycle))
+    return [number for number in cycle.tolist() if number]
 
 
 def _follow(
@@ -70,9 +70,9 @@ def _follow(
     unread: Any,
     place: Any,
     following: Any,
-    found: Any,
+    cycle: Any,
 ) -> None:
-    """`find_cycle` over numbers from 0; `found` gets ids, and 0 after the last.
+    """`find_cycle` over numbers from 0; `cycle` gets ids, and 0 after the last.
 
     `unread` counts the inputs of each that are on a cycle or after one, `place` is first the list of those
     that have none left, then whether the path came to each, and `following` what each of the path reads.
@@ -115,7 +115,7 @@ def _follow(
         other = following[other]
     count = 0
     node = first
-    while count < len(found) and (count == 0 or node != first):
-        found[count] = node + 1
+    while count < len(cycle) and (count == 0 or node != first):
+        cycle[count] = node + 1
         count += 1
         node = following[node]

@@ -76,7 +76,7 @@ def transformations_fingerprints(
 
 
 def block_bounds(starts: _Ints, lengths: _Ints) -> tuple[_Ints, _Ints, _Ints]:
-    """For each topology its first block and the one after its last; where each block starts; the end of all.
+    """The first block and the end of the blocks of each topology; the start of each block; the end of all.
 
     Topologies have `lengths` rows from `starts` on and follow each other without gaps.
     """

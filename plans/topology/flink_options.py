@@ -1,8 +1,8 @@
 """The Flink options that Flink reads while it plans: keys, deprecated keys, types and defaults.
 
 Flink: ExecutionOptions, BatchExecutionOptions, PipelineOptions, CheckpointingOptions, StateRecoveryOptions,
-JobManagerOptions, StateChangelogOptions. Options that are not in this table are carried with the job and not
-looked at.
+JobManagerOptions, StateChangelogOptions. Options that are not in this table are carried with the job and
+ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ class _Entry(NamedTuple):
 def parse_cached_files(value: str) -> dict[str, str]:
     """Name to path of `name:a,path:b;…`, or of the same as YAML; a file without a name has the name "".
 
-    Raises ValueError where Flink could not parse the value, FlinkValueError where it refuses what it has
+    Raises ValueError if Flink could not parse the value, FlinkValueError if it refuses what it has
     parsed. Source: ConfigurationUtils.convertToList, DistributedCache.parseCachedFilesFromString,
     ExecutionPlanUtils.prepareUserArtifactEntries.
     """
@@ -59,9 +59,9 @@ def parse_cached_files(value: str) -> dict[str, str]:
 def _files(value: str) -> list[str]:
     """The text of each file: the elements of a list in YAML, else the parts between semicolons."""
     try:
-        found = load_yaml(value)
-        if isinstance(found, list):
-            return [as_option_text(one) for one in found]
+        document = load_yaml(value)
+        if isinstance(document, list):
+            return [as_option_text(part) for part in document]
     except ValueError:
         pass
     return split_escaped(value, ";")
@@ -94,13 +94,13 @@ def _fields(text: str) -> dict[str, str]:
 
 def _fields_in_yaml(text: str) -> dict[str, str] | None:
     try:
-        found = load_yaml(text)
-        if not isinstance(found, dict):
+        document = load_yaml(text)
+        if not isinstance(document, dict):
             return None
-        fields = {as_option_text(key): as_option_text(item) for key, item in found.items()}
+        fields = {as_option_text(key): as_option_text(item) for key, item in document.items()}
     except ValueError:
         return None
-    return fields if len(fields) == len(found) else None
+    return fields if len(fields) == len(document) else None
 
 
 def _path(entry: _Entry) -> str:
@@ -114,7 +114,7 @@ def _path(entry: _Entry) -> str:
         raise FlinkValueError("has a file whose path is no URI", "IllegalArgumentException", message)
     scheme, authority, path = split_path(entry.path)
     if scheme is None and authority is not None and path in ("", "/"):
-        # Flink takes it for the root directory, which it cannot pack
+        # Flink considers it the root directory, which it cannot pack
         message = 'Cannot invoke "org.apache.flink.core.fs.Path.getPath()" because "rootDir" is null'
         raise FlinkValueError("has a file with an authority and no path", "NullPointerException", message)
     return entry.path

@@ -58,8 +58,8 @@ def parse_duration(value: str) -> int:
 
 
 def _iso_nanos(text: str) -> int:
-    found = _ISO_DURATION.fullmatch(text)
-    parts = found.groupdict() if found else {}
+    match = _ISO_DURATION.fullmatch(text)
+    parts = match.groupdict() if match else {}
     if not any(parts.get(k) for k in "dhms") or text[-1] in "Tt":
         raise ValueError("neither starts with a number nor is an ISO-8601 duration")
     seconds = sum(int(parts[k] or 0) * n for k, n in (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)))
@@ -139,7 +139,7 @@ def enum_parser(values: Iterable[str]) -> Callable[[str], str]:
 def split_escaped(value: str, delimiter: str) -> list[str]:
     """Parts between delimiters; a part in quotes may hold them, a doubled quote is a quote.
 
-    Two delimiters in a row have an empty part between them; one at the start or end has none beside it.
+    Two adjacent delimiters have an empty part between them; one at the start or end adds no part.
     Flink: StructuredOptionsSplitter.splitEscaped.
     """
     parts: list[str] = []
@@ -181,9 +181,9 @@ _QUOTED = frozenset("'\",;: ")
 def parse_map(text: str) -> dict[str, str]:
     """The entries of "a:1,b:2", or of a map in YAML. Raises ValueError for any other text."""
     if text.lstrip().startswith("{"):
-        found = load_yaml(text)
-        if isinstance(found, dict):
-            return {as_option_text(name): as_option_text(value) for name, value in found.items()}
+        document = load_yaml(text)
+        if isinstance(document, dict):
+            return {as_option_text(name): as_option_text(value) for name, value in document.items()}
     pairs = [split_escaped(entry, ":") for entry in split_escaped(text, ",")]
     if any(len(pair) != 2 for pair in pairs):
         raise ValueError("is no list of key:value")

@@ -1,4 +1,4 @@
-"""What stops a run while topology files are read, in both planners' words."""
+"""Errors that stop the reading of topology files, for both planners."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from penstock.plans.topology.validate_topology import LINE
 
 
 def no_files_given() -> InputError:
-    """Not one path."""
+    """The error for an empty list of paths."""
     return InputError("no topology files given", "name files, directories or globs of JSON lines")
 
 

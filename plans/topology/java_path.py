@@ -1,4 +1,4 @@
-"""What Flink's Path makes of a string: a URI, or an error with Java's words.
+"""Parses a string as Flink's Path does: a URI, or an error with Java's message.
 
 Source: org.apache.flink.core.fs.Path; java.net.URI for the errors.
 """
@@ -7,7 +7,7 @@ import re
 from ipaddress import AddressValueError, IPv6Address
 
 _ALPHANUMERIC = re.compile(r"[A-Za-z0-9]*")
-#: What java.net.URI leaves as it is in a path and in an authority; other ASCII characters are escaped.
+#: Characters that java.net.URI keeps in a path and in an authority; other ASCII characters are escaped.
 _IN_PATH = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-!.~'()*:@&=+$,;/")
 _IN_SCHEME = re.compile(r"[A-Za-z0-9+.-]*")
 
@@ -23,7 +23,7 @@ def uri_error(path: str) -> str | None:
     if rest and not rest.startswith("/"):
         return f"Relative path in absolute URI: {uri}"
     if re.search("[?#]", scheme):
-        return _character_error(uri)  # what java.net.URI takes for a query or a fragment
+        return _character_error(uri)  # a query or a fragment for java.net.URI
     if not scheme:
         return f"Expected scheme name at index 0: {uri}"
     if not re.match("[A-Za-z]", scheme):
@@ -60,27 +60,32 @@ def _character_error(uri: str) -> str | None:
     """The first illegal character of a URI that has neither scheme nor authority."""
     path, *_ = re.split("([?#])", uri, maxsplit=1)
     query_end = uri.find("#")
-    for place, one in enumerate(uri):
-        what = "path" if place < len(path) else "query" if query_end < 0 or place < query_end else "fragment"
-        if one == "%":
+    for place, character in enumerate(uri):
+        component = (
+            "path" if place < len(path) else "query" if query_end < 0 or place < query_end else "fragment"
+        )
+        if character == "%":
             if not re.match("%[0-9A-Fa-f]{2}", uri[place:]):
                 return f"Malformed escape pair at index {place}: {uri}"
         elif (
-            ord(one) < 0x80
-            and one not in _IN_PATH
-            and (what == "path" or one not in "[]?")
+            ord(character) < 0x80
+            and character not in _IN_PATH
+            and (component == "path" or character not in "[]?")
             and place not in (len(path), query_end)
         ):
-            return f"Illegal character in {what} at index {place}: {uri}"
+            return f"Illegal character in {component} at index {place}: {uri}"
     return None
 
 
 def _escaped(path: str) -> str:
-    return "".join(one if one in _IN_PATH or ord(one) >= 0x80 else f"%{ord(one):02X}" for one in path)
+    return "".join(
+        character if character in _IN_PATH or ord(character) >= 0x80 else f"%{ord(character):02X}"
+        for character in path
+    )
 
 
 def _authority_error(uri: str, start: int, authority: str) -> str | None:
-    """Only brackets can be wrong: whatever else is no host is a name of a registry."""
+    """Only brackets can be wrong: anything else that is no host counts as a registry-based name."""
     if "[" not in authority and "]" not in authority:
         return None
     user, at, host = authority.rpartition("@")

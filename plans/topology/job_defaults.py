@@ -1,4 +1,4 @@
-"""What the cluster's configuration says of jobs that do not say it themselves.
+"""Cluster defaults for settings that a job leaves unset.
 
 Flink's client puts a job's own options over those of its configuration, key by key. A topology is therefore
 planned as if it held both: its fingerprint, its configuration and Flink's own plan of it follow from both.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 class JobDefaults(NamedTuple):
     """Parallelism of topologies that set none, and Flink options under each topology's own.
 
-    `asked_parallelism`: of all topologies, whatever they set themselves; operators keep their own.
+    `asked_parallelism` replaces the parallelism that topologies set themselves; operators keep their own.
     """
 
     parallelism: int = 1

@@ -67,18 +67,18 @@ def read_job_settings(
     unbounded, a `source` is bounded. What Flink refuses once it has begun to translate transformations is in
     `setting_refusals`. Raises FlinkRefusal where Flink refuses the settings before that.
     """
-    # As their author sets them, these two are in Flink's configuration before it is read.
-    given = {
+    # The author's setters put these two into Flink's configuration before it is read.
+    flink_config = {
         **config,
         **({} if max_parallelism is None else {options.MAX_PARALLELISM_OPTION.key: str(max_parallelism)}),
         **({} if chaining else {options.OPERATOR_CHAINING.key: "false"}),
     }
-    derived = _derived(tuple(given.items()), transformations_have_unbounded_source)
+    derived = _derived(tuple(flink_config.items()), transformations_have_unbounded_source)
     return {**derived, **_given(derived, config, topology_name, parallelism, max_parallelism)}
 
 
 def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
-    """What is wrong with the settings of a topology whose transformations are wrong too."""
+    """Errors of a topology's settings, for topologies whose transformations are wrong too."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -91,7 +91,7 @@ def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
 
 
 def refusals_of_config(config: Mapping[str, str]) -> list[str]:
-    """What Flink says against a configuration whatever the job is: one sentence per refusal."""
+    """Flink's objections to a configuration, independent of the job: one sentence per refusal."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -104,12 +104,12 @@ def refusals_of_config(config: Mapping[str, str]) -> list[str]:
 
 @lru_cache(maxsize=1024)
 def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict[str, Any]:
-    """What follows from configuration and boundedness alone; a fleet has few different configurations."""
+    """Settings that depend on configuration and boundedness alone; fleets have few configurations."""
     config = dict(config_items)
     try:
         batch, first = before_transformations(config, unbounded)
     except SettingRefusal as refusal:
-        raise FlinkRefusal.of_setting(STREAM_GRAPH_STAGE, refusal) from refusal
+        raise FlinkRefusal.from_setting(STREAM_GRAPH_STAGE, refusal) from refusal
     return {**_common(config, batch), **first}
 
 
@@ -132,15 +132,15 @@ def read_stream_graph_settings(
         read_setting(config, options.RUNTIME_MODE)
         common = {**graph_options(config), **_common(config, batch)}
     except SettingRefusal as refusal:
-        raise FlinkRefusal.of_setting(STREAM_GRAPH_STAGE, refusal) from refusal
+        raise FlinkRefusal.from_setting(STREAM_GRAPH_STAGE, refusal) from refusal
     of_job_graph = [row for row in common["setting_refusals"] if row["step"] in JOB_GRAPH_STEPS]
-    given = {
+    settings = {
         **common,
         "setting_refusals": of_job_graph,
         **_given(common, config, topology_name, parallelism, max_parallelism),
         **{key: graph[key] for key in SETTINGS_OF_GRAPHS},
     }
-    return given if graph["checkpointing"] else {**given, "checkpointing_interval_milliseconds": -1}
+    return settings if graph["checkpointing"] else {**settings, "checkpointing_interval_milliseconds": -1}
 
 
 def check_stream_graph_checkpointing(
@@ -175,7 +175,7 @@ def _given(
     parallelism: int,
     max_parallelism: int | None,
 ) -> dict[str, Any]:
-    """What the topology itself says, with the configuration's value where it says nothing."""
+    """Settings of the topology itself, with the configuration's values as defaults."""
     return {
         "job_name": derived["job_name"] or topology_name,
         "parallelism": parallelism,
@@ -185,7 +185,7 @@ def _given(
 
 
 def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
-    """What the configuration alone says, whichever way the topology came in.
+    """Settings that depend on the configuration alone, for every form of topology.
 
     An option that Flink refuses when it reads it has its default here and a row in `setting_refusals`.
     """

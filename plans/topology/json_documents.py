@@ -1,8 +1,8 @@
 """Topologies in JSON that spans lines: pretty-printed objects, one after the other, and arrays of objects.
 
-Text is cut at brackets and commas, without recursion and without holding more than one element; what an
-element says is read elsewhere. Damage stays where it is: a string ends with its line, as JSON's strings do,
-and a closing bracket too many is an element of its own, which is rejected.
+Text is cut at brackets and commas, without recursion and with at most one element in memory; elements are
+parsed elsewhere. Damage stays local: a string ends with its line, as JSON's strings do, and a surplus closing
+bracket becomes an element of its own, which is rejected.
 """
 
 from collections.abc import Iterable, Iterator
@@ -81,10 +81,10 @@ def may_open_document(line: bytes) -> bool:
 def elements(texts: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
     """The elements of a document that comes in pieces, each once, in order.
 
-    Elements are the objects on top and in arrays on top, and whatever else stands there. An array that is
+    Elements are the objects and other values at the top level and in top-level arrays. An array that is
     malformed (not closed, commas missing or too many) gives its elements and, at the end, one Element with a
-    problem. An object that is never closed takes all that follows. Of an element with more than `max_bytes`,
-    no more than that and one piece is ever held.
+    problem. An object that is never closed takes everything that follows. For an element with more than
+    `max_bytes`, no more than that and one piece is ever in memory.
     """
     cutter = _Cutter(max_bytes)
     for text in texts:
@@ -94,7 +94,7 @@ def elements(texts: Iterable[bytes], max_bytes: int) -> Iterator[Element]:
 
 
 class _Cutter:
-    """Where in a document the text stands, and what is held of the element it is in."""
+    """The position in a document, and the part of the current element that is in memory."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -113,8 +113,7 @@ class _Cutter:
         whole = text.rstrip(b"\\")
         text, self._rest = whole, text[len(whole) :]
         begin = 0
-        for found in self._signs(text):
-            at, sign, before, after, line = found
+        for at, sign, before, after, line in self._signs(text):
             if self._in_element:
                 if sign in _CLOSING and after == self._in_array:
                     yield from self._taken(text[begin : at + 1], self._first_line)
@@ -141,7 +140,7 @@ class _Cutter:
         self._hold(text[begin:])
 
     def end(self) -> Iterator[Element]:
-        """What is left at the end of the document."""
+        """The elements that remain at the end of the document."""
         cut_off = self._in_element
         yield from self._taken(self._rest, self._first_line if cut_off else self._line)
         if self._in_array and not cut_off:
@@ -208,7 +207,7 @@ def _is_unescaped(letters: np.ndarray, at: np.ndarray) -> np.ndarray:
 
 
 def _open_brackets(line: bytes) -> int:
-    """How many brackets a line leaves open; 0 too where it closes all before its end, or ends in a string."""
+    """The number of brackets a line leaves open; 0 if it closes all before its end, or ends in a string."""
     cutter = _Cutter(len(line))
     signs = list(cutter._signs(line))
     closed = any(sign.after == 0 for sign in signs)
@@ -220,7 +219,7 @@ def _is_topology(line: bytes) -> bool:
     if text[:1] != b"{" or text[-1:] != b"}" or not any(form in text for form in _FORMS):
         return False
     try:
-        found = orjson.loads(text)
+        document = orjson.loads(text)
     except orjson.JSONDecodeError:
         return False
-    return any(form in found for form in TopologyForm)
+    return any(form in document for form in TopologyForm)

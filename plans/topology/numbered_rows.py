@@ -1,4 +1,4 @@
-"""What is known of a large topology's transformations by their ids and inputs alone, as arrays.
+"""Facts that follow from the ids and inputs of a large topology's transformations alone, over arrays.
 
 `ids` are in order, one that occurs twice is there twice. `without_id` counts the transformations that have
 none, which come before all others, as in the line of a topology that comes in tables.
@@ -35,7 +35,7 @@ def position_of_counted(size: int) -> PositionOf:
 
 
 def misplaced(ids: Ids, without_id: int) -> Flags:
-    """Which of them are not the transformation's position, or that of another one, too."""
+    """Which ids are not the position of their transformation, or occur twice."""
     wrong: Flags = ids != np.arange(without_id + 1, without_id + len(ids) + 1)
     twice = ids[1:] == ids[:-1]
     wrong[1:] |= twice
@@ -44,18 +44,18 @@ def misplaced(ids: Ids, without_id: int) -> Flags:
 
 
 def known(ids: Ids, read: Ids) -> Flags:
-    """Which of the ids that are read some transformation has."""
+    """Which of the ids in `read` belong to a transformation."""
     if not len(ids):
         return np.zeros(len(read), np.bool_)
-    found: Flags = ids[np.minimum(np.searchsorted(ids, read), len(ids) - 1)] == read
-    return found
+    is_known: Flags = ids[np.minimum(np.searchsorted(ids, read), len(ids) - 1)] == read
+    return is_known
 
 
 def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:
-    """The ids along the cycle that find_cycle finds, as many as its error needs; empty if there is none.
+    """The ids along the cycle that find_cycle finds, as many as its error shows; empty if there is none.
 
-    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; those with the same id read
-    as one. Nothing is looked for unless one reads itself or a later one.
+    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; transformations with the same
+    id count as one. The search is skipped unless a transformation reads itself or a later one.
     """
     is_known = known(ids, read)
     owners, read = np.repeat(ids, np.diff(starts))[is_known], read[is_known]

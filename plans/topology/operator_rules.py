@@ -288,6 +288,6 @@ INPUT_COUNTS: dict[str, tuple[int, int]] = {
 
 
 def input_count_text(kind: str) -> str:
-    """How many inputs a kind takes, for people."""
+    """The number of inputs of a kind, as text."""
     low, high = INPUT_COUNTS[kind]
     return f"{low} or more inputs" if high == _MANY else f"{low} input{'' if low == 1 else 's'}"

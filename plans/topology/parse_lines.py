@@ -66,9 +66,8 @@ def parse_lines(
 ) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow` over LINES; gives batches of PARSED.
 
-    Lines longer than `max_line_bytes` are rejected (None: lines are read whatever their length), and those
-    that have `cut_bytes` may be longer than that. Topologies are read with `job_defaults` under what they set
-    themselves.
+    Lines longer than `max_line_bytes` are rejected (None: no limit); a line of exactly `cut_bytes` may have
+    been cut there. `job_defaults` apply where topologies set nothing themselves.
     """
     return parse_each(lines_of(batches), max_line_bytes, job_defaults, cut_bytes)
 
@@ -88,7 +87,7 @@ def parse_each(
 ) -> Iterator[pa.RecordBatch]:
     """The lines as batches of PARSED.
 
-    Parsed JSON has no cycles, so the worker's cycle collector, a third of the time, rests meanwhile.
+    Parsed JSON has no cycles, so the garbage collector, which would take a third of the time, is off here.
     """
     collecting = gc.isenabled()
     gc.disable()

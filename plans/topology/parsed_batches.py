@@ -85,7 +85,7 @@ def parsed_batches(pending: list[Parsed]) -> Iterator[pa.RecordBatch]:
 def _in_parts(
     row: dict[str, Any], position: int, structs: dict[str, Any], lengths: dict[str, list[int]]
 ) -> Iterator[pa.RecordBatch]:
-    """One topology, ROWS_A_BATCH array elements a row; only the first row says what topology it is."""
+    """One topology, with ROWS_A_BATCH array elements per row; only the first row names the topology."""
     starts = {key: sum(of_key[:position]) for key, of_key in lengths.items()}
     totals = {key: of_key[position] for key, of_key in lengths.items()}
     go_on = {key: row.get(key) for key in ("source_file", "block_start", "ordinal", "line", "name")}

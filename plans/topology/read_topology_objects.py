@@ -7,7 +7,7 @@ import orjson
 
 
 def _plain(value: Any) -> Any:
-    """What NumPy's numbers and arrays, and mappings that are no dicts, are to JSON."""
+    """NumPy's numbers and arrays, and mappings other than dicts, as plain JSON values."""
     if isinstance(value, Mapping):
         return dict(value)
     if hasattr(value, "tolist"):
@@ -26,5 +26,5 @@ def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None
         return topology.encode("utf-8", "surrogatepass"), None
     try:
         return orjson.dumps(dict(topology), _plain), None
-    except Exception as e:  # whatever the mapping itself raises, too
+    except Exception as e:  # also what the mapping itself raises
         return b"", f"{type(topology).__name__} that is not JSON ({e})"

@@ -1,4 +1,4 @@
-"""What is allowed, and what to do, where a row of a given table is wrong."""
+"""The allowed values and hints for errors in rows of given tables."""
 
 from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, RENAME_ONE, ErrorKind
 

@@ -1,4 +1,4 @@
-"""Whether an operator of a topology reads an unbounded source, through whatever virtual transformations."""
+"""Whether an operator of a topology reads an unbounded source, also through virtual transformations."""
 
 from collections.abc import Iterable, Sequence
 

@@ -18,9 +18,9 @@ REQUIRED = {
 _INTEGERS = re.compile(r"\b(?:tinyint|smallint|int|bigint|u?int(?:8|16|32|64))\b")
 
 
-def is_other_integer(found: str, declared: str) -> bool:
+def is_other_integer(kind: str, declared: str) -> bool:
     """Whether two types, by name, differ in nothing but the width of integers, in lists and maps too."""
-    return found != declared and _INTEGERS.sub("int", found) == _INTEGERS.sub("int", declared)
+    return kind != declared and _INTEGERS.sub("int", kind) == _INTEGERS.sub("int", declared)
 
 
 def integers_too_large(table: str, column: str, declared: str) -> SchemaError:
@@ -28,22 +28,22 @@ def integers_too_large(table: str, column: str, declared: str) -> SchemaError:
     return SchemaError(f"table {table}, column {column}: found integers that do not fit {declared}")
 
 
-def require_given_columns(found: Mapping[str, str], table: str) -> None:
-    """Raise SchemaError if `found` (column to its type's name, see type_name) cannot be given as `table`.
+def require_given_columns(types: Mapping[str, str], table: str) -> None:
+    """Raise SchemaError if `types` (column to its type's name, see type_name) cannot be given as `table`.
 
     Integers may be of any width. The message names every column that is missing, of another type, or none
     of the table's.
     """
     allowed = {column.name: type_name(column.type) for column in TABLES[table]}
     problems = [
-        f"{name}: no such column, allowed {allowed[name]}" for name in REQUIRED[table] if name not in found
+        f"{name}: no such column, allowed {allowed[name]}" for name in REQUIRED[table] if name not in types
     ]
     problems += [
         f"{name}: found {kind}, allowed {allowed[name]}"
-        for name, kind in found.items()
+        for name, kind in types.items()
         if name in allowed and kind != allowed[name] and not is_other_integer(kind, allowed[name])
     ]
-    problems += [f"{name}: not a column of {table}" for name in found if name not in allowed]
+    problems += [f"{name}: not a column of {table}" for name in types if name not in allowed]
     if problems:
         listed = first_and_count(problems, "; ")
         raise SchemaError(f"table {table} does not have its declared schema: {listed}")

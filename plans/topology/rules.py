@@ -27,7 +27,7 @@ _JSON_TYPES = {
 
 
 class Rule(NamedTuple):
-    """What a key takes: `accepts` is a quick test, `explain(location, key, value)` why it fails."""
+    """The values a key takes: `accepts` is a quick test, `explain(location, key, value)` gives the errors."""
 
     accepts: Callable[[Any], bool]
     explain: Callable[[str, str, Any], list[TopologyError]]
@@ -168,7 +168,7 @@ def one_of(values: Iterable[str], error: ErrorKind = ErrorKind.UNKNOWN_VALUE) ->
 
 
 def nullable(rule: Rule) -> Rule:
-    """What `rule` takes, or null."""
+    """A rule for null and whatever `rule` accepts."""
 
     def accepts(value: Any) -> bool:
         return value is None or rule.accepts(value)
@@ -220,12 +220,12 @@ def mapping(key_rule: Rule, value_rule: Rule, allowed: str) -> Rule:
 
 
 def explain_keys(
-    found: Mapping[str, Any], rules: Rules, required: Iterable[str], location: str
+    entry: Mapping[str, Any], rules: Rules, required: Iterable[str], location: str
 ) -> list[TopologyError]:
     """Every unknown key, every value its rule does not accept, every required key that is missing."""
     errors: list[TopologyError] = []
     allowed = ", ".join(rules)
-    for key, value in found.items():
+    for key, value in entry.items():
         rule = rules.get(key)
         if rule is None:
             hint = suggestion(key, rules) if len(errors) < _MOST_SUGGESTIONS else ""
@@ -237,15 +237,15 @@ def explain_keys(
     errors += [
         TopologyError(ErrorKind.MISSING_KEY, location, f"no {key}", rules[key].allowed, f"add {key}")
         for key in required
-        if key not in found
+        if key not in entry
     ]
     return errors
 
 
-def keys_hold(found: Mapping[str, Any], rules: Rules, required: Iterable[str]) -> bool:
+def keys_hold(entry: Mapping[str, Any], rules: Rules, required: Iterable[str]) -> bool:
     """Whether `explain_keys` would have nothing to say."""
-    for key, value in found.items():
+    for key, value in entry.items():
         rule = rules.get(key)
         if rule is None or not rule.accepts(value):
             return False
-    return all(key in found for key in required)
+    return all(key in entry for key in required)

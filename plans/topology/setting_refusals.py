@@ -1,4 +1,4 @@
-"""Settings that Flink refuses: what Flink says, when it reads them, and what Penstock adds."""
+"""Settings that Flink refuses: Flink's message, the step at which it reads them, and Penstock's own error."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -15,7 +15,7 @@ ILLEGAL_STATE = "IllegalStateException"
 
 
 class SettingStep(StrEnum):
-    """Where Flink reads a setting once it has begun to translate transformations.
+    """The step at which Flink reads a setting once it has begun to translate transformations.
 
     The first five are in the StreamGraph, the last four in the JobGraph; chaining is read with the first edge
     that may be chained.
@@ -81,8 +81,8 @@ class FlinkRefusal(Exception):
         self.ours = ours
 
     @classmethod
-    def of_setting(cls, error_stage: str, refusal: SettingRefusal) -> "FlinkRefusal":
-        """The refusal of an option that Flink reads at this stage whatever the transformations are."""
+    def from_setting(cls, error_stage: str, refusal: SettingRefusal) -> "FlinkRefusal":
+        """The refusal of an option that Flink reads at this stage for every job."""
         return cls(error_stage, refusal.error, refusal.flink_message, (refusal.ours,))
 
     def as_topology_errors(self) -> list[TopologyError]:
@@ -119,7 +119,7 @@ def refused_setting(
 ) -> SettingRefusal:
     """An option that Flink parses and then finds out of range, or incompatible with another."""
     key = key_set(config, option)
-    found = f"{option.default} (not set)" if key is None else shorten(config[key])
+    shown_value = f"{option.default} (not set)" if key is None else shorten(config[key])
     location = f"config {key or option.key}"
-    ours = TopologyError(ErrorKind.INVALID_OPTION_VALUE, location, found, allowed, "")
+    ours = TopologyError(ErrorKind.INVALID_OPTION_VALUE, location, shown_value, allowed, "")
     return SettingRefusal(ILLEGAL_ARGUMENT, flink_message, ours)

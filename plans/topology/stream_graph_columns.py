@@ -72,7 +72,7 @@ _EQUAL_BY_CLASS = frozenset(
 
 
 def partitioner_key(edge: dict[str, Any], compared: bool = False) -> str:
-    """What stands for StreamPartitioner.equals among the edges of one source.
+    """A key that is equal where StreamPartitioner.equals holds among the edges of one source.
 
     Partitioners are equal by class, BinaryHashPartitioner also by its fields, which its name lists
     (`HASH[a, b]`). Two that hold a key selector or a user's function are equal only if those are, which a

@@ -1,4 +1,4 @@
-"""What the keys of a `stream_graph` hold: its settings, its nodes and its edges."""
+"""Rules for the keys of a `stream_graph`: its settings, its nodes and its edges."""
 
 import re
 

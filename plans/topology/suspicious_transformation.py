@@ -1,4 +1,4 @@
-"""Which kinds are physical, and which columns only operators have."""
+"""The kinds that are physical, and the columns that only operators have."""
 
 from penstock.plans.vocabulary import VIRTUAL_KINDS, WRITTEN_KINDS
 

@@ -28,7 +28,7 @@ def offsets(lengths: Iterable[int]) -> pa.Array:
 
 
 def cells(rows: Sequence[dict[str, Any]], keys: Iterable[str]) -> dict[str, list[Any]]:
-    """The values of each key, row by row; null where a row lacks it. Other keys are left out."""
+    """The values of each key, row by row; null if a row lacks it. Other keys are left out."""
     values: dict[str, list[Any]] = {key: [None] * len(rows) for key in keys}
     for position, row in enumerate(rows):
         for key, value in row.items():
@@ -107,11 +107,11 @@ def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 
 def sink_topology(row: dict[str, Any]) -> str | None:
-    """What a sink expands into as JSON with sorted keys; null for a sink function and all other kinds."""
+    """The parts a sink expands into, as JSON with sorted keys; null for sink functions and other kinds."""
     if "writer" not in row:
         return None
-    given = {key: row[key] for key in SINK_TOPOLOGY if key in row}
-    return orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
+    sink = {key: row[key] for key in SINK_TOPOLOGY if key in row}
+    return orjson.dumps(sink, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def canonical_rows(columns: pa.StructArray) -> pa.StringArray:

@@ -1,4 +1,4 @@
-"""What packed files hold, piece by piece, in the forms that Hadoop's codecs write.
+"""Unpacks compressed files piece by piece, in the forms that Hadoop's codecs write.
 
 Source: the codecs of org.apache.hadoop.io.compress; of .lz4 and .snappy BlockCompressorStream.
 """
@@ -37,9 +37,9 @@ def unpacked_texts(packed: Any, codec: str, block_bytes: int) -> Iterator[bytes]
     if codec == "deflate":
         yield from _inflated(packed, block_bytes)
     elif codec == "lz4":
-        yield from _joined(_chunks(packed, _of_lz4()), block_bytes)
+        yield from _joined(_chunks(packed, _lz4_unpacker()), block_bytes)
     elif codec == "snappy":
-        yield from _joined(_chunks(packed, _of_snappy()), block_bytes)
+        yield from _joined(_chunks(packed, _snappy_unpacker()), block_bytes)
     else:
         stream = pa.CompressedInputStream(packed, codec)
         while text := stream.read(block_bytes):
@@ -67,10 +67,10 @@ def _inflated(packed: Any, block_bytes: int) -> Iterator[bytes]:
 def _chunks(packed: Any, unpack: Callable[[bytes], bytes]) -> Iterator[bytes]:
     """Blocks, each its unpacked size and then chunks, each its packed size and data; all sizes in 4 bytes."""
     while begin := packed.read(4):
-        left = _size(begin)
-        if left == 0:
+        remaining_bytes = _size(begin)
+        if remaining_bytes == 0:
             return
-        while left > 0:
+        while remaining_bytes > 0:
             size = _size(packed.read(4))
             if size > _LARGEST_CHUNK_BYTES:
                 raise OSError(f"it has a chunk of {size:,} bytes")
@@ -81,9 +81,9 @@ def _chunks(packed: Any, unpack: Callable[[bytes], bytes]) -> Iterator[bytes]:
                 text = unpack(data)
             except (OSError, pa.ArrowException, IndexError) as error:
                 raise OSError(f"a chunk is broken: {error}") from None
-            if not text and left:
+            if not text and remaining_bytes:
                 raise OSError("it has an empty chunk")
-            left -= len(text)
+            remaining_bytes -= len(text)
             yield text
 
 
@@ -107,12 +107,12 @@ def _joined(pieces: Iterator[bytes], block_bytes: int) -> Iterator[bytes]:
         yield b"".join(held)
 
 
-def _of_lz4() -> Callable[[bytes], bytes]:
+def _lz4_unpacker() -> Callable[[bytes], bytes]:
     codec = pa.Codec("lz4_raw")
     return lambda data: codec.decompress(data, _at_most(_unpacked_size_of_lz4(data)), asbytes=True)
 
 
-def _of_snappy() -> Callable[[bytes], bytes]:
+def _snappy_unpacker() -> Callable[[bytes], bytes]:
     codec = pa.Codec("snappy")
     return lambda data: codec.decompress(data, _at_most(_unpacked_size_of_snappy(data)), asbytes=True)
 
@@ -124,7 +124,7 @@ def _at_most(size: int) -> int:
 
 
 def _unpacked_size_of_lz4(data: bytes) -> int:
-    """What the sequences of a block add up to; the block does not say it, and Arrow has to be told.
+    """The unpacked size of a block, which Arrow needs: the sum over its sequences.
 
     Source: lz4_Block_format.md of LZ4.
     """
@@ -191,7 +191,7 @@ def texts_of_file(
 
 
 def broken_file(file: str, codec: str | None, error: OSError) -> InputError:
-    """What is wrong with a file that cannot be read to its end."""
+    """The error for a file that cannot be read to its end."""
     if codec == "gzip" and error.errno is None:  # not the system's, so the codec's
         return incomplete_gzip(file)
     return unreadable_file(file, error.strerror or str(error))

@@ -54,9 +54,9 @@ def _object_errors(
             where = f"{what} {shorten(entry[key])}" if key in entry else f"{what} at position {position}"
             errors += explain_keys(entry, rules, required, where)
         else:
-            found = f"{shorten(entry)} ({json_type(entry)})"
+            problem = f"{shorten(entry)} ({json_type(entry)})"
             where = f"{what} at position {position}"
-            errors.append(TopologyError(ErrorKind.NOT_AN_OBJECT, where, found, "an object", ""))
+            errors.append(TopologyError(ErrorKind.NOT_AN_OBJECT, where, problem, "an object", ""))
     return errors
 
 
@@ -197,7 +197,7 @@ def _partitioner_errors(graph: dict[str, Any], nodes: list[Any], edges: list[Any
 
 
 def _cache_errors(nodes: list[Any], inputs: dict[int, list[int]]) -> list[TopologyError]:
-    """What reads a cached data set reads no operator."""
+    """Errors for nodes that read both a cached data set and an operator."""
     return [
         TopologyError(
             ErrorKind.KEY_NOT_ALLOWED,
@@ -230,22 +230,22 @@ _WRAPPER = PARTITIONER_CLASSES[Partitioner.CUSTOM]
 def wrongly_printed(edges: Sequence[Mapping[str, Any]]) -> list[TopologyError]:
     """An error for each edge that contradicts itself.
 
-    Its `partitioner` is not what Flink's `partitioner_class` prints; or it is a name by which Flink plans,
-    such as FORWARD, and the class is none that prints it. Other classes print what they like.
+    Its `partitioner` is not the text that Flink's `partitioner_class` prints; or it is a name with a meaning
+    for planning, such as FORWARD, and the class does not print it. User-defined classes print any other text.
     """
     errors = []
     for edge in edges:
         printed, of_class = edge["partitioner"], edge["partitioner_class"]
         classes = [name for name, text in _PRINTED.items() if text == printed]
         if of_class in _PRINTED and of_class != _WRAPPER and printed != _PRINTED[of_class]:
-            what, allowed = "partitioner", _PRINTED[of_class]
+            key, allowed = "partitioner", _PRINTED[of_class]
         elif of_class == TABLE_HASH_CLASS and not printed.startswith("HASH["):
-            what, allowed = "partitioner", "HASH[FIELDS]"
+            key, allowed = "partitioner", "HASH[FIELDS]"
         elif classes and printed not in _OTHERS_PRINT and of_class not in (*classes, _WRAPPER):
-            what, allowed = "partitioner_class", ", ".join(classes)
+            key, allowed = "partitioner_class", ", ".join(classes)
         else:
             continue
-        hint = f"{allowed} goes with {printed if what == 'partitioner_class' else of_class}"
-        where, found = f"edge {edge['edge_id']!r}", f"{what} {shorten(edge[what])}"
-        errors.append(TopologyError(ErrorKind.UNKNOWN_VALUE, where, found, allowed, hint))
+        hint = f"{allowed} goes with {printed if key == 'partitioner_class' else of_class}"
+        where, problem = f"edge {edge['edge_id']!r}", f"{key} {shorten(edge[key])}"
+        errors.append(TopologyError(ErrorKind.UNKNOWN_VALUE, where, problem, allowed, hint))
     return errors

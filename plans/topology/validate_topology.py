@@ -32,7 +32,7 @@ _BEGINNING = 400
 
 
 def _anything(allowed: str) -> Rule:
-    """A value that is looked at elsewhere."""
+    """A value that is checked elsewhere."""
     return Rule(lambda _: True, lambda *_: [], allowed)
 
 

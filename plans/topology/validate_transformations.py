@@ -44,8 +44,8 @@ def transformations_hold(transformations: list[Any]) -> bool:
 def _holds(entry: Any, position: int) -> bool:
     if type(entry) is not dict:
         return False
-    kind, found = entry.get("kind"), entry.get("id")
-    if type(kind) is not str or kind not in _QUICK or type(found) is not int or found != position:
+    kind, own_id = entry.get("kind"), entry.get("id")
+    if type(kind) is not str or kind not in _QUICK or type(own_id) is not int or own_id != position:
         return False
     accepts, required, low, high = _QUICK[kind]
     for key, value in entry.items():
@@ -66,7 +66,7 @@ def _holds(entry: Any, position: int) -> bool:
 def validate_transformations(transformations: Any) -> list[TopologyError]:
     """Every error of a topology's `transformations`, in their order; empty if it is right.
 
-    After the first thousand, errors that look alike are one and the same, as many times as there are.
+    After the first thousand, equal-looking errors share one object, repeated for each occurrence.
     """
     if type(transformations) is not list:
         return [wrong_type("topology", "transformations", transformations, "a list of transformations")]
@@ -96,9 +96,9 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
     alike: dict[tuple[str, str], TopologyError] = {}
     for position, entry in entries:
         if type(entry) is not dict:
-            found = f"{shorten(entry)} ({json_type(entry)})"
+            problem = f"{shorten(entry)} ({json_type(entry)})"
             where = f"transformation at position {position}"
-            errors.append(TopologyError(ErrorKind.NOT_AN_OBJECT, where, found, "an object", ""))
+            errors.append(TopologyError(ErrorKind.NOT_AN_OBJECT, where, problem, "an object", ""))
             continue
         where = (
             f"transformation {entry['id']}"
@@ -117,7 +117,7 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
 
 
 def _sort(error: TopologyError) -> tuple[str, str]:
-    """What tells errors apart that are counted, and not shown: the kind, and what it is about."""
+    """The key by which errors that are not shown are counted: the kind and the subject."""
     return error.error, error.found.partition(" ")[0]
 
 
@@ -153,16 +153,16 @@ def _key_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
 def _id_errors(
     entry: dict[str, Any], position: int, position_of: PositionOf, where: str
 ) -> list[TopologyError]:
-    found = entry.get("id")
-    if type(found) is not int or found == position:
+    own_id = entry.get("id")
+    if type(own_id) is not int or own_id == position:
         return []
-    first = position_of(found)
+    first = position_of(own_id)
     if first != position:
         return [
             TopologyError(
                 ErrorKind.DUPLICATE_ID,
                 f"{where} at position {position}",
-                f"id {found}, which the transformation at position {first} has",
+                f"id {own_id}, which the transformation at position {first} has",
                 f"{position}",
                 "ids are 1..n in creation order",
             )
@@ -171,7 +171,7 @@ def _id_errors(
         TopologyError(
             ErrorKind.ID_OUT_OF_ORDER,
             where,
-            f"id {found} at position {position}",
+            f"id {own_id} at position {position}",
             f"{position}",
             "ids are 1..n in creation order",
         )
@@ -259,7 +259,7 @@ def _cycle_errors(transformations: list[Any]) -> list[TopologyError]:
 
 
 def cycle_errors(cycle: list[int]) -> list[TopologyError]:
-    """That transformations read one another in a cycle, of which MOST_SHOWN + 1 are enough."""
+    """The error for a cycle of transformations; MOST_SHOWN + 1 of them are enough."""
     if not cycle:
         return []
     more = ["…"] if len(cycle) > MOST_SHOWN else []

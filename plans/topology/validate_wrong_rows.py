@@ -1,4 +1,4 @@
-"""Refuses a topology of which only the transformations that may be wrong are looked at."""
+"""Refuses a topology by checking only the transformations that may be wrong."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -26,12 +26,12 @@ def validate_wrong_rows(
     position_of: PositionOf,
     cycle: list[int],
 ) -> Refusal | None:
-    """Stage and errors of a topology, those that parse_lines finds in its whole line; None if there are none.
+    """Stage and errors of a topology, as parse_lines finds them in its whole line; None if there are none.
 
-    `topology` is its JSON object without transformations. `rows` are, in order, the positions and objects of
-    the transformations that suspicious_transformation does not call right, whose id is not their position or
-    occurs twice, or that read one that is not there; they are looked at one after the other. `position_of`
-    and `cycle` are as in plans.topology.numbered_rows.
+    `topology`: its JSON object without transformations. `rows`: positions and objects, in order, of the
+    transformations that suspicious_transformation flags, whose id is not their position or occurs twice, or
+    that read an unknown one; one at a time is in memory. `position_of` and `cycle`: see
+    plans.topology.numbered_rows.
     """
     parsed = orjson.loads(topology)
     repeated = duplicate_keys(topology, parsed)
@@ -43,15 +43,15 @@ def validate_wrong_rows(
             entry = orjson.loads(row)
             if not refused_hashes and "uid_hash" in entry and not UID_HASH.accepts(entry["uid_hash"]):
                 refused_hashes.append(entry)
-            found = duplicate_keys_of_transformation(row, entry, position)
-            repeated.extend(found if len(repeated) < KEPT else repeated[-1:] * len(found))
+            duplicates = duplicate_keys_of_transformation(row, entry, position)
+            repeated.extend(duplicates if len(repeated) < KEPT else repeated[-1:] * len(duplicates))
             yield position, entry
 
-    def of_transformations(_: Any) -> list[TopologyError]:
+    def check_transformations(_: Any) -> list[TopologyError]:
         return errors_of_entries(entries(), position_of) + cycle_errors(cycle)
 
-    of_topology = validate_topology(outside, of_transformations)  # which fills `repeated`
-    errors = repeated + of_topology
+    topology_errors = validate_topology(outside, check_transformations)  # which fills `repeated`
+    errors = repeated + topology_errors
     if not errors:
         return None
     stage, errors = with_stage(outside | {"transformations": refused_hashes}, errors)

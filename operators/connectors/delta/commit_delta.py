@@ -1,4 +1,4 @@
-"""One transaction of a Delta table with the files of one write; nothing where it is in the table already.
+"""Commits the files of one write as one transaction of a Delta table, unless the table has it already.
 
 The transaction holds the write's id as an application transaction (`txn` of the Delta transaction log
 protocol), by which a repeated commit finds the first one.
@@ -26,7 +26,7 @@ from penstock.operators.files.filesystem import filesystem_of
 from penstock.operators.files.private_files import create_private_file
 
 _TRANSACTION_VERSION = 1
-_CONFLICTS = 8  #: commits that may lose against other writers, beside the retries of deltalake itself
+_CONFLICTS = 8  #: commits that may lose against other writers, in addition to the retries of deltalake itself
 _FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
 _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
 
@@ -61,8 +61,8 @@ def open_delta(folder: str, storage_options: Mapping[str, str] | None = None) ->
 def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | None:
     """Check that the write can be committed, and force its files' names to the disk.
 
-    Gives the table's version, None where there is no table. ValueError where the table was deleted, replaced
-    or changed since the job started, or mode forbids the write; FileNotFoundError where files are missing.
+    Gives the table's version, None if there is no table. ValueError if the table was deleted, replaced
+    or changed since the job started, or mode forbids the write; FileNotFoundError if files are missing.
     """
     table = open_delta(write.folder, write.storage_options)
     if table is not None and _is_committed(table, write):
@@ -75,11 +75,11 @@ def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | N
 
 
 def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries: int = 0) -> None:
-    """Make the files part of the table, in one transaction, and delete what else the write has left.
+    """Add the files to the table in one transaction, and delete all other files that the write has left.
 
-    Mode ignore adds nothing to a table that is there. `retries` (how often this was begun before) above 0:
-    an overwrite is refused where others have written the table since it was prepared. A commit that loses
-    against other writers is repeated. Raises what `prepare_delta` raises, and deltalake's errors.
+    Mode ignore adds nothing to an existing table. If `retries` (the number of earlier attempts) is above 0,
+    an overwrite is refused if others have written the table since it was prepared. A commit that loses
+    against other writers is repeated. Raises the errors of `prepare_delta` and of deltalake.
     """
     for conflicts in range(_CONFLICTS):
         table = open_delta(write.folder, write.storage_options)
@@ -103,7 +103,7 @@ def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries:
                 raise
         time.sleep(_FIRST_WAIT_SECONDS * 2**conflicts)
     _force_log(write.folder)
-    delete_files(write.folder, write.write_id, keep={one.target for one in committables})
+    delete_files(write.folder, write.write_id, keep={committable.target for committable in committables})
 
 
 def abort_delta(folder: str, write_id: str, storage_options: Mapping[str, str] | None = None) -> None:
@@ -121,19 +121,20 @@ def has_write(table: DeltaTable, write_id: str) -> bool:
 def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
     """Delete the data files of a write except those named `keep`."""
     system, base = filesystem_of(folder)
-    for one in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
-        name = posixpath.basename(one.path)
+    for entry in system.get_file_info(fs.FileSelector(base, allow_not_found=True)):
+        name = posixpath.basename(entry.path)
         named = FILE_NAME.fullmatch(name)
         if named is not None and named[1] == write_id and name not in keep:
-            system.delete_file(one.path)
+            system.delete_file(entry.path)
 
 
 def require_columns(table: DeltaTable, folder: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
     """ValueError unless the table has these columns and partition columns."""
-    found = tuple(table.metadata().partition_columns)
-    if found != partition_by:
+    partition_columns = tuple(table.metadata().partition_columns)
+    if partition_columns != partition_by:
         raise ValueError(
-            f"the Delta table {folder} is partitioned by {list(found)}, not by {list(partition_by)}"
+            f"the Delta table {folder} is partitioned by {list(partition_columns)}, "
+            f"not by {list(partition_by)}"
         )
     theirs = {field.name: field.type for field in table.schema().fields}
     ours = {field.name: field.type for field in schema.fields}
@@ -162,13 +163,17 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
     system, base = filesystem_of(write.folder)
     if not committables:
         return
-    for one in committables:
-        named = FILE_NAME.fullmatch(one.target)
+    for committable in committables:
+        named = FILE_NAME.fullmatch(committable.target)
         if named is None or named[1] != write.write_id:
-            raise ValueError(f"{one.target} is no data file of the write {write.write_id}")
+            raise ValueError(f"{committable.target} is no data file of the write {write.write_id}")
     entries = system.get_file_info(fs.FileSelector(base, allow_not_found=True))
-    sizes = {posixpath.basename(one.path): one.size for one in entries}
-    missing = sorted(one.target for one in committables if sizes.get(one.target) != one.size)
+    sizes = {posixpath.basename(entry.path): entry.size for entry in entries}
+    missing = sorted(
+        committable.target
+        for committable in committables
+        if sizes.get(committable.target) != committable.size
+    )
     if missing:
         raise FileNotFoundError(
             f"{len(missing)} of the {len(committables)} data files that the job wrote into the Delta table "
@@ -222,8 +227,17 @@ def _commit(table: DeltaTable | None, write: DeltaWrite, committables: list[Comm
 
 def _actions(committables: list[Committable], now: int) -> list[AddAction]:
     return [
-        AddAction(one.target, one.size, one.details["partition"], now, True, one.details["stats"])
-        for one in sorted(committables, key=lambda one: (one.subtask, one.target))
+        AddAction(
+            committable.target,
+            committable.size,
+            committable.details["partition"],
+            now,
+            True,
+            committable.details["stats"],
+        )
+        for committable in sorted(
+            committables, key=lambda committable: (committable.subtask, committable.target)
+        )
     ]
 
 
@@ -234,14 +248,14 @@ def _force_log(folder: str) -> None:
         return
     log = posixpath.join(base, "_delta_log")
     entries = system.get_file_info(fs.FileSelector(log))
-    for entry in sorted(one.path for one in entries if one.path.endswith(".json"))[-_FORCED_ENTRIES:]:
+    for entry in sorted(info.path for info in entries if info.path.endswith(".json"))[-_FORCED_ENTRIES:]:
         force_file(system, entry)
     force_folder(system, log)
     force_folder(system, base)
 
 
 def json_of(write: DeltaWrite) -> dict[str, Any]:
-    """What a journal keeps of a write, beside folder and id: no storage options, which may hold secrets."""
+    """What a journal records of a write besides folder and id: no storage options, which may hold secrets."""
     return {
         "mode": write.mode,
         "schema": write.schema,

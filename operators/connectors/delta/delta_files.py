@@ -34,7 +34,7 @@ _LONGEST_TEXT = 32  #: longer texts have no smallest and largest in the log
 
 def delta_schema(type_info: TypeInformation | None) -> pa.Schema:
     """`stored_schema` in types that Delta has. TypeError for times of day, which it lacks."""
-    return pa.schema([pa.field(one.name, _delta_type(one.type)) for one in stored_schema(type_info)])
+    return pa.schema([pa.field(field.name, _delta_type(field.type)) for field in stored_schema(type_info)])
 
 
 def file_name(write_id: str, context: OperatorContext) -> str:
@@ -61,7 +61,7 @@ class DeltaFilesWriter(SinkWriter):
         self._write_id, self._type_info, self._context = write_id, type_info, context
         self._schema = delta_schema(type_info)
         self._partition_by = partition_by
-        in_file = [one for one in self._schema if one.name not in partition_by]
+        in_file = [field for field in self._schema if field.name not in partition_by]
         self._file_schema = pa.schema(in_file)
         self._files: dict[tuple[str | None, ...], _DataFile] = {}
         self._names: list[str] = []
@@ -137,7 +137,7 @@ class _DataFile:
         return Committable(self._target, self._name, size, subtask, details)
 
     def close(self) -> None:
-        # else the writer would close itself later, into a stream that is closed by then
+        # else the writer would be closed later, after its stream
         with suppress(OSError, pa.ArrowException):
             self._writer.close()
         self._stream.close()
@@ -154,7 +154,7 @@ def _delta_type(data_type: pa.DataType) -> pa.DataType:
     if kinds.is_timestamp(data_type):
         return pa.timestamp("us", data_type.tz)
     if kinds.is_struct(data_type):
-        return pa.struct([pa.field(one.name, _delta_type(one.type)) for one in data_type])
+        return pa.struct([pa.field(field.name, _delta_type(field.type)) for field in data_type])
     if kinds.is_list(data_type):
         return pa.list_(_delta_type(data_type.value_type))
     if kinds.is_map(data_type):
@@ -168,14 +168,20 @@ def _by_partition(
     """The rows of a batch by the values, as the log has them, of the partition columns."""
     texts = [_partition_texts(batch.column(name)) for name in columns]
     codes = np.zeros(batch.num_rows, np.int64)
-    for one in texts:
-        codes = codes * (len(one.dictionary) + 1) + one.indices.fill_null(len(one.dictionary)).to_numpy()
+    for column_texts in texts:
+        codes = (
+            codes * (len(column_texts.dictionary) + 1)
+            + column_texts.indices.fill_null(len(column_texts.dictionary)).to_numpy()
+        )
     order = np.argsort(codes, kind="stable")
     rows = batch.take(pa.array(order))
     _, starts = np.unique(codes[order], return_index=True)
     ends = [*starts[1:].tolist(), batch.num_rows]
     return [
-        (tuple(one[int(order[start])].as_py() for one in texts), rows.slice(start, end - start))
+        (
+            tuple(column_texts[int(order[start])].as_py() for column_texts in texts),
+            rows.slice(start, end - start),
+        )
         for start, end in zip(starts.tolist(), ends, strict=True)
     ]
 
@@ -185,7 +191,9 @@ def _partition_texts(column: pa.Array) -> pa.DictionaryArray:
     if kinds.is_binary(column.type) or kinds.is_nested(column.type):
         raise TypeError(f"a Delta table cannot be partitioned by a column of {column.type}")
     if kinds.is_timestamp(column.type):
-        texts = pa.array([None if one is None else _moment(one) for one in column.to_pylist()], pa.string())
+        texts = pa.array(
+            [None if moment is None else _moment(moment) for moment in column.to_pylist()], pa.string()
+        )
     else:
         texts = pc.cast(column, pa.string())
     return pc.if_else(pc.equal(texts, ""), None, texts).dictionary_encode()

@@ -85,7 +85,7 @@ class DeltaSink(Sink):
     def commit(self, committables: list[Committable]) -> None:
         """One transaction with all files; nothing if this write is already in the table.
 
-        deltalake's CommitFailedError where other writers keep winning.
+        deltalake's CommitFailedError if other writers keep winning.
         """
         if not self.prepared:
             try:

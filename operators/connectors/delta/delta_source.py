@@ -25,7 +25,7 @@ from penstock.operators.files.splits import FileSplit, balanced
 from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
 from penstock.operators.formats.data_types import as_row_type
 
-#: What a table may ask of its readers.
+#: Features that a table may require of its readers.
 READABLE_FEATURES = frozenset(
     {
         "deletionVectors",
@@ -39,7 +39,7 @@ READABLE_FEATURES = frozenset(
 
 
 class DeltaFile(NamedTuple):
-    """What there is to know of a data file besides its bytes."""
+    """The details of a data file besides its bytes."""
 
     partition: pa.RecordBatch | None  #: one row: the values of the partition columns
     deleted: npt.NDArray[np.int64] | None  #: numbers of the rows that a deletion vector takes out
@@ -50,7 +50,7 @@ class DeltaSource(Source):
 
     Rows that deletion vectors take out are left out, partition columns come from the log, columns that a file
     lacks are null. ValueError for tables that use a feature other than READABLE_FEATURES (column mapping, for
-    one); TypeError for columns that no type stands for; deltalake's errors where there is no such table.
+    one); TypeError for columns that no type stands for; deltalake's errors if there is no such table.
     """
 
     has_batches = True
@@ -66,7 +66,7 @@ class DeltaSource(Source):
         self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
 
     def fingerprint(self) -> str:
-        """The table, its version and its data files: one that is made anew at its place is another."""
+        """The table, its version and its data files: a table that replaces it at the same path differs."""
         table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
         files = sorted(pa.table(table.get_add_actions()).column("path").to_pylist())
         return identify_value([str(table.metadata().id), self.path, self.version, files])
@@ -87,7 +87,7 @@ class DeltaSource(Source):
             place = path if "://" in path else posixpath.join(self.path, unquote(path))
             size = files.column("size_bytes")[number].as_py()
             splits.append(FileSplit(place, 0, size, DeltaFile(values, deleted.get(path))))
-        return balanced(sorted(splits, key=lambda one: one.path), parallelism)
+        return balanced(sorted(splits, key=lambda split: split.path), parallelism)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
         """The rows of a data file that are still in the table."""
@@ -112,8 +112,8 @@ class DeltaSource(Source):
     def _typed(self, batch: pa.RecordBatch, partition: pa.RecordBatch | None) -> pa.RecordBatch:
         columns: list[Any] = []
         names = self.type_info.get_field_names()
-        for name, one in zip(names, self.type_info.get_field_types(), strict=True):
-            expected = arrow_type(one)
+        for name, field_type in zip(names, self.type_info.get_field_types(), strict=True):
+            expected = arrow_type(field_type)
             if partition is not None and name in partition.schema.names:
                 values = pa.repeat(partition.column(name)[0], batch.num_rows)
                 columns.append(as_arrow_type(values, expected))
@@ -143,12 +143,12 @@ def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
     if "deletionVectors" not in _features(table):
         return {}
     root = table.table_uri.rstrip("/") + "/"
-    found = {}
+    rows_by_path = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
         for uri, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
-            found[uri.removeprefix(root)] = np.flatnonzero(~mask).astype(np.int64)
-    return found
+            rows_by_path[uri.removeprefix(root)] = np.flatnonzero(~mask).astype(np.int64)
+    return rows_by_path
 
 
 def _features(table: DeltaTable) -> set[str]:

@@ -27,7 +27,7 @@ _COMPACTED = "compacted"
 class FileCompactStrategy:
     """When enough files are there to be made one. Over bounded input there is one checkpoint, the end."""
 
-    size_threshold: int = -1  #: bytes; -1: no such condition
+    size_threshold: int = -1  #: bytes; -1: no limit
     num_checkpoints_before_compaction: int = -1
     num_compact_threads: int = 1
 
@@ -139,20 +139,20 @@ def compacted(
     system, inside = filesystem_of(base)
     folder = posixpath.join(staging_folder(inside, write_id), "compacted")
     packs: dict[str, list[list[Committable]]] = {}
-    for one in committables:
-        of_bucket = packs.setdefault(posixpath.dirname(one.target), [[]])
-        of_bucket[-1].append(one)
-        if 0 <= strategy.size_threshold <= sum(file.size for file in of_bucket[-1]):
-            of_bucket.append([])
+    for committable in committables:
+        bucket_packs = packs.setdefault(posixpath.dirname(committable.target), [[]])
+        bucket_packs[-1].append(committable)
+        if 0 <= strategy.size_threshold <= sum(file.size for file in bucket_packs[-1]):
+            bucket_packs.append([])
     result: list[Committable] = []
-    for bucket, of_bucket in packs.items():
-        for pack in filter(None, of_bucket):
+    for bucket, bucket_packs in packs.items():
+        for pack in filter(None, bucket_packs):
             target = posixpath.join(bucket, f"compacted-{posixpath.basename(pack[0].target)}")
             staged = posixpath.join(folder, str(len(result)))
             there = system.get_file_info(target)
             if there.type != fs.FileType.File:
                 system.create_dir(folder, recursive=True)
-                compactor.compact(system, [one.staged for one in pack], staged)
+                compactor.compact(system, [committable.staged for committable in pack], staged)
                 force_file(system, staged)
                 there = system.get_file_info(staged)
             size = there.size

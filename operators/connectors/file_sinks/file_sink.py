@@ -94,7 +94,9 @@ class BucketedFileSink(Sink):
     def _compacted(self, committables: list[Committable]) -> list[Committable]:
         if self.compaction is None or all(map(is_compacted, committables)):
             return committables
-        ordered = sorted(committables, key=lambda one: (one.subtask, one.details["number"]))
+        ordered = sorted(
+            committables, key=lambda committable: (committable.subtask, committable.details["number"])
+        )
         return compacted(self.base_path, self.write_id, ordered, *self.compaction)
 
 
@@ -103,19 +105,19 @@ class _Builder:
         self._sink = sink
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accepted (milliseconds): times are looked at when records come."""
+        """Accepted (milliseconds): times are checked when records come."""
         if interval <= 0:
             raise ValueError(f"the bucket check interval must be positive, not {interval}")
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
-        """Which folder records go to; one per hour unless set."""
-        self._sink.bucket_assigner = _of_type(bucket_assigner, BucketAssigner)
+        """Set the assigner of folders for records; one per hour unless set."""
+        self._sink.bucket_assigner = _require_type(bucket_assigner, BucketAssigner)
         return self
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> Self:
-        """What names of part files start with and end in."""
-        self._sink.output_file_config = _of_type(output_file_config, OutputFileConfig)
+        """Set the beginning and end of the names of part files."""
+        self._sink.output_file_config = _require_type(output_file_config, OutputFileConfig)
         return self
 
 
@@ -132,15 +134,15 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
         return None
 
     class BaseBuilder(_Builder):
-        """What builders of both sorts of formats have."""
+        """The methods that builders for row formats and bulk formats share."""
 
         _sink: FileSink
 
         def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
             """Make larger files out of small ones at the commit, on the driver."""
             self._sink.compaction = (
-                _of_type(strategy, FileCompactStrategy),
-                _of_type(compactor, FileCompactor),
+                _require_type(strategy, FileCompactStrategy),
+                _require_type(compactor, FileCompactor),
             )
             return self
 
@@ -165,7 +167,7 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
 
         def with_rolling_policy(self, rolling_policy: RollingPolicy) -> Self:
             """When a new part file is begun; 128 MiB or a minute unless set."""
-            self._sink.rolling_policy = _of_type(rolling_policy, RollingPolicy)
+            self._sink.rolling_policy = _require_type(rolling_policy, RollingPolicy)
             return self
 
     class BulkFormatBuilder(BaseBuilder):
@@ -181,7 +183,7 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
     def for_row_format(base_path: str, encoder: Any) -> FileSink.RowFormatBuilder:
         """Start building a sink of records that an Encoder writes."""
         return FileSink.RowFormatBuilder(
-            FileSink(base_path, _of_type(encoder, Encoder).part_format, DefaultRollingPolicy())
+            FileSink(base_path, _require_type(encoder, Encoder).part_format, DefaultRollingPolicy())
         )
 
     @staticmethod
@@ -190,7 +192,7 @@ class FileSink(BucketedFileSink, SupportsPreprocessing):
         return FileSink.BulkFormatBuilder(
             FileSink(
                 base_path,
-                _of_type(writer_factory, BulkWriterFactory).part_format,
+                _require_type(writer_factory, BulkWriterFactory).part_format,
                 OnCheckpointRollingPolicy(),
             )
         )
@@ -206,7 +208,7 @@ class StreamingFileSink(BucketedFileSink):
     names_by_bucket = False
 
     class BaseBuilder(_Builder):
-        """What builders of both sorts of formats have."""
+        """The methods that builders for row formats and bulk formats share."""
 
         _sink: StreamingFileSink
 
@@ -224,7 +226,7 @@ class StreamingFileSink(BucketedFileSink):
 
         def with_rolling_policy(self, policy: RollingPolicy) -> Self:
             """When a new part file is begun; 128 MiB or a minute unless set."""
-            self._sink.rolling_policy = _of_type(policy, RollingPolicy)
+            self._sink.rolling_policy = _require_type(policy, RollingPolicy)
             return self
 
     class DefaultBulkFormatBuilder(BaseBuilder):
@@ -239,19 +241,23 @@ class StreamingFileSink(BucketedFileSink):
     @staticmethod
     def for_row_format(base_path: str, encoder: Any) -> StreamingFileSink.DefaultRowFormatBuilder:
         """Start building a sink of records that an Encoder writes."""
-        sink = StreamingFileSink(base_path, _of_type(encoder, Encoder).part_format, DefaultRollingPolicy())
+        sink = StreamingFileSink(
+            base_path, _require_type(encoder, Encoder).part_format, DefaultRollingPolicy()
+        )
         return StreamingFileSink.DefaultRowFormatBuilder(sink)
 
     @staticmethod
     def for_bulk_format(base_path: str, writer_factory: Any) -> StreamingFileSink.DefaultBulkFormatBuilder:
         """Start building a sink of files that a BulkWriterFactory writes."""
         sink = StreamingFileSink(
-            base_path, _of_type(writer_factory, BulkWriterFactory).part_format, OnCheckpointRollingPolicy()
+            base_path,
+            _require_type(writer_factory, BulkWriterFactory).part_format,
+            OnCheckpointRollingPolicy(),
         )
         return StreamingFileSink.DefaultBulkFormatBuilder(sink)
 
 
-def _of_type(value: Any, expected: type) -> Any:
+def _require_type(value: Any, expected: type) -> Any:
     if not isinstance(value, expected):
         raise TypeError(f"found {type(value).__name__} instead of a {expected.__name__}")
     return value

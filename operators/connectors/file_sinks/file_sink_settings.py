@@ -16,7 +16,7 @@ from penstock.operators.common.arguments import require_integer, require_text
 from penstock.operators.common.no_java import NoJavaError
 
 
-def _of_java(name: str, supported: str) -> NoReturn:
+def _refuse_java(name: str, supported: str) -> NoReturn:
     raise NoJavaError(f"{name} of a Java class: Penstock runs without Flink's JVM; supported: {supported}")
 
 
@@ -24,7 +24,7 @@ class BucketAssigner:
     """Says which folder below the base path records go to."""
 
     def __init__(self, *java: Any) -> None:
-        _of_java("BucketAssigner", "base_path_bucket_assigner, date_time_bucket_assigner")
+        _refuse_java("BucketAssigner", "base_path_bucket_assigner, date_time_bucket_assigner")
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
@@ -35,7 +35,7 @@ class BucketAssigner:
     def date_time_bucket_assigner(
         format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None
     ) -> BucketAssigner:
-        """One folder per hour, or per whatever part of the time `format_str` shows.
+        """One folder per hour, or per unit of time that `format_str` shows.
 
         The time is the processor's; `format_str` is a pattern of Java's DateTimeFormatter (JavaDateFormat
         says which letters are supported), the time zone the machine's own if None. ValueError for another
@@ -78,7 +78,7 @@ class RollingPolicy:
     inactivity_interval: int | None = None  #: milliseconds without a record
 
     def __init__(self, *java: Any) -> None:
-        _of_java("RollingPolicy", "default_rolling_policy, on_checkpoint_rolling_policy")
+        _refuse_java("RollingPolicy", "default_rolling_policy, on_checkpoint_rolling_policy")
 
     @staticmethod
     def default_rolling_policy(
@@ -88,7 +88,7 @@ class RollingPolicy:
     ) -> DefaultRollingPolicy:
         """A new file where the last one is larger (bytes) or older (milliseconds) than this.
 
-        ValueError for numbers that are not positive. Times are looked at when records come.
+        ValueError for numbers that are not positive. Times are checked when records come.
         """
         return DefaultRollingPolicy(part_size, rollover_interval, inactivity_interval)
 
@@ -107,8 +107,8 @@ class DefaultRollingPolicy(RollingPolicy):
         rollover_interval: int = 60 * 1000,
         inactivity_interval: int = 60 * 1000,
     ) -> None:
-        for given in (part_size, rollover_interval, inactivity_interval):
-            require_integer(given, "part_size, rollover_interval and inactivity_interval")
+        for limit in (part_size, rollover_interval, inactivity_interval):
+            require_integer(limit, "part_size, rollover_interval and inactivity_interval")
         if min(part_size, rollover_interval, inactivity_interval) <= 0:
             raise ValueError("part_size, rollover_interval and inactivity_interval must be positive")
         self.part_size = part_size
@@ -134,11 +134,11 @@ class OutputFileConfig:
         return OutputFileConfig.OutputFileConfigBuilder()
 
     def get_part_prefix(self) -> str:
-        """What names start with."""
+        """The beginning of the names."""
         return self._part_prefix
 
     def get_part_suffix(self) -> str:
-        """What names end in."""
+        """The end of the names."""
         return self._part_suffix
 
     class OutputFileConfigBuilder:
@@ -148,12 +148,12 @@ class OutputFileConfig:
             self.part_prefix, self.part_suffix = "part", ""
 
         def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What names start with."""
+            """The beginning of the names."""
             self.part_prefix = require_text(prefix, "prefix")
             return self
 
         def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
-            """What names end in."""
+            """The end of the names."""
             self.part_suffix = require_text(suffix, "suffix")
             return self
 

@@ -24,7 +24,7 @@ from penstock.operators.formats.part_formats import PartFormat, RowFormat
 
 
 class PartFileSettings(Protocol):
-    """What a sink says about its part files."""
+    """The settings of a sink's part files."""
 
     base_path: str
     write_id: str

@@ -1,6 +1,6 @@
 """Sinks of files in one folder: text, CSV, JSON lines, Parquet.
 
-Each subtask writes one file, `part-<subtask>-<write id><suffix>` in `path`, beside others. All files
+Each subtask writes one file, `part-<subtask>-<write id><suffix>`, into `path`, next to others. All files
 become visible at the commit. A subtask without records writes none.
 """
 
@@ -63,7 +63,6 @@ class PartFileSink(Sink):
         return committables
 
     def commit(self, committables: list[Committable]) -> None:
-        """Rename."""
         commit_files(self.path, self.write_id, committables)
 
     def recovery(self) -> Recovery:
@@ -92,9 +91,9 @@ class CsvSink(PartFileSink):
 
 
 class JsonLinesSink(PartFileSink):
-    """One JSON value per line: objects of rows, or without `type_info` whatever orjson writes of a value.
+    """One JSON value per line: rows as objects; without `type_info`, each value as orjson writes it.
 
-    Floats are as orjson writes them; those that are no finite number are null.
+    Floats are as orjson writes them; infinities and NaN are null.
     """
 
     def __init__(self, path: str, type_info: TypeInformation | None = None) -> None:

@@ -44,14 +44,14 @@ _BUFFER = 1 << 20
 
 
 def staging_folder(base: str, write_id: str) -> str:
-    """Where one run of a sink stages its files."""
+    """The folder in which one run of a sink stages its files."""
     if not write_id:
         raise RuntimeError("a sink is written after start() only")
     return posixpath.join(base, f".penstock-{write_id}")
 
 
 def make_staging_folder(base: str, write_id: str) -> None:
-    """Make the folder that the subtasks of a run stage in. OSError where that cannot be."""
+    """Make the folder that the subtasks of a run stage in. OSError if that cannot be."""
     system, inside = filesystem_of(base)
     system.create_dir(staging_folder(inside, write_id), recursive=True)
 
@@ -61,7 +61,7 @@ class StagedFiles:
 
     def __init__(self, base: str, write_id: str, context: OperatorContext) -> None:
         self._system, self._base = filesystem_of(base)
-        # Spark counts attempts anew when it runs a stage a second time: the number alone is no name
+        # Spark restarts the count of attempts when it reruns a stage: the number alone is not unique
         attempt = f"{context.subtask}-{context.attempt_number}-{uuid.uuid4().hex[:8]}"
         self._folder = posixpath.join(staging_folder(self._base, write_id), attempt)
         self._subtask = context.subtask
@@ -78,7 +78,7 @@ class StagedFiles:
     def committable(
         self, staged: str, name: str, details: dict[str, Any] | None = None, *, is_unique: bool = True
     ) -> Committable:
-        """What makes a closed file visible as `name`; the file is on the disk when this returns.
+        """The committable that makes a closed file visible as `name`; the file has reached the disk.
 
         `is_unique`: no other run gives a file this name.
         """
@@ -105,25 +105,25 @@ class StagedFiles:
 def prepare_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
     """Find out whether staged files can be renamed, by renaming an empty one; force names to the disk.
 
-    FileNotFoundError where a file is neither staged nor at its target: somebody has deleted it. ValueError
-    where a target is not below `base`, OSError where its folder cannot be made, or takes no such name.
+    FileNotFoundError if a file is neither staged nor at its target: somebody has deleted it. ValueError
+    if a target is not below `base`, OSError if its folder cannot be made, or takes no such name.
     """
     system, inside = filesystem_of(base)
     make_folder(system, inside)
     folders = set()
     staging = staging_folder(inside, write_id)
     waiting = []
-    for one in committables:
-        _require_within(one, staging, inside)
-        if system.get_file_info(one.staged).type == fs.FileType.File:
-            folders.add(posixpath.dirname(one.staged))
-            waiting.append(one)
+    for committable in committables:
+        _require_within(committable, staging, inside)
+        if system.get_file_info(committable.staged).type == fs.FileType.File:
+            folders.add(posixpath.dirname(committable.staged))
+            waiting.append(committable)
         else:
-            _require_published(system, one)
-    _require_targets(system, inside, staging, [one.target for one in waiting])
+            _require_published(system, committable)
+    _require_targets(system, inside, staging, [committable.target for committable in waiting])
     if folders:
         folders |= {staging, inside}
-        folders |= {folder for one in list(folders) if (folder := posixpath.dirname(one)).startswith(staging)}
+        folders |= {above for folder in folders if (above := posixpath.dirname(folder)).startswith(staging)}
     for folder in sorted(folders):
         force_folder(system, folder)
 
@@ -131,28 +131,28 @@ def prepare_files(base: str, write_id: str, committables: Iterable[Committable])
 def commit_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
     """Rename staged files to their targets, then delete what else was staged; may be repeated.
 
-    When it returns, the files are on the disk under their new names. FileNotFoundError where a file is
-    neither staged nor at its target: somebody has deleted it. ValueError where one would leave `base`;
-    OSError where a link is on its way.
+    When it returns, the files are on the disk under their new names. FileNotFoundError if a file is
+    neither staged nor at its target: somebody has deleted it. ValueError if one would leave `base`;
+    OSError if a link is on its way.
     """
     system, inside = filesystem_of(base)
     staging = staging_folder(inside, write_id)
-    made = {inside}
+    changed_folders = {inside}
     make_folder(system, inside)
-    for one in committables:
-        _require_within(one, staging, inside)
-        folder = posixpath.dirname(one.target)
-        if folder not in made:
+    for committable in committables:
+        _require_within(committable, staging, inside)
+        folder = posixpath.dirname(committable.target)
+        if folder not in changed_folders:
             _make_bucket(system, inside, folder)
-            made.add(folder)
-        if system.get_file_info(one.staged).type != fs.FileType.File:
-            _require_published(system, one)
+            changed_folders.add(folder)
+        if system.get_file_info(committable.staged).type != fs.FileType.File:
+            _require_published(system, committable)
             continue
         try:
-            move_file(system, one.staged, one.target, inside)
+            move_file(system, committable.staged, committable.target, inside)
         except FileNotFoundError:  # another process finishes the same commit
-            _require_published(system, one)
-    for folder in sorted(made):
+            _require_published(system, committable)
+    for folder in sorted(changed_folders):
         force_folder(system, folder)
     remove_folder(system, staging)
 
@@ -167,7 +167,7 @@ def abort_files(base: str, write_id: str) -> None:
 
 
 def content_digest(system: fs.FileSystem, path: str) -> str:
-    """XXH3-128 of a file, in hex digits. OSError where it cannot be read."""
+    """XXH3-128 of a file, in hex digits. OSError if it cannot be read."""
     digest = xxh3_128()
     with system.open_input_stream(path, compression=None) as stream:
         while data := stream.read(_BUFFER):
@@ -176,9 +176,9 @@ def content_digest(system: fs.FileSystem, path: str) -> str:
 
 
 def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: list[str]) -> None:
-    """OSError unless files can be renamed to `targets`; what was made to find out is removed again.
+    """OSError unless files can be renamed to `targets`; what the test creates is removed again.
 
-    What that is stands in the staging folder before it is made, for `abort_files` after a kill.
+    They are recorded in the staging folder before they are created, for `abort_files` after a kill.
     """
     by_folder: dict[str, list[str]] = {}
     for target in targets:
@@ -192,9 +192,11 @@ def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: li
         for folder, inside in by_folder.items()
     }
     hidden = {folder: _hidden_name(staging, target) for folder, target in longest.items()}
-    missing = sorted({one for folder in by_folder for one in _missing_folders(base, folder)}, key=len)
-    made = [posixpath.relpath(one, base) for one in (*hidden.values(), *reversed(missing))]  # it may be moved
-    write_private_file(posixpath.join(staging, _TRIED), json.dumps(made).encode())
+    missing = sorted({path for folder in by_folder for path in _missing_folders(base, folder)}, key=len)
+    tried = [
+        posixpath.relpath(path, base) for path in (*hidden.values(), *reversed(missing))
+    ]  # it may be moved
+    write_private_file(posixpath.join(staging, _TRIED), json.dumps(tried).encode())
     try:
         for folder, target in longest.items():
             with open_folder(base, folder, make=True):
@@ -230,16 +232,16 @@ def _try_rename(system: fs.FileSystem, base: str, staging: str, target: str, hid
 
 
 def _remove_tried(base: str, staging: str) -> None:
-    """Remove what `_require_targets` has made, as far as it is there: hidden files, and empty folders."""
+    """Remove the hidden files and empty folders that `_require_targets` has left."""
     record = posixpath.join(staging, _TRIED)
     try:
         tried = json.loads(read_own_file(record))
     except (OSError, ValueError):
         return
     hidden = f"{posixpath.basename(staging)}-"
-    for one in (posixpath.join(base, made) for made in tried):
-        name = posixpath.basename(one)
-        with suppress(OSError), open_folder(base, posixpath.dirname(one)) as folder:
+    for path in (posixpath.join(base, name_in_base) for name_in_base in tried):
+        name = posixpath.basename(path)
+        with suppress(OSError), open_folder(base, posixpath.dirname(path)) as folder:
             if name.startswith(hidden):
                 os.unlink(name, dir_fd=folder)
             else:
@@ -255,19 +257,27 @@ def _make_bucket(system: fs.FileSystem, base: str, folder: str) -> None:
         pass
 
 
-def _require_within(one: Committable, staging: str, base: str) -> None:
-    if not (_is_below(one.staged, staging) and _is_below(one.target, base)):
-        raise ValueError(f"{one.staged} to {one.target}: a sink renames files within its folder only")
+def _require_within(committable: Committable, staging: str, base: str) -> None:
+    if not (_is_below(committable.staged, staging) and _is_below(committable.target, base)):
+        raise ValueError(
+            f"{committable.staged} to {committable.target}: a sink renames files within its folder only"
+        )
 
 
-def _require_published(system: fs.FileSystem, one: Committable) -> None:
-    """FileNotFoundError unless the file that was staged is the one that is at its target now."""
-    found = system.get_file_info(one.target)
-    if found.type != fs.FileType.File:
-        raise FileNotFoundError(f"{one.staged}: it was written, and is neither there nor at {one.target}")
-    if found.size != one.size or one.details.get(DIGEST, "") not in ("", content_digest(system, one.target)):
+def _require_published(system: fs.FileSystem, committable: Committable) -> None:
+    """FileNotFoundError unless the file at the target is the one that was staged."""
+    info = system.get_file_info(committable.target)
+    if info.type != fs.FileType.File:
         raise FileNotFoundError(
-            f"{one.staged}: it was written, and is not there; what is at {one.target} is another file"
+            f"{committable.staged}: it was written, and is neither there nor at {committable.target}"
+        )
+    if info.size != committable.size or committable.details.get(DIGEST, "") not in (
+        "",
+        content_digest(system, committable.target),
+    ):
+        raise FileNotFoundError(
+            f"{committable.staged}: it was written, and is not there; "
+            f"what is at {committable.target} is another file"
         )
 
 

@@ -1,6 +1,6 @@
-"""Which event is what, and which ids exist by then: the arithmetic of Nexmark over arrays of event numbers.
+"""The kind of each Nexmark event and the ids that exist by then, computed over arrays of event numbers.
 
-Of every 50 events in a row, the first is a person, the next three are auctions, the other 46 are bids.
+In every 50 consecutive events, the first is a person, the next three are auctions, the other 46 are bids.
 
 Source: org.apache.beam.sdk.nexmark.sources.generator.GeneratorConfig and .model.{PersonGenerator,
 AuctionGenerator,BidGenerator}, which com.github.nexmark.flink.generator follows.

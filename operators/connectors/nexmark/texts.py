@@ -87,15 +87,15 @@ def four_digits() -> pa.StringArray:
 
 @cache
 def channels(seed: int) -> tuple[pa.StringArray, pa.StringArray]:
-    """Channels and, beside them, their urls: the hot ones first, then CHANNELS others."""
+    """Channels and a parallel array of their URLs: the hot ones first, then CHANNELS others."""
     count = len(HOT_CHANNELS) + CHANNELS
     dice = Dice(seed + 5, np.arange(count, dtype=np.int64))
     folders = [text_pool(seed + 6 + place, 5, 5, count).to_pylist() for place in range(3)]
     marked = (dice.below(10) > 0).tolist()  # a tenth of the urls do not say which channel
     names = HOT_CHANNELS + [f"channel-{number}" for number in range(CHANNELS)]
     urls = []
-    for place, (one, two, three) in enumerate(zip(*folders, strict=True)):
-        url = f"https://www.nexmark.com/{one}/{two}/{three}/item.htm?query=1"
+    for place, (first, second, third) in enumerate(zip(*folders, strict=True)):
+        url = f"https://www.nexmark.com/{first}/{second}/{third}/item.htm?query=1"
         number = place - len(HOT_CHANNELS)
         urls.append(f"{url}&channel_id={_reversed_bits(number)}" if number >= 0 and marked[place] else url)
     return pa.array(names), pa.array(urls)

@@ -37,12 +37,16 @@ def create_execution_job_vertices(job_vertices: pl.DataFrame, connected_edges: p
         parallelism = pl.when(pl.col(TOPOLOGY).is_in(too_large.implode())).then(1).otherwise(parallelism)
     wanted = pl.max_horizontal(parallelism * 3 // 2, DEFAULT_LOWER_BOUND_MAX_PARALLELISM)
     derived = pl.min_horizontal(_next_power_of_two(wanted), UPPER_BOUND_MAX_PARALLELISM)
-    given = pl.col("max_parallelism")
+    max_parallelism = pl.col("max_parallelism")
     return job_vertices.select(
         TOPOLOGY,
         "vertex",
         parallelism.cast(pl.Int32).alias("parallelism"),
-        pl.when(given == NOT_DECIDED).then(derived).otherwise(given).cast(pl.Int32).alias("max_parallelism"),
+        pl.when(max_parallelism == NOT_DECIDED)
+        .then(derived)
+        .otherwise(max_parallelism)
+        .cast(pl.Int32)
+        .alias("max_parallelism"),
     )
 
 

@@ -1,4 +1,4 @@
-"""What all tables of tasks are derived from: job vertices in order, job edges with the places of their ends.
+"""The base of all tables of tasks: job vertices in order, job edges with the places of their ends.
 
 The walks over tasks get both as arrays.
 """
@@ -77,17 +77,17 @@ def place_job_edges(connected_edges: pl.DataFrame, ordered_vertices: pl.DataFram
 
 
 def _places(edges: pl.DataFrame, end: str, ordered_vertices: pl.DataFrame) -> Places:
-    found = places(edges, ordered_vertices.select(TOPOLOGY, "vertex"), {end: "vertex"})
-    if (found == NONE).any():
+    end_places = places(edges, ordered_vertices.select(TOPOLOGY, "vertex"), {end: "vertex"})
+    if (end_places == NONE).any():
         raise missing_node()
-    return found
+    return end_places
 
 
 def order_job_vertices(job_vertices: pl.DataFrame, execution_job_vertices: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex), by topology_id and then in topological order.
 
     In: job_vertices (see number_co_location_groups), execution_job_vertices. Out: parallelism (effective),
-    slot_sharing_group, co_location_group (NO_GROUP where there is none), pipelined_region. Other tables refer
+    slot_sharing_group, co_location_group (NO_GROUP if there is none), pipelined_region. Other tables refer
     to these rows by their places.
     """
     topologies = runs(job_vertices[TOPOLOGY].to_numpy())
@@ -121,7 +121,7 @@ def count_task_rows(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) 
     """Counts the rows of the tables of tasks before any of them is made.
 
     In: ordered_vertices (see order_job_vertices), placed_edges (see place_job_edges). Raises
-    NotEnoughMemoryError where a table would have more than MOST_ROWS.
+    NotEnoughMemoryError if a table would have more than MOST_ROWS.
     """
     first_consumers = placed_edges.filter(pl.col("consumer_index") == 0)
     rows = TaskRows(

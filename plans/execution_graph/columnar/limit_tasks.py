@@ -13,8 +13,8 @@ _ROWS = (pl.col("tasks") * (pl.col("inputs") + 1)).alias("rows")
 
 def effective_parallelism() -> pl.Expr:
     """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
-    given = pl.col("parallelism")
-    return pl.when(given == NOT_DECIDED).then(1).otherwise(given)
+    parallelism = pl.col("parallelism")
+    return pl.when(parallelism == NOT_DECIDED).then(1).otherwise(parallelism)
 
 
 def bounded_parallelism() -> pl.Expr:

@@ -1,4 +1,4 @@
-"""Which topology, and which of its vertices, has the most tasks: for the message that they do not fit."""
+"""Names the topology and vertex with the most tasks, for the message that they do not fit."""
 
 from collections.abc import Mapping
 
@@ -29,5 +29,5 @@ def name_most_tasks(tables: Mapping[str, pl.DataFrame]) -> str:
 
 
 def _name(tables: Mapping[str, pl.DataFrame], table: str, row: pl.Expr) -> str | None:
-    found = tables[table].filter(row)["name"].to_list() if table in tables else []
-    return limited(found[0], MOST_OF_A_NAME) if found else None
+    names = tables[table].filter(row)["name"].to_list() if table in tables else []
+    return limited(names[0], MOST_OF_A_NAME) if names else None

@@ -72,12 +72,15 @@ def create_execution_job_vertices(job_vertices: DataFrame, connected_edges: Data
         ),
         F.lit(UPPER_BOUND_MAX_PARALLELISM),
     )
-    given = F.col("max_parallelism")
+    max_parallelism = F.col("max_parallelism")
     return join_local(job_vertices, too_large, {}, "left").select(
         TOPOLOGY,
         "vertex",
         parallelism.cast("int").alias("parallelism"),
-        F.when(given == NOT_DECIDED, derived).otherwise(given).cast("int").alias("max_parallelism"),
+        F.when(max_parallelism == NOT_DECIDED, derived)
+        .otherwise(max_parallelism)
+        .cast("int")
+        .alias("max_parallelism"),
     )
 
 

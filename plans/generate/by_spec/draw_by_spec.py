@@ -25,25 +25,25 @@ Counts = defaultdict[str, Counter[Any]]
 
 
 def no_counts() -> Counts:
-    """Nothing drawn yet."""
+    """Empty counters for all keys."""
     return defaultdict(Counter)
 
 
 def draw_by_spec(spec: FleetSpec, seed: int, number: int, counts: Counts) -> dict[str, Any]:
     """Topology `number` (from 0) of the fleet of a spec and a seed, on which alone it depends.
 
-    The first level are sources, operators that nobody reads are sinks. An operator reads all of the level
-    before, in a union if they are several; after the wide level of a star, the first of it alone. What was
-    drawn is added to `counts`.
+    The first level consists of sources; operators without a reader are sinks. An operator reads all operators
+    of the level before, through a union if there are several; after the wide level of a star, only the first.
+    Drawn values are added to `counts`.
     """
     name = f"{spec.name}-{seed}-{number:06}"
     random = Random(f"{seed}|{number}")
     flow = spec.workflow
 
     def drawn(key: str, distribution: SpecDistribution) -> Any:
-        found = distribution.draw(random)
-        counts[key][found] += 1
-        return found
+        value = distribution.draw(random)
+        counts[key][value] += 1
+        return value
 
     depth = drawn("depth", flow.depth)
     shape = drawn("connection.shape", flow.connection.shape)
@@ -93,7 +93,7 @@ _WIDE_OF_STAR = 2
 
 
 def _widths(shape: str, depth: int, width: int) -> list[int]:
-    """How many operators each level has."""
+    """The number of operators of each level."""
     widths = [1] * depth
     if shape == SpecShape.DIAMOND:
         widths[1] = width
@@ -124,16 +124,16 @@ def divided(total: int, operators: int, balancing: str, variability: float) -> l
     weights = 1 + variability * rise
     spare = max(total - operators, 0)
     exact = spare * weights / weights.sum() if weights.sum() else np.zeros(operators)
-    found = np.floor(exact).astype(int)
-    order = np.argsort(-(exact - found), kind="stable")
-    found[order[: spare - int(found.sum())]] += 1
-    return [int(one) + 1 for one in found]
+    shares = np.floor(exact).astype(int)
+    order = np.argsort(-(exact - shares), kind="stable")
+    shares[order[: spare - int(shares.sum())]] += 1
+    return [int(share) + 1 for share in shares]
 
 
 def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Distance]:
-    """How far what was drawn is from what the spec says, for each key with several values.
+    """The distance between the drawn values and the spec's distribution, for each key with several values.
 
-    `by_chance`: what as many draws stay below in 19 of 20 cases.
+    `by_chance`: the bound that this many random draws stay below in 19 of 20 cases.
     """
     flow = spec.workflow
     asked = {
@@ -146,7 +146,7 @@ def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Dista
         "scalability.operators": flow.scalability.operators,
     }
     random = np.random.default_rng(seed % 2**63)
-    found = []
+    distances = []
     for key, distribution in asked.items():
         if not counts[key] or len(distribution.values) == 1:
             continue
@@ -157,5 +157,5 @@ def distances_of_draws(spec: FleetSpec, counts: Counts, seed: int) -> list[Dista
         others = random.multinomial(many, shares, RESAMPLED) / many
         by_chance = np.quantile(np.abs(others - shares).sum(axis=1) / 2, 0.95)
         distance = float(np.abs(drawn / many - shares).sum() / 2)
-        found.append(Distance(key, TOTAL_VARIATION, distance, float(by_chance)))
-    return found
+        distances.append(Distance(key, TOTAL_VARIATION, distance, float(by_chance)))
+    return distances

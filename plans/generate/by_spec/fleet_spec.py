@@ -37,30 +37,30 @@ class SpecDistribution(NamedTuple):
         return self.values[random.randrange(len(self.values))]
 
 
-def distribution_of(given: Any) -> SpecDistribution:
+def distribution_of(entry: Any) -> SpecDistribution:
     """A Distribution as a spec file writes it.
 
     One value; a list of values, all equally likely; an object of values to weights; or `{min: 2, max: 5}`,
     whole numbers that are all equally likely. Raises ValueError.
     """
-    if isinstance(given, SpecDistribution):
-        return given
-    if isinstance(given, list):
-        if not given or len(set(map(repr, given))) < len(given):
+    if isinstance(entry, SpecDistribution):
+        return entry
+    if isinstance(entry, list):
+        if not entry or len(set(map(repr, entry))) < len(entry):
             raise ValueError("allowed a list of different values, at least one")
-        return SpecDistribution(given)
-    if not isinstance(given, dict):
-        return SpecDistribution([given])
-    if set(given) == {"min", "max"}:
-        low, high = given["min"], given["max"]
+        return SpecDistribution(entry)
+    if not isinstance(entry, dict):
+        return SpecDistribution([entry])
+    if set(entry) == {"min", "max"}:
+        low, high = entry["min"], entry["max"]
         if type(low) is not int or type(high) is not int or low > high:
             raise ValueError("allowed whole numbers as min and max, min not above max")
         return SpecDistribution(range(low, high + 1))
-    weights = list(given.values())
-    numbers = all(type(one) in (int, float) and 0 <= one < float("inf") for one in weights)
+    weights = list(entry.values())
+    numbers = all(type(weight) in (int, float) and 0 <= weight < float("inf") for weight in weights)
     if not numbers or not sum(weights):
         raise ValueError("allowed an object of values to weights, 0 or more and not all 0, or of min and max")
-    kept = {value: weight for value, weight in given.items() if weight}
+    kept = {value: weight for value, weight in entry.items() if weight}
     return SpecDistribution(list(kept), list(kept.values()))
 
 
@@ -78,7 +78,7 @@ class SpecShape(StrEnum):
 
 
 class Routing(StrEnum):
-    """What an operator reads through: NAMB's values of `connection.routing`, then more of Flink's."""
+    """How an operator's input is partitioned: NAMB's values of `connection.routing`, then more of Flink's."""
 
     NONE = "none"
     BALANCED = "balanced"
@@ -114,17 +114,17 @@ def _word(allowed: type[StrEnum]) -> Any:
 
 
 def _drawn(accepts: Callable[[Any], bool], allowed: str) -> Any:
-    def read(given: Any) -> SpecDistribution:
-        found = distribution_of(given)
+    def read(entry: Any) -> SpecDistribution:
+        distribution = distribution_of(entry)
         ends = (
-            found.values[:: max(1, len(found.values) - 1)]
-            if isinstance(found.values, range)
-            else found.values
+            distribution.values[:: max(1, len(distribution.values) - 1)]
+            if isinstance(distribution.values, range)
+            else distribution.values
         )
         wrong = [value for value in ends if not accepts(value)]
         if wrong:
             raise ValueError(f"found {first_and_count(list(map(shorten, wrong)), most=5)}, allowed {allowed}")
-        return found
+        return distribution
 
     return Annotated[Any, BeforeValidator(read)]
 
@@ -187,9 +187,9 @@ class FleetSpec(_Part):
 
     def unused(self) -> list[str]:
         """The keys of NAMB's that say nothing about plans, and are there."""
-        given = [key for key in ("datastream",) if getattr(self, key) is not None]
+        top_level = [key for key in ("datastream",) if getattr(self, key) is not None]
         keys = ("workload", "reliability", "filtering", "windowing")
-        return given + [f"workflow.{key}" for key in keys if getattr(self.workflow, key) is not None]
+        return top_level + [f"workflow.{key}" for key in keys if getattr(self.workflow, key) is not None]
 
 
 def read_fleet_spec(path: str) -> FleetSpec:
@@ -202,23 +202,23 @@ def read_fleet_spec(path: str) -> FleetSpec:
             root = yaml.compose(text, yaml.SafeLoader)
             require_bounded_yaml(root)
             repeated = _repeated_key(root)
-            given = yaml.safe_load(text)
+            document = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where is not None else ""
-        what = getattr(error, "problem", None) or f"{type(error).__name__}: {shorten(str(error))}"
-        raise InputError(f"{path}{line}: no YAML: {what}") from error
+        problem = getattr(error, "problem", None) or f"{type(error).__name__}: {shorten(str(error))}"
+        raise InputError(f"{path}{line}: no YAML: {problem}") from error
     if repeated is not None:
         at, key = repeated
         raise InputError(f"{path}, line {at}: found key {shorten(key)} again, allowed each key once")
-    if isinstance(given, dict) and "pipeline" in given:
+    if isinstance(document, dict) and "pipeline" in document:
         raise InputError(
             f"{path}: found pipeline, which is one application of NAMB's", "allowed here: workflow"
         )
-    if not isinstance(given, dict):
-        raise InputError(f"{path}: found {shorten(given)}, allowed an object with the key workflow")
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: found {shorten(document)}, allowed an object with the key workflow")
     try:
-        return FleetSpec.model_validate(given)
+        return FleetSpec.model_validate(document)
     except ValidationError as error:
         raise InputError("\n".join(f"{path}: {said}" for said in _said(error))) from error
 
@@ -245,11 +245,11 @@ def _repeated_key(root: Any) -> tuple[int, str] | None:
 
 
 def _said(error: ValidationError) -> Sequence[str]:
-    found = []
-    for one in error.errors():
+    messages = []
+    for problem in error.errors():
         # Positions within a union of types are no keys.
-        keys = [str(part) for part in one["loc"] if not str(part).startswith("function-before")]
-        message = str(one["msg"]).removeprefix("Value error, ")
-        what = "not a key of a spec" if one["type"] == "extra_forbidden" else message
-        found.append(f"{'.'.join(keys) or 'spec'}: {what}")
-    return found
+        keys = [str(part) for part in problem["loc"] if not str(part).startswith("function-before")]
+        message = str(problem["msg"]).removeprefix("Value error, ")
+        reason = "not a key of a spec" if problem["type"] == "extra_forbidden" else message
+        messages.append(f"{'.'.join(keys) or 'spec'}: {reason}")
+    return messages

@@ -27,11 +27,11 @@ _DEFAULT_GROUP = "default"
 
 
 def as_transformations(topology: Mapping[str, Any]) -> Json | None:
-    """A topology of transformations that comes close to one with a valid `stream_graph`; None if none does.
+    """The topology of transformations closest to one with a valid `stream_graph`; None if there is none.
 
     Kinds, inputs, partitioners, exchange modes, parallelism, groups, uids, memory and options are kept;
-    descriptions, classes, buffer timeouts and what is cached are not. Partitioners of somebody's own become
-    `custom`. A graph that is only sources gives None. Whether Flink takes the result, planning tells.
+    descriptions, classes, buffer timeouts and caching are not. User-defined partitioners become `custom`. A
+    graph of sources only gives None. Planning shows whether Flink accepts the result.
     """
     graph = topology["stream_graph"]
     written = _Written(topology)
@@ -63,12 +63,12 @@ def _in_order(graph: Mapping[str, Any]) -> list[Json]:
     for edge in graph["edges"]:
         sorter.add(edge["target"], edge["source"])
     sorter.prepare()
-    found = []
+    ordered_nodes = []
     while sorter.is_active():
         ready = sorted(sorter.get_ready())
-        found += [nodes[key] for key in ready]
+        ordered_nodes += [nodes[key] for key in ready]
         sorter.done(*ready)
-    return found
+    return ordered_nodes
 
 
 class _Written:
@@ -124,7 +124,7 @@ class _Written:
         return Kind.SINK if is_sink and not node.get("keyed") else Kind.ONE_INPUT
 
     def _chaining(self, node: Mapping[str, Any], edges: Sequence[Mapping[str, Any]]) -> str:
-        """What yields begins a chain where it would be chained to a legacy source; see _kind."""
+        """A yielding operator begins a chain instead of joining a legacy source; see _kind."""
         if self._batch and node["yielding"] and not any(edge["chainable"] for edge in edges):
             return str(ChainingStrategy.HEAD)
         return str(node["chaining"] or ChainingStrategy.NEVER)
@@ -134,7 +134,7 @@ class _Written:
         return all(self._partitioner(edge) == Partitioner.HASH for edge in by_input[0])
 
     def _memory(self, node: Mapping[str, Any], by_input: bool) -> Json:
-        """What an operator that is keyed `by_input` has by itself, is not written."""
+        """The memory of an operator, without what an operator keyed `by_input` has by default."""
         scopes = list(node["slot_scope"])
         weights = node["managed_memory"]
         if by_input:
@@ -169,10 +169,10 @@ class _Written:
         row = {"kind": str(Kind.PARTITION), "partitioner": partitioner}
         if mode != StreamExchangeMode.UNDEFINED:
             row["exchange_mode"] = mode
-        made = self._append(row, [read])
+        partition_id = self._append(row, [read])
         if len(edges) == 1:
-            self._partitions[edges[0]["edge_id"]] = made
-        return made
+            self._partitions[edges[0]["edge_id"]] = partition_id
+        return partition_id
 
     def _asked(self, edge: Mapping[str, Any]) -> tuple[str, str] | None:
         """Partitioner and exchange mode; None for those of an edge without a partition."""

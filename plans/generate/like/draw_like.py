@@ -31,8 +31,8 @@ class DrawnLike(NamedTuple):
 def draw_like(fleet: GivenFleet, segments: Segments, seed: int, numbers: Ints) -> DrawnLike:
     """The topologies of these numbers (from 0) of the fleet that `seed` draws, in that order.
 
-    A topology depends on the given fleet, the seed and its number alone. It follows a given one, all equally
-    likely, with all settings; some of its segments are there twice, and as many are left out (see _copies).
+    A topology depends only on the given fleet, the seed and its number. It copies a random given topology
+    with all its settings; some segments are repeated and as many are left out (see _copies).
     """
     owners = pl.DataFrame({"number": numbers})
     drawn = owners.select(draws(seed)("topology", pl.col("number"))).to_series().to_numpy()
@@ -66,14 +66,14 @@ class _Rows(NamedTuple):
     row: Ints
     many: Ints
     starts: Ints
-    shift: Ints  #: of each owner: a given row's place here, less the row
+    shift: Ints  #: per owner: a given row's place here, minus the row
 
 
 def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:
-    """How often each segment of each drawn topology is there.
+    """How many copies of each segment each drawn topology has.
 
-    Segments of a topology with as many operators are paired at random. Of one pair in two, one segment is
-    there twice, the other is left out: so topologies have as many operators as those they follow.
+    Segments of equal size are paired at random within a topology. In half of the pairs, one segment is
+    repeated and the other left out, so a topology keeps its number of operators.
     """
     owner, segment = _expanded(base, segments.starts)
     keys = pl.DataFrame({"number": numbers[owner], "row": segments.first[segment]})
@@ -89,14 +89,14 @@ def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:
     in_group = np.arange(len(order)) - starts[np.cumsum(begins) - 1]
     second = np.flatnonzero(in_group % 2 == 1)
     chosen = second[varied[order[second]] < SHARE_VARIED]
-    found = np.ones(len(order), np.int64)
-    found[order[chosen - 1]] = 2
-    found[order[chosen]] = 0
-    return found
+    copies = np.ones(len(order), np.int64)
+    copies[order[chosen - 1]] = 2
+    copies[order[chosen]] = 0
+    return copies
 
 
 def _expanded(base: Ints, starts: Ints) -> tuple[Ints, Ints]:
-    """For the members of each topology in `base`: which of `base` it is, and the member."""
+    """The position in `base` and the member, for the members of each topology in `base`."""
     counts = np.diff(starts)[base]
     owner = np.repeat(np.arange(len(base)), counts)
     first = np.repeat(starts[base] - _starts(counts)[:-1], counts)
@@ -109,12 +109,12 @@ def _starts(counts: npt.NDArray[np.generic]) -> Ints:
 
 def _topologies(fleet: GivenFleet, seed: int, numbers: Ints, base: Ints) -> pl.DataFrame:
     names = [f"like-{seed}-{number:06}" for number in numbers.tolist()]
-    given = fleet.topologies[base]
+    originals = fleet.topologies[base]
     recipes = [
         f"like|{METHOD}|{seed}|{name}|{print_}"
-        for name, print_ in zip(names, given["fingerprint"], strict=True)
+        for name, print_ in zip(names, originals["fingerprint"], strict=True)
     ]
-    return given.with_columns(
+    return originals.with_columns(
         pl.Series(TOPOLOGY, [topology_id(name) for name in names], pl.Int64),
         pl.Series("name", names, pl.String),
         pl.Series("fingerprint", [sha256(recipe.encode()).hexdigest() for recipe in recipes], pl.String),
@@ -128,10 +128,12 @@ def _transformations(
 ) -> pl.DataFrame:
     at = np.repeat(np.arange(len(rows.row)), rows.many)
     copy = np.arange(len(at)) - rows.starts[:-1][at]
-    # Copies come after the whole first one, so that what they read is there before them.
-    given, segment = rows.row[at], segments.of_row[rows.row[at]]
-    preceding = np.where(copy > 0, segments.last[segment] if len(segments.last) else given, given)
-    order = np.lexsort((given, copy, preceding, rows.owner[at]))
+    # Copies come after the whole original, so that their inputs exist before them.
+    original_rows, segment = rows.row[at], segments.of_row[rows.row[at]]
+    preceding = np.where(
+        copy > 0, segments.last[segment] if len(segments.last) else original_rows, original_rows
+    )
+    order = np.lexsort((original_rows, copy, preceding, rows.owner[at]))
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     at, copy = at[order], copy[order]
@@ -142,7 +144,7 @@ def _transformations(
     read_at, read_copy = _read(segments, rows, at[reader], copy[reader], fleet.inputs[read])
     inputs = place[rows.starts[read_at] + read_copy] - first[owner[reader]] + 1
     lists = pa.ListArray.from_arrays(_starts(counts).astype(np.int32), inputs.astype(np.int32))
-    found = fleet.transformations[rows.row[at]].with_columns(
+    transformations = fleet.transformations[rows.row[at]].with_columns(
         pl.Series("number", numbers[owner]),
         pl.Series("row", rows.row[at]),
         pl.Series("copy", copy),
@@ -153,7 +155,7 @@ def _transformations(
     keys = (pl.col("number"), pl.col("row"), pl.col("copy"))
     another = pl.concat_str(hexadecimal(seed, "uid hash 1", *keys), hexadecimal(seed, "uid hash 2", *keys))
     repeated = pl.col("copy") > 0
-    return found.with_columns(
+    return transformations.with_columns(
         pl.Series(TOPOLOGY, ids[owner], pl.Int64),
         uid=pl.when(repeated).then(pl.format("{} (copy {})", "uid", pl.col("copy") + 1)).otherwise("uid"),
         uid_hash=pl.when(repeated & pl.col("uid_hash").is_not_null()).then(another).otherwise("uid_hash"),
@@ -161,23 +163,23 @@ def _transformations(
 
 
 def _read(segments: Segments, rows: _Rows, at: Ints, copy: Ints, read: Ints) -> tuple[Ints, Ints]:
-    """What the copies of rows read, as place in `rows` and copy, where the given rows read `read`."""
+    """The inputs of the copies of rows whose originals read `read`: the place in `rows`, and the copy."""
     shift = rows.shift[rows.owner[at]]
     own, of_read = segments.of_row[rows.row[at]], segments.of_row[read]
     within = (own >= 0) & (own == of_read)
     entry = segments.entry if len(segments.entry) else np.full(1, -1, np.int64)
     follows = ~within & (own >= 0) & (copy > 0) & (entry[own] >= 0)
     last = segments.last if len(segments.last) else np.zeros(1, np.int64)
-    found = np.where(follows, last[own], read) + shift
-    found_copy = np.where(within, copy, np.where(follows, copy - 1, 0))
+    read_rows = np.where(follows, last[own], read) + shift
+    read_copies = np.where(within, copy, np.where(follows, copy - 1, 0))
     open_ = ~within & ~follows & (of_read >= 0)
-    while open_.any():  # what reads a run reads its last copy, or what the run reads where it is left out
+    while open_.any():  # a run's reader reads its last copy, or the run's own input if the run is left out
         places = np.flatnonzero(open_)
-        many = rows.many[found[places]]
-        found_copy[places] = np.maximum(many - 1, 0)
+        many = rows.many[read_rows[places]]
+        read_copies[places] = np.maximum(many - 1, 0)
         left_out = places[many == 0]
         open_[places] = False
-        segment = segments.of_row[rows.row[found[left_out]]]
-        found[left_out] = entry[segment] + shift[left_out]
-        open_[left_out] = segments.of_row[rows.row[found[left_out]]] >= 0
-    return found, found_copy
+        segment = segments.of_row[rows.row[read_rows[left_out]]]
+        read_rows[left_out] = entry[segment] + shift[left_out]
+        open_[left_out] = segments.of_row[rows.row[read_rows[left_out]]] >= 0
+    return read_rows, read_copies

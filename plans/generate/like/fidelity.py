@@ -1,4 +1,4 @@
-"""How far the distributions of a drawn fleet are from those of the fleet that it was drawn after."""
+"""Measures the distance between the distributions of a drawn fleet and those of the original fleet."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -42,10 +42,10 @@ Frames = Mapping[str, pl.DataFrame]
 
 
 class Distance(NamedTuple):
-    """Of one distribution: the distance in [0, 1] by `measure`.
+    """The distance of one distribution in [0, 1], by `measure`.
 
-    `by_chance` is what fleets as large as the drawn one, made of whole given topologies, stay below in 19 of
-    20 cases.
+    `by_chance`: the bound that fleets resampled from the given topologies, as large as the drawn one, stay
+    below in 19 of 20 cases.
     """
 
     distribution: str
@@ -59,13 +59,13 @@ class Distance(NamedTuple):
         return self.distance <= max(CLOSE, self.by_chance)
 
 
-def fidelity(given: Frames, drawn: Frames, seed: int) -> list[Distance]:
+def fidelity(original: Frames, drawn: Frames, seed: int) -> list[Distance]:
     """The distance of each distribution of two plans (tables of NEEDED)."""
-    found = []
-    order = given["topologies"].select(TOPOLOGY).unique().sort(TOPOLOGY)
+    distances = []
+    order = original["topologies"].select(TOPOLOGY).unique().sort(TOPOLOGY)
     resampled = _resampled(len(order), len(drawn["topologies"]), seed)
     for name, (values, measure) in _DISTRIBUTIONS.items():
-        before, after = values(given), values(drawn)
+        before, after = values(original), values(drawn)
         if before.is_empty() and after.is_empty():
             continue
         categories = pl.concat([before["value"], after["value"]]).unique().sort()
@@ -77,19 +77,21 @@ def fidelity(given: Frames, drawn: Frames, seed: int) -> list[Distance]:
             _distance(shares, _shares(codes, len(categories), weights[of_topology]), measure)
             for weights in resampled
         ]
-        found.append(Distance(name, measure, distance, float(np.quantile(by_chance, 0.95))))
-    return found
+        distances.append(Distance(name, measure, distance, float(np.quantile(by_chance, 0.95))))
+    return distances
 
 
 Floats = npt.NDArray[np.float64]
 Values = Callable[[Frames], pl.DataFrame]
 
 
-def _resampled(given: int, drawn: int, seed: int) -> npt.NDArray[np.int64]:
-    """How often each given topology is in each of RESAMPLED fleets."""
-    if not given:
+def _resampled(original_count: int, drawn_count: int, seed: int) -> npt.NDArray[np.int64]:
+    """How often each given topology occurs in each of RESAMPLED fleets."""
+    if not original_count:
         return np.zeros((RESAMPLED, 0), np.int64)
-    return np.random.default_rng(seed % 2**63).multinomial(drawn, np.full(given, 1 / given), RESAMPLED)
+    return np.random.default_rng(seed % 2**63).multinomial(
+        drawn_count, np.full(original_count, 1 / original_count), RESAMPLED
+    )
 
 
 def _codes(values: pl.DataFrame, categories: pl.Series) -> npt.NDArray[np.int64]:
@@ -104,10 +106,10 @@ def _shares(
     return shares
 
 
-def _distance(one: Floats, other: Floats, measure: str) -> float:
+def _distance(shares: Floats, other_shares: Floats, measure: str) -> float:
     if measure == TOTAL_VARIATION:
-        return float(np.abs(one - other).sum() / 2)
-    return float(np.abs(np.cumsum(one) - np.cumsum(other)).max(initial=0.0))
+        return float(np.abs(shares - other_shares).sum() / 2)
+    return float(np.abs(np.cumsum(shares) - np.cumsum(other_shares)).max(initial=0.0))
 
 
 def _per_topology(table: str) -> Values:
@@ -126,7 +128,7 @@ def _column(table: str, value: pl.Expr) -> Values:
 
 
 def _edges_at(end: str) -> Values:
-    """How many edges each operator reads (`target`) or is read by (`source`)."""
+    """The number of edges into (`target`) or out of (`source`) each operator."""
 
     def counted(frames: Frames) -> pl.DataFrame:
         counts = frames["stream_edges"].group_by(TOPOLOGY, pl.col(end).alias("id")).len("value")

@@ -67,18 +67,18 @@ Bools = npt.NDArray[np.bool_]
 class Segments(NamedTuple):
     """Segments are numbered by topology; no row is in two.
 
-    A *branch* is an operator and all that follows from it alone, one of several that read the same operator;
-    its copies stand side by side. A *run* is an operator with one input and one reader, and the partitions
-    before it, at the parallelism of what it reads; its copies follow each other, and without it its reader
-    reads what it has read.
+    A *branch* is one of several readers of an operator, with everything that follows from it alone; its
+    copies stand side by side. A *run* is an operator with one input and one reader, at its input's
+    parallelism, with the partitions before it; its copies follow each other, and if it is left out, its
+    reader reads its input.
     """
 
     of_row: Ints  #: -1: of none
-    starts: Ints  #: of each topology, and of all, as GivenFleet.starts
-    first: Ints  #: its first row, which stands for it in draws
-    last: Ints  #: its last row; of a run, the operator that is read
+    starts: Ints  #: starts per topology, as GivenFleet.starts
+    first: Ints  #: its first row, which is its key in draws
+    last: Ints  #: its last row; for a run, the operator that is read
     operators: Ints
-    entry: Ints  #: of a run, the row that it reads; -1 of a branch
+    entry: Ints  #: for a run, the row that it reads; -1 for a branch
 
 
 def find_segments(fleet: GivenFleet) -> Segments:
@@ -110,32 +110,32 @@ def find_segments(fleet: GivenFleet) -> Segments:
 def _branches(fleet: GivenFleet) -> Ints:
     """The first row of the branch that each row is in, or -1. One reader of each operator is in none."""
     rows = len(fleet.transformations)
-    found = np.full(rows, -1, np.int64)
+    branches = np.full(rows, -1, np.int64)
     pure, kept = np.ones(rows, np.bool_), np.zeros(rows, np.bool_)
     inputs = (fleet.input_starts, fleet.inputs, _readers(fleet), _is(fleet, *SOURCE_KINDS))
-    run_loop(_find_branches, rows, inputs, (found, pure, kept))
-    return found
+    run_loop(_find_branches, rows, inputs, (branches, pure, kept))
+    return branches
 
 
 def _find_branches(
-    input_starts: Ints, inputs: Ints, readers: Ints, source: Bools, found: Ints, pure: Bools, kept: Bools
+    input_starts: Ints, inputs: Ints, readers: Ints, source: Bools, branches: Ints, pure: Bools, kept: Bools
 ) -> None:
     """`pure`: all that follows from a row follows from it alone. `kept`: a reader of it is in no branch."""
-    for row in range(len(found) - 1, -1, -1):
+    for row in range(len(branches) - 1, -1, -1):
         alone = pure[row] and input_starts[row + 1] - input_starts[row] == 1
         for place in range(input_starts[row], input_starts[row + 1]):
             if not alone:
                 pure[inputs[place]] = False
                 kept[inputs[place]] = True
-    for row in range(len(found)):
+    for row in range(len(branches)):
         if source[row] or input_starts[row + 1] - input_starts[row] != 1:
             continue
         read = inputs[input_starts[row]]
-        if found[read] >= 0:
-            found[row] = found[read]
+        if branches[read] >= 0:
+            branches[row] = branches[read]
         elif pure[row] and readers[read] > 1:
             if kept[read]:
-                found[row] = row
+                branches[row] = row
             kept[read] = True
 
 
@@ -143,8 +143,10 @@ def _runs(fleet: GivenFleet) -> tuple[Ints, Ints]:
     """The last row of the run that each row is in, or -1; and what the run reads, for its last row."""
     readers = _readers(fleet)
     counts = np.diff(fleet.input_starts)
-    given = fleet.transformations
-    alone = (given["slot_sharing_group"].is_null() & given["co_location_group"].is_null()).to_numpy()
+    transformations = fleet.transformations
+    alone = (
+        transformations["slot_sharing_group"].is_null() & transformations["co_location_group"].is_null()
+    ).to_numpy()
     last = np.flatnonzero(_is(fleet, Kind.ONE_INPUT, Kind.ASYNC) & (counts == 1) & (readers == 1) & alone)
     passed = _is(fleet, Kind.PARTITION) & (readers == 1)
     at = fleet.inputs[fleet.input_starts[last]]
@@ -157,13 +159,13 @@ def _runs(fleet: GivenFleet) -> tuple[Ints, Ints]:
     parallelism = _effective(fleet, "parallelism")
     most = _effective(fleet, "max_parallelism")
     fits = ~_is(fleet, *VIRTUAL_KINDS)[at] & (parallelism[at] == parallelism[last]) & (most[at] == most[last])
-    found = np.full(len(given), -1, np.int64)
-    entry = np.full(len(given), -1, np.int64)
+    run_ends = np.full(len(transformations), -1, np.int64)
+    entry = np.full(len(transformations), -1, np.int64)
     entry[last[fits]] = at[fits]
     for rows, runs in steps:
         kept = entry[runs] >= 0
-        found[rows[kept]] = runs[kept]
-    return found, entry
+        run_ends[rows[kept]] = runs[kept]
+    return run_ends, entry
 
 
 def _readers(fleet: GivenFleet) -> Ints:
@@ -171,8 +173,8 @@ def _readers(fleet: GivenFleet) -> Ints:
 
 
 def _is(fleet: GivenFleet, *kinds: Kind) -> Bools:
-    found: Bools = fleet.transformations["kind"].is_in([str(kind) for kind in kinds]).to_numpy()
-    return found
+    flags: Bools = fleet.transformations["kind"].is_in([str(kind) for kind in kinds]).to_numpy()
+    return flags
 
 
 def _effective(fleet: GivenFleet, setting: str) -> Ints:

@@ -76,7 +76,7 @@ def choose_result_partition_types(
 
 
 def _persistent(typed: pl.DataFrame) -> pl.DataFrame:
-    """What caches keep has the type and the id that they gave it."""
+    """Data sets of caches have the type and the id that the cache set."""
     kept = pl.col("persistent_data_set").is_not_null() & (pl.col("result_partition_type") == KEPT_BY_CACHES)
     rows = np.flatnonzero(typed.select(kept).to_series().to_numpy())
     texts = typed["persistent_data_set"].gather(rows).to_list()
@@ -104,7 +104,7 @@ def _data_set_ids(walked: pl.DataFrame, vertices: Ints, edge_ids: pl.Series) -> 
 
 
 def _global_modes(edges: pl.DataFrame, job_settings: pl.DataFrame) -> pl.Series:
-    """For each row the number of its topology's global exchange mode."""
+    """The number of the global exchange mode of each row's topology."""
     modes = job_settings["global_exchange_mode"].cast(pl.Enum(Mode)).to_physical()
     if modes.n_unique() == 1:
         return modes.new_from_index(0, len(edges))

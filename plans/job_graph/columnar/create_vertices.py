@@ -111,7 +111,7 @@ def _chained_names(operators: pl.DataFrame, heads: Ints) -> pl.Series:
 
 
 def _name_pieces(members: pl.DataFrame) -> pl.Series:
-    """What each operator adds to the chained name, brackets included."""
+    """The part of the chained name that each operator adds, brackets included."""
     index = pl.col("chain_index")
     is_source = index == CHAINED_SOURCE
     is_first = is_source & (index.shift(1) == HEAD)
@@ -171,7 +171,7 @@ _OF_WALK = (
 
 
 def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFrame) -> pl.DataFrame:
-    """The operators of all vertices, with what vertices are made of.
+    """The operators of all vertices, with the columns from which vertices are derived.
 
     As in joins.assign_operators_to_vertices, with vertex_place (see walk_stream_graph), operator_id
     and operator_order.

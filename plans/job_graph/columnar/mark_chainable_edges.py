@@ -37,9 +37,9 @@ def mark_chainable_edges(
     """
     sets = marked_edges["reasons"].to_numpy().copy()
     sets[_behind_legacy_sources(marked_edges, chain_heads)] |= _YIELDING
-    found = np.zeros(1 << len(NotChainableReason), bool)
-    found[sets] = True
-    lists = _named(np.flatnonzero(found)).gather((np.cumsum(found) - 1)[sets])
+    set_occurs = np.zeros(1 << len(NotChainableReason), bool)
+    set_occurs[sets] = True
+    lists = _named(np.flatnonzero(set_occurs)).gather((np.cumsum(set_occurs) - 1)[sets])
     forced = marked_edges.select(_FORCES_ALIGNMENT).to_series().to_numpy()
     targets = edge_ends["target_row"].to_numpy()
     aligned = np.zeros(targets.max(initial=-1) + 1, bool)

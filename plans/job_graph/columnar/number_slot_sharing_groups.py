@@ -47,7 +47,7 @@ def number_slot_sharing_groups(
 
 
 def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition: pl.Expr) -> Flags:
-    """For each vertex, whether the condition holds for its topology's settings."""
+    """Whether the condition holds for the settings of each vertex's topology."""
     holds = job_settings.select(condition).to_series().to_numpy()
     if not holds.any():
         return np.zeros(len(vertices), np.bool_)
@@ -58,7 +58,7 @@ def _in_topologies(vertices: pl.DataFrame, job_settings: pl.DataFrame, condition
 def _first_of_groups(
     vertices: pl.DataFrame, regions: Ints, topologies: Runs, is_default: Flags, by_region: Flags
 ) -> Ints:
-    """For each vertex the first one created in its group: of one name, or of one region of `default`."""
+    """The first vertex created in each vertex's group: groups have a name, or are a region of `default`."""
     count = len(vertices)
     numbers = topologies.of_row.copy()
     numbers[by_region] = count + (topologies.starts[topologies.of_row] + regions)[by_region]

@@ -99,7 +99,7 @@ def _unaligned_custom_partitioners(stream_edges: pl.DataFrame, job_settings: pl.
 
 
 def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
-    """Settings that Flink reads whatever the graph looks like."""
+    """Settings that Flink reads for every graph."""
     places = {str(step): place for step, place in said.SETTING_STEPS.items()}
     place = pl.col("step").replace_strict(places, default=None, return_dtype=pl.Int32)
     rows = refused_settings(job_settings).with_columns(place.alias("place")).drop_nulls("place")
@@ -109,7 +109,7 @@ def _settings(job_settings: pl.DataFrame) -> pl.DataFrame:
 def _chained_sources(
     stream_edges: pl.DataFrame, stream_nodes: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """Of a head with several inputs, Flink looks at the sources that may run inside it."""
+    """For a head with several inputs, Flink checks the sources that may run inside it."""
     settings = refused_settings(job_settings).filter(
         pl.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
     )
@@ -130,12 +130,12 @@ def _chained_sources(
 
 
 def _empty_names(operators: pl.DataFrame) -> pl.DataFrame:
-    """Sources that are chained into a head are not looked at."""
+    """Sources that are chained into a head are exempt."""
     names = operators.select(TOPOLOGY, "node", "operator_place", "chain_index", "name", "uid")
     rows = names.filter(((pl.col("name") == "") | (pl.col("uid") == "")) & (pl.col("chain_index") >= HEAD))
-    what = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
+    attribute = pl.when(pl.col("name") == "").then(pl.lit("name")).otherwise(pl.lit("uid"))
     before, after = map(pl.lit, said.EMPTY_STRING)
-    message = pl.concat_str(before, what, after)
+    message = pl.concat_str(before, attribute, after)
     order = [pl.lit(said.EMPTY_NAME), pl.col("operator_place")]
     location = pl.concat_str(pl.lit("node "), "node")
     return _refusals(rows, order, ILLEGAL_ARGUMENT, message, location)
@@ -155,11 +155,11 @@ def _incompatible_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
         connected_edges.filter(pl.col("consumer_index") == 0),
         producer="source_vertex",
         output="output_index",
-        **{f"first_{what}": what for what in said.INCOMPATIBLE},
+        **{f"first_{attribute}": attribute for attribute in said.INCOMPATIBLE},
     )
     problem = pl.coalesce(
-        pl.when(pl.col(what) != pl.col(f"first_{what}")).then(pl.lit(message))
-        for what, message in said.INCOMPATIBLE.items()
+        pl.when(pl.col(attribute) != pl.col(f"first_{attribute}")).then(pl.lit(message))
+        for attribute, message in said.INCOMPATIBLE.items()
     )
     rows = (
         join_topology(later, first, {"source_vertex": "producer", "output_index": "output"})

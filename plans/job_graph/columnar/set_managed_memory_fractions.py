@@ -83,8 +83,8 @@ def _divide_weights(weights: pl.Series, of_groups: Ints) -> pl.Series:
         .unique()
         .with_columns(fraction_rounded_down())
     )
-    found = pairs.join(fractions, on=["weight", "group_weight"], how="left", maintain_order="left")
-    return found["fraction"].fill_null(0.0)
+    matched = pairs.join(fractions, on=["weight", "group_weight"], how="left", maintain_order="left")
+    return matched["fraction"].fill_null(0.0)
 
 
 def wrapped(total: pl.Expr) -> pl.Expr:
@@ -94,11 +94,11 @@ def wrapped(total: pl.Expr) -> pl.Expr:
 
 def fraction_rounded_down() -> pl.Expr:
     """weight / group_weight cut off after the 16th decimal: exact in 128 bits, then read as a decimal."""
-    one = 10**_DECIMALS
-    scaled = pl.col("weight").cast(pl.Int128) * one // pl.col("group_weight").abs()
-    decimals = (scaled % one).cast(pl.Int64).cast(pl.String).str.zfill(_DECIMALS)
+    unit = 10**_DECIMALS
+    scaled = pl.col("weight").cast(pl.Int128) * unit // pl.col("group_weight").abs()
+    decimals = (scaled % unit).cast(pl.Int64).cast(pl.String).str.zfill(_DECIMALS)
     sign = pl.when(pl.col("group_weight") < 0).then(pl.lit("-")).otherwise(pl.lit(""))
-    digits = pl.concat_str(sign, (scaled // one).cast(pl.String), pl.lit("."), decimals)
+    digits = pl.concat_str(sign, (scaled // unit).cast(pl.String), pl.lit("."), decimals)
     return digits.cast(pl.Float64).alias("fraction")
 
 
@@ -182,7 +182,7 @@ def _id_hash() -> pl.Expr:
 
 
 def _place(hash_code: pl.Expr, count: pl.Expr) -> pl.Expr:
-    """Where a hash set of as many elements as `count` holds an element."""
+    """The place of an element in a hash set of `count` elements."""
     bits = pl.max_horizontal(pl.lit(SMALLEST_TABLE), (count / LOAD_FACTOR).log(2).ceil().cast(pl.Int64))
     mask = pl.lit(2, pl.Int64).pow(bits).cast(pl.Int64) - 1
     word = hash_code.cast(pl.Int64)

@@ -17,7 +17,7 @@ _OF_NODES = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "among_sourc
 def walk_stream_graph(
     stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, edge_ends: pl.DataFrame
 ) -> pl.DataFrame:
-    """What only a walk in Flink's order can tell of nodes: one row per row of stream_nodes.
+    """Properties of nodes that need a walk in Flink's order: one row per row of stream_nodes.
 
     Out: id_lower, id_upper, preorder, branch, closings, no_output as in joins.walk_stream_graph;
     vertex (head of the chain); vertex_place (number of the vertex in the order in which Flink creates them,

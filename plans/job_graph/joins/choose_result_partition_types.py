@@ -81,7 +81,7 @@ def choose_result_partition_types(
     partition_type = F.coalesce(
         _choice(F.col("exchange_mode"), {mode: F.lit(t.value) for mode, t in OF_EXCHANGE_MODE.items()}),
         F.when(F.col("no_output"), F.lit(Type.BLOCKING.value)),
-        _of_global_mode(),
+        _choose_by_global_mode(),
     )
     broadcast_keeps_all = F.col("broadcast") & (partition_type == Type.HYBRID_SELECTIVE)
     not_forward = F.col("partitioner_class").isin("RebalancePartitioner")
@@ -139,11 +139,13 @@ def _settle_partitioner() -> list[Column]:
     ]
 
 
-def _of_global_mode() -> Column:
+def _choose_by_global_mode() -> Column:
     is_forward = F.col("partitioner_class") == "ForwardPartitioner"
 
-    def of_mode(forward: Type, pointwise: Type, other: Type) -> Column:
-        of_others = F.when(F.col("pointwise"), F.lit(pointwise.value)).otherwise(F.lit(other.value))
-        return F.when(is_forward, F.lit(forward.value)).otherwise(of_others)
+    def choose_type(forward: Type, pointwise: Type, other: Type) -> Column:
+        others = F.when(F.col("pointwise"), F.lit(pointwise.value)).otherwise(F.lit(other.value))
+        return F.when(is_forward, F.lit(forward.value)).otherwise(others)
 
-    return _choice(F.col("global_exchange_mode"), {mode: of_mode(*t) for mode, t in OF_GLOBAL_MODE.items()})
+    return _choice(
+        F.col("global_exchange_mode"), {mode: choose_type(*t) for mode, t in OF_GLOBAL_MODE.items()}
+    )

@@ -25,7 +25,7 @@ def hex_id(lower: str, upper: str) -> Column:
 
 
 def _digits(half: str) -> Column:
-    # Most longs have all of their digits; lpad looks at each of them.
+    # Most longs have all of their digits, which lpad would all check.
     digits = F.hex(half)
     return F.when(F.shiftrightunsigned(half, 60) != 0, digits).otherwise(F.lpad(digits, 16, "0"))
 
@@ -51,8 +51,8 @@ def create_vertices(operators: DataFrame) -> DataFrame:
         F.bool_or((F.col("input_format") | F.col("output_format")) & in_chain).alias("any_format"),
         *_aggregate_members(in_chain),
     )
-    # By itself, because Spark sets up every value of an aggregation again for each group if one is a list.
-    # Chained sources are first; what takes a lambda to tell them from others is not compiled.
+    # Separate, because a list among its values makes Spark initialise an aggregation anew for each group.
+    # Chained sources are first; a lambda that told them from others would not be compiled.
     texts = members.groupBy(TOPOLOGY, F.col("vertex").alias("named_chain")).agg(
         F.sort_array(F.collect_list(_name_piece(in_chain)))["text"].alias("texts")
     )
@@ -79,7 +79,7 @@ def create_vertices(operators: DataFrame) -> DataFrame:
 
 
 def _aggregate_members(in_chain: Column) -> Iterator[Column]:
-    """What the rules of columns need to know of the operators of a chain below its head."""
+    """Aggregates over the operators below a chain's head, as the rules of columns need them."""
     for name, (of_chain, column) in VERTEX_RULES.items():
         match of_chain:
             case FromChain.ANY:
@@ -106,7 +106,7 @@ def _combine_with_head() -> Iterator[Column]:
 
 
 def _name_piece(in_chain: Column) -> Column:
-    """What an operator below the head, or a source inside it, adds to the name of the vertex, and where."""
+    """The part of the vertex's name from an operator below the head, or a source inside it, and its place."""
     opening = (
         F.when(F.col("branch") == ONLY_BRANCH, F.lit(" -> "))
         .when(F.col("branch") == FIRST_BRANCH, F.lit(" -> ("))
@@ -156,7 +156,7 @@ WALK_COLUMNS = (
 def assign_operators_to_vertices(
     stream_nodes: DataFrame, stream_edges: DataFrame, chain_heads: DataFrame, walked: DataFrame
 ) -> DataFrame:
-    """The operators of all vertices, with what vertices are made of.
+    """The operators of all vertices, with the columns from which vertices are derived.
 
     In: stream_nodes, stream_edges, chain_heads (see find_chain_heads), walked (see walk_stream_graph). Out
     (key topology_id, node): vertex, chain_index (0: source chained into the head), and the walk's and the

@@ -73,7 +73,7 @@ def mark_chainable_edges(marked_edges: DataFrame, chain_heads: DataFrame) -> Dat
         "*",
         F.col("reasons").bitwiseOR(F.when(F.col("cut"), yielding).otherwise(0)).alias("all_reasons"),
     )
-    # Not array_compact: what takes a lambda is not compiled, and slow.
+    # Not array_compact, whose lambda Spark does not compile.
     named = F.when(F.col("all_reasons") == 0, F.array().cast("array<string>")).otherwise(
         F.split(
             F.concat_ws(
@@ -108,10 +108,10 @@ def _behind_legacy_sources(marked_edges: DataFrame, chain_heads: DataFrame) -> D
     legacy_heads = chain_heads.filter("head_is_legacy_source").select(
         TOPOLOGY, "node", "head_is_legacy_source"
     )
-    found = join_local(to_yielding, legacy_heads, {"source": "node"}, "left").filter(
+    cut_edges = join_local(to_yielding, legacy_heads, {"source": "node"}, "left").filter(
         F.col("source_legacy_source") | F.col("head_is_legacy_source").isNotNull()
     )
-    return rename(found, cut_target="target", cut_index="in_index").withColumn("cut", F.lit(True))
+    return rename(cut_edges, cut_target="target", cut_index="in_index").withColumn("cut", F.lit(True))
 
 
 def find_chain_heads(marked_edges: DataFrame) -> DataFrame:

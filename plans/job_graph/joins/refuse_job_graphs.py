@@ -109,7 +109,7 @@ def _unaligned_custom_partitioners(stream_edges: DataFrame, job_settings: DataFr
 
 
 def _settings(job_settings: DataFrame) -> DataFrame:
-    """Settings that Flink reads whatever the graph looks like."""
+    """Settings that Flink reads for every graph."""
     place = F.coalesce(*(F.when(F.col("step") == step, place) for step, place in SETTING_STEPS.items()))
     rows = refused_settings(job_settings).select("*", place.alias("place")).filter("place IS NOT NULL")
     return settings_refused_at(rows, Layer.JOB_GRAPH, [F.col("place")])
@@ -118,7 +118,7 @@ def _settings(job_settings: DataFrame) -> DataFrame:
 def _chained_sources(
     stream_edges: DataFrame, stream_nodes: DataFrame, job_settings: DataFrame
 ) -> list[DataFrame]:
-    """Of a head with several inputs, Flink looks at the sources that may run inside it."""
+    """For a head with several inputs, Flink checks the sources that may run inside it."""
     settings = refused_settings(job_settings).filter(
         F.col("step") == SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM
     )
@@ -142,11 +142,11 @@ def _chained_sources(
 
 
 def _empty_names(operators: DataFrame) -> DataFrame:
-    """Sources that are chained into a head are not looked at."""
+    """Sources that are chained into a head are exempt."""
     empty = operators.filter((F.col("chain_index") >= HEAD) & ((F.col("name") == "") | (F.col("uid") == "")))
-    what = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
+    attribute = F.when(F.col("name") == "", F.lit("name")).otherwise(F.lit("uid"))
     before, after = map(F.lit, EMPTY_STRING)
-    message = F.concat(before, what, after)
+    message = F.concat(before, attribute, after)
     order = [F.lit(EMPTY_NAME), F.col("vertex_postorder"), F.col("postorder")]
     location = F.concat(F.lit("node "), "node")
     return refusals(empty, Layer.JOB_GRAPH, order, ILLEGAL_ARGUMENT, message, location)
@@ -178,8 +178,8 @@ def _incompatible_data_sets(connected_edges: DataFrame) -> DataFrame:
     later = connected_edges.filter("consumer_index > 0")
     message = F.coalesce(
         *(
-            F.when(F.col(what) != F.col(f"first_{what}"), F.lit(incompatible))
-            for what, incompatible in INCOMPATIBLE.items()
+            F.when(F.col(attribute) != F.col(f"first_{attribute}"), F.lit(incompatible))
+            for attribute, incompatible in INCOMPATIBLE.items()
         )
     )
     on = {"source_vertex": "producer", "output_index": "output"}

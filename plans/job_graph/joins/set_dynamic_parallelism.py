@@ -25,7 +25,7 @@ FORWARD_GROUPS = pa.schema(
 def find_forward_groups(
     chain_vertices: DataFrame, typed_edges: DataFrame, job_settings: DataFrame
 ) -> DataFrame:
-    """One row per vertex of a dynamic graph: the smallest vertex that forward edges connect it with.
+    """One row per vertex of a dynamic graph: the smallest vertex connected to it by forward edges.
 
     In: chain_vertices (see create_vertices), typed_edges (see choose_result_partition_types), job_settings.
     Out (key topology_id, vertex): forward_group.
@@ -78,7 +78,7 @@ def set_dynamic_parallelism(
         join_local(chain_vertices, forward_groups, {"vertex": "vertex"}, "left"), settings, {}
     ).select(
         *(name for name in chain_vertices.columns if name != "parallelism"),
-        # A vertex is a group of its own where there are none: null would send all of them to one partition.
+        # A vertex is a group of its own if there are none: null would send all of them to one partition.
         F.coalesce("forward_group", "vertex").alias("in_group"),
         "forward_group",
         F.when(undecided, NOT_DECIDED).otherwise(F.col("parallelism")).alias("parallelism"),

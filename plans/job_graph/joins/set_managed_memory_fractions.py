@@ -105,7 +105,7 @@ def set_managed_memory_fractions(operators: DataFrame, job_vertices: DataFrame) 
 
 
 def _list_of(entry: Column) -> Column:
-    """The entry, or nothing where it is null. Not array_compact: what takes a lambda is not compiled."""
+    """The entry, or nothing if it is null. Not array_compact, because Spark does not compile lambdas."""
     return F.when(entry.isNotNull(), F.array(entry)).otherwise(F.array().cast(_ENTRIES))
 
 
@@ -187,7 +187,7 @@ def _id_hash() -> Column:
 
 
 def _place(hash_code: Column, of_set: WindowSpec) -> Column:
-    """Where a hash set of as many elements as `of_set` has rows holds an element."""
+    """The place of an element in a hash set with as many elements as `of_set` has rows."""
     count = F.count(F.lit(1)).over(of_set)
     bits = F.greatest(F.lit(SMALLEST_TABLE), F.ceil(F.log2(count / LOAD_FACTOR)))
     mask = F.pow(F.lit(2), bits).cast("bigint") - 1

@@ -40,7 +40,7 @@ WALKED = pa.schema(
 
 
 def walk_stream_graph(stream_nodes: DataFrame, stream_edges: DataFrame) -> DataFrame:
-    """What only a walk in Flink's order can tell of nodes and edges.
+    """Properties of nodes and edges that need a walk in Flink's order.
 
     In: stream_nodes, stream_edges. Out, three sorts of rows keyed by topology_id:
     node rows (node; out_index null): id_lower and id_upper (the operator id as two big-endian longs),
@@ -95,7 +95,7 @@ def with_edge_hashes(edges: pa.Table) -> pa.Table:
 def walk_graphs(nodes: pa.Table, edges: pa.Table) -> Iterator[pa.RecordBatch]:
     """Both walks over rows of nodes sorted by topology and id, and of edges by topology, id, out_index."""
     graph = arrays_of_rows(nodes, edges)
-    nodes, edges = nodes.select((TOPOLOGY, "id")), edges.select((TOPOLOGY, "edge_hash"))  # the others go
+    nodes, edges = nodes.select((TOPOLOGY, "id")), edges.select((TOPOLOGY, "edge_hash"))  # drops others
     ids, colliding = generate_operator_ids(graph)
     graph = graph._replace(in_bounds=_NOTHING, in_sources=_NOTHING)
     order = order_depth_first(graph)

@@ -83,7 +83,7 @@ def plan_metrics(
 
 
 def _vertices(tables: Tables, rates: DataFrame) -> DataFrame:
-    found = rates.filter(F.col(KIND) == RateRow.VERTEX.value).select(
+    vertex_rates = rates.filter(F.col(KIND) == RateRow.VERTEX.value).select(
         TOPOLOGY,
         "vertex",
         "records_per_second",
@@ -95,7 +95,7 @@ def _vertices(tables: Tables, rates: DataFrame) -> DataFrame:
     names = tables["job_vertices"].select(*key, "name")
     vertices = tables["execution_job_vertices"].select(*key, "parallelism")
     columns = ("records_per_second", "cpu_load", "utilisation", "needed_parallelism")
-    return vertices.join(names, key).join(found, key).select(*key, "name", "parallelism", *columns)
+    return vertices.join(names, key).join(vertex_rates, key).select(*key, "name", "parallelism", *columns)
 
 
 def _measure_plans(tables: Tables, rates: DataFrame) -> DataFrame:

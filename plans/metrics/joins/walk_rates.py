@@ -25,7 +25,7 @@ COST_COLUMNS = (*ASSUMED, LEVEL)
 
 
 class RateRow(IntEnum):
-    """What a row of RATES is about."""
+    """The subject of a row of RATES."""
 
     EDGE = 0
     VERTEX = 1
@@ -70,7 +70,7 @@ def walk_rates(
     Spark has to have the settings that planning relies on. Only numbers and flags go through the walk.
     """
     reuses = F.coalesce(F.col("config")[OBJECT_REUSE] == "true", F.lit(False)).alias("reuses")
-    nodes, chains, given, tasks, jobs, slots, edges = (
+    nodes, chains, operator_costs, tasks, jobs, slots, edges = (
         partitioned(rows, partitions)
         for rows in (
             stream_nodes.select(TOPOLOGY, "id", "parallelism"),
@@ -85,7 +85,7 @@ def walk_rates(
         )
     )
     nodes = join_local(nodes, chains, {"id": "node"}, "left")
-    nodes = join_local(nodes, given, {"id": "id"})
+    nodes = join_local(nodes, operator_costs, {"id": "id"})
     nodes = join_local(nodes, tasks, {"id": "vertex"}, "left")
     shared = F.coalesce("of_vertex", F.lit(1)).alias("tasks")
     vertex = F.coalesce("in_vertex", F.lit(NO_VERTEX)).alias("vertex")
@@ -111,16 +111,16 @@ def rates_of_topologies(
     cluster: ModelCluster, nodes: pa.Table, edges: pa.Table, tasks: pa.Table
 ) -> Iterator[pa.RecordBatch]:
     """RATES of whole topologies."""
-    given = edges_of(lambda name: np.asarray(edges.column(name)))
-    found = rates_and_loads(
+    edge_arrays = edges_of(lambda name: np.asarray(edges.column(name)))
+    steady_state = rates_and_loads(
         operators_of(lambda name: np.asarray(nodes.column(name))),
-        given,
-        kinds_of_slots(from_arrow(tasks), given.topologies[given.alone]),
+        edge_arrays,
+        kinds_of_slots(from_arrow(tasks), edge_arrays.topologies[edge_arrays.alone]),
         cluster,
     )
     keys = {name: np.asarray(edges.column(name)) for name in (TOPOLOGY, "source", "target", "in_index")}
-    vertices, plans = found.vertices, found.plans
-    yield _batch(RateRow.EDGE, {**keys, "records_per_second": found.along})
+    vertices, plans = steady_state.vertices, steady_state.plans
+    yield _batch(RateRow.EDGE, {**keys, "records_per_second": steady_state.along})
     yield _batch(
         RateRow.VERTEX,
         {

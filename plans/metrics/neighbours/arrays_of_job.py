@@ -102,7 +102,7 @@ def arrays_of_job(
     handover = constants.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
     send = constants.serialise_ns + constants.serialise_ns_per_byte * size + handover
     by_name = {name: number for number, name in enumerate(_groups(apart, order).unique().sort())}
-    counts = _of_edges(apart, order, network)
+    counts = _count_per_edge(apart, order, network)
     job = JobArrays(
         order=turns,
         in_vertex=order.heads >= 0,
@@ -145,8 +145,8 @@ def _groups(apart: Tables, order: Sorted) -> pl.Series:
     return pl.Series([names[node] for node in order.nodes.ids.tolist()], dtype=pl.String)
 
 
-def _of_edges(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataFrame:
-    """For each edge its execution edges, channels and network buffers, 0 where it connects no vertices."""
+def _count_per_edge(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataFrame:
+    """Execution edges, channels and network buffers of each edge, 0 if it connects no vertices."""
     tasks = apart["execution_job_vertices"].select("vertex", "parallelism")
     held = apart["network_buffers"].join(tasks, on="vertex").select(
         "vertex", "side", "index",
@@ -178,8 +178,8 @@ def _of_edges(apart: Tables, order: Sorted, network: NetworkOptions) -> pl.DataF
         )
     )
     keys = pl.DataFrame({"target_node": order.edges.targets, "in_index": order.edges.in_indexes})
-    found = keys.join(edges, on=["target_node", "in_index"], how="left", maintain_order="left")
-    return found.select(pl.col("execution_edges", "channels", "buffers").fill_null(0).cast(pl.Int64))
+    edge_counts = keys.join(edges, on=["target_node", "in_index"], how="left", maintain_order="left")
+    return edge_counts.select(pl.col("execution_edges", "channels", "buffers").fill_null(0).cast(pl.Int64))
 
 
 def _memory(job: JobArrays, graph: FlowGraph) -> Memory:

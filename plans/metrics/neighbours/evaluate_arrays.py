@@ -1,4 +1,4 @@
-"""From a job's arrays and a change to its figures: what plan_metrics finds for the plan that follows.
+"""The figures of a job after a change, over arrays, as plan_metrics finds them for the changed plan.
 
 Loops over arrays, compiled. Floats are added up in the order in which rates_and_loads adds them, so that
 the same plan has the same bits.
@@ -152,9 +152,9 @@ def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
         g.seconds[node] = (job.nanoseconds[node] + g.emitted[node] * g.seconds[node]) * NANOSECOND
         g.background[node] = g.emitted[node] * g.background[node] * NANOSECOND
         g.sent[node] = g.emitted[node] * g.sent[node]
-    found = figures.whole
-    found[0], found[1], found[2], found[3] = in_chains, vertices, longest, tasks
-    found[4], found[5], found[6], found[7], found[8] = execution_edges, channels, slots, buffers, fullest
+    whole = figures.whole
+    whole[0], whole[1], whole[2], whole[3] = in_chains, vertices, longest, tasks
+    whole[4], whole[5], whole[6], whole[7], whole[8] = execution_edges, channels, slots, buffers, fullest
 
 
 def _summarise(
@@ -198,11 +198,11 @@ def _summarise(
                 sustained = infinity
             else:
                 sustained += g.rates[node] * level
-    found = figures.numbers
-    found[0], found[1], found[2], found[3] = exchanged, shuffled, offered.sent[0], cpu_load
-    found[4], found[5], found[6] = max(cpu_load - own, 0.0), busiest, offered.slot_utilisation[0]
-    found[7] = offered.sent[0] / (counted.task_managers[0] * limits.bytes_per_second[0])
-    found[8], found[9], found[10] = offers, delivered, sustained
+    numbers = figures.numbers
+    numbers[0], numbers[1], numbers[2], numbers[3] = exchanged, shuffled, offered.sent[0], cpu_load
+    numbers[4], numbers[5], numbers[6] = max(cpu_load - own, 0.0), busiest, offered.slot_utilisation[0]
+    numbers[7] = offered.sent[0] / (counted.task_managers[0] * limits.bytes_per_second[0])
+    numbers[8], numbers[9], numbers[10] = offers, delivered, sustained
     figures.whole[9], figures.whole[10], figures.whole[11] = longest, bottleneck, needed
 
 

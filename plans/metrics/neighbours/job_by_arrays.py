@@ -1,4 +1,4 @@
-"""One job over arrays: its metrics for a chaining and slot sharing groups that are given."""
+"""Metrics of one job for a given chaining and given slot sharing groups, over arrays."""
 
 from collections.abc import Callable, Mapping
 from math import inf
@@ -49,9 +49,9 @@ def job_by_arrays(
     apart = plan_apart()
     if apart is None or not places_follow_groups(apart):  # edges and heads that Flink's plan does not have
         return None
-    of_operators = costs(tables["stream_nodes"], tables["stream_edges"])
-    found = arrays_of_job(apart, of_operators, choices.task_manager, choices.network, constants)
-    return None if found is None else JobByArrays(tables, *found, choices, constants)
+    operator_costs = costs(tables["stream_nodes"], tables["stream_edges"])
+    arrays = arrays_of_job(apart, operator_costs, choices.task_manager, choices.network, constants)
+    return None if arrays is None else JobByArrays(tables, *arrays, choices, constants)
 
 
 class JobByArrays:
@@ -99,7 +99,7 @@ class JobByArrays:
     def evaluate(self, decided: Decided, new: Decided) -> tuple[Any, ...] | None:
         """Values in the order of METRICS, with all of `decided`, of which `new` was not checked before.
 
-        None where groups decide how managed memory is divided. Raises BrokenInvariantError for an edge that
+        None if groups decide how managed memory is divided. Raises BrokenInvariantError for an edge that
         may not be chained, and for edges and vertices that there are not.
         """
         chained, groups = self._chained.copy(), self._no_group
@@ -143,10 +143,10 @@ class JobByArrays:
             return self._flinks_managed_bytes
         decided = changed.decided_group.tolist()
         groups = [own if other < 0 else other for own, other in zip(self._group, decided, strict=True)]
-        found = self._managed_of_groups.bytes_of_fullest(self._memory.graph.heads.tolist(), groups)
+        managed_bytes = self._managed_of_groups.bytes_of_fullest(self._memory.graph.heads.tolist(), groups)
         if changed.decided_group is self._no_group:
-            self._flinks_managed_bytes = found
-        return found
+            self._flinks_managed_bytes = managed_bytes
+        return managed_bytes
 
     def _chained_name(self, place: int, changed: Changed) -> str:
         """The name of the vertex, as StreamingJobGraphGenerator.createChainedName makes it."""
@@ -237,7 +237,7 @@ class ManagedMemoryOfGroups:
         self._known: dict[tuple[int, ...], int | None] = {}
 
     def bytes_of_fullest(self, heads: Any, group_of_head: Any) -> int | None:
-        """Both by place. None where weights of a group overflow."""
+        """Both by place. None if weights of a group overflow."""
         members: dict[int, list[int]] = {}
         for number, consumer in enumerate(self._consumers):
             head = heads[consumer.place]
@@ -248,10 +248,10 @@ class ManagedMemoryOfGroups:
             key = tuple(numbers)
             if key not in self._known:
                 self._known[key] = self._bytes([self._consumers[number] for number in numbers])
-            found = self._known[key]
-            if found is None:
+            group_bytes = self._known[key]
+            if group_bytes is None:
                 return None
-            most = max(most, found)
+            most = max(most, group_bytes)
         return most
 
     def _bytes(self, consumers: list[_Consumer]) -> int | None:
@@ -259,7 +259,9 @@ class ManagedMemoryOfGroups:
         total = sum(weights)
         if total > MAX_INT:
             return None
-        scopes = [scope for scope in SLOT_SCOPE if any(scope.value in one.scopes for one in consumers)]
+        scopes = [
+            scope for scope in SLOT_SCOPE if any(scope.value in consumer.scopes for consumer in consumers)
+        ]
         present = {*scopes, *([_OPERATOR] if weights else [])}
         if not self._managed_state:
             present.discard(ManagedMemoryUseCase.STATE_BACKEND)

@@ -8,12 +8,12 @@ from penstock.plans.metrics.plan_arrays import Floats
 
 
 class JobArrays(NamedTuple):
-    """What no change of chaining or groups alters. Nodes by id, edges by target and input.
+    """The part of a job that no change of chaining or groups alters. Nodes by id, edges by target and input.
 
     `order`: nodes, producers first. `in_vertex`: whether a source leads to the node. `group`: its slot
     sharing group by Flink's rules; numbers from `len(group)` on are free for others. `levels`: the
-    parallelisms that there are, ascending. `nanoseconds`, `rates`, `bytes`: costs of a node. Of an edge: what
-    a call costs, and sending and receiving; `network`: nanoseconds of network threads and `size`: bytes, both
+    distinct parallelisms, ascending. `nanoseconds`, `rates`, `bytes`: costs of a node. Costs of an edge:
+    a call, sending and receiving; `network`: nanoseconds of network threads and `size`: bytes, both
     for a record that crosses TaskManagers. `execution_edges`, `channels`, `buffers`: what an edge adds to
     those of the plan if it is not chained. `options`: slots of a TaskManager, and whether the first subtask
     reads any edge alone.
@@ -57,7 +57,7 @@ class Counted(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """What is found, in the order of WHOLE and NUMBERS."""
+    """The figures, in the order of WHOLE and NUMBERS."""
 
     whole: Ints
     numbers: Floats

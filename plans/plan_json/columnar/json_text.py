@@ -115,8 +115,8 @@ def text_of_parts(parts: Parts) -> Iterator[str]:
         if isinstance(part, str):
             yield part
             continue
-        for some in part.iter_slices(_ROWS_OF_A_PIECE):
-            yield "".join(some["json"])
+        for piece in part.iter_slices(_ROWS_OF_A_PIECE):
+            yield "".join(piece["json"])
 
 
 def join_parts(texts: list[pl.DataFrame]) -> pl.Series:
@@ -133,5 +133,5 @@ def listed(rows: pl.DataFrame, order: list[str], value: pl.Expr) -> Iterator[pl.
     """
     comma = pl.when(pl.col(TOPOLOGY) == pl.col(TOPOLOGY).shift()).then(pl.lit(",")).otherwise(pl.lit(""))
     ordered = rows.sort(TOPOLOGY, *order).with_columns(comma.alias("comma"))
-    for some in ordered.iter_slices(_VALUES_AT_ONCE):
-        yield some.select(TOPOLOGY, pl.concat_str("comma", value).alias("json"))
+    for piece in ordered.iter_slices(_VALUES_AT_ONCE):
+        yield piece.select(TOPOLOGY, pl.concat_str("comma", value).alias("json"))

@@ -43,10 +43,10 @@ _STRUCTS = ("min_resources", "preferred_resources")
 
 
 def to_topology_lines(tables: Tables) -> pl.DataFrame:
-    """(name, line): one row per planned topology; of those that were refused a plan keeps no text.
+    """(name, line): one row per planned topology; a plan keeps no text of refused ones.
 
-    A topology of transformations has the fingerprint that it was planned with. A stream graph is the one that
-    was planned; of what planning does not read, it has what is usual.
+    A topology of transformations keeps its fingerprint. A stream graph is the one that was planned; keys that
+    planning does not read have their usual values.
     """
     topologies = tables["topologies"]
     lines = pl.DataFrame(schema=_LINES)
@@ -99,7 +99,7 @@ def _transformations(topologies: pl.DataFrame, rows: pl.DataFrame) -> Parts:
 
 def _values(rows: pl.DataFrame, names: tuple[str, ...] | list[str]) -> dict[str, pl.Expr]:
     """JSON values of columns; null, so that the key is left out, where a column says nothing."""
-    found = {}
+    values = {}
     for name in names:
         value, kind = pl.col(name), rows.schema[name]
         if rows[name].null_count() == len(rows):
@@ -107,30 +107,30 @@ def _values(rows: pl.DataFrame, names: tuple[str, ...] | list[str]) -> dict[str,
         if name in _MAPS or name in _STRUCTS or name in ("slot_scope", "names"):
             texts = _texts(rows, name)
             if texts is not None:
-                found[name] = texts
+                values[name] = texts
         elif name == "inputs":
             joined = in_list(value.cast(pl.List(pl.String)).list.join(","))
-            found[name] = pl.when(value.list.len() > 0).then(joined)
+            values[name] = pl.when(value.list.len() > 0).then(joined)
         elif name == "name":
-            found[name] = pl.when(value != "").then(quoted(value))
+            values[name] = pl.when(value != "").then(quoted(value))
         else:
-            found[name] = quoted(value) if kind == pl.String else value.cast(pl.String)
-    return found
+            values[name] = quoted(value) if kind == pl.String else value.cast(pl.String)
+    return values
 
 
 def _texts(rows: pl.DataFrame, name: str) -> pl.Expr | None:
-    """JSON of a nested column, which few rows have; null where it is empty. None if no row has any."""
+    """JSON of a nested column, which few rows have; null if it is empty. None if no row has any."""
     column = rows[name]
-    some = column.map.len() > 0 if name in _MAPS else column.is_not_null()
+    has_value = column.map.len() > 0 if name in _MAPS else column.is_not_null()
     if name in ("slot_scope", "names"):
-        # A select of no names is not the same as one without names.
-        some = column.list.len() > 0 if name == "slot_scope" else column.is_not_null()
-    if not some.any():
+        # A select with an empty list of names differs from one without names.
+        has_value = column.list.len() > 0 if name == "slot_scope" else column.is_not_null()
+    if not has_value.any():
         return None
     texts: list[str | None] = [None] * len(rows)
-    values = column.filter(some)
+    values = column.filter(has_value)
     listed_values = values.map.entries().to_list() if name in _MAPS else values.to_list()
-    for place, value in zip(some.arg_true().to_list(), listed_values, strict=True):
+    for place, value in zip(has_value.arg_true().to_list(), listed_values, strict=True):
         texts[place] = _json(_object(value) if name in _MAPS else value)
     return pl.lit(pl.Series(texts, dtype=pl.String))
 
@@ -141,7 +141,7 @@ def _object(entries: list[Any]) -> dict[str, Any]:
 
 def _json(value: Any) -> str:
     if isinstance(value, dict):
-        value = {key: one for key, one in value.items() if one is not None}
+        value = {key: item for key, item in value.items() if item is not None}
     return orjson.dumps(value).decode()
 
 
@@ -157,18 +157,18 @@ def _write_stream_graphs(topologies: pl.DataFrame, nodes: pl.DataFrame, edges: p
             of_edges.get(row[TOPOLOGY], []),
         )
         own = {key: row[key] for key in ("name", "parallelism", "max_parallelism") if row[key] is not None}
-        config = {"config": found} if (found := _object(row["config"])) else {}
+        config = {"config": options} if (options := _object(row["config"])) else {}
         lines.append(orjson.dumps({**own, **config, "stream_graph": graph}).decode())
     return pl.DataFrame({"name": topologies["name"], "line": lines}, _LINES)
 
 
 def _by_topology(rows: pl.DataFrame) -> dict[int, list[dict[str, Any]]]:
     maps = [name for name, kind in rows.schema.items() if isinstance(kind, pl.Map)]
-    found: dict[int, list[dict[str, Any]]] = {}
+    rows_by_topology: dict[int, list[dict[str, Any]]] = {}
     for row in rows.with_columns(pl.col(name).map.entries() for name in maps).to_dicts():
         of_row = {key: _object(value) if key in maps else value for key, value in row.items()}
-        found.setdefault(row[TOPOLOGY], []).append(of_row)
-    return found
+        rows_by_topology.setdefault(row[TOPOLOGY], []).append(of_row)
+    return rows_by_topology
 
 
 def _graph(
@@ -178,7 +178,7 @@ def _graph(
     outgoing: dict[int, list[str]] = {node["id"]: [] for node in nodes}
     for edge in edges:
         outgoing[edge["source"]].append(edge["edge_id"])
-    for edge in sorted(edges, key=lambda one: one["in_index"]):
+    for edge in sorted(edges, key=lambda row: row["in_index"]):
         incoming[edge["target"]].append(edge["edge_id"])
     equal = _equal_partitioners(edges) if settings.get("partitioners_compared") else {}
     return {
@@ -197,13 +197,13 @@ def _equal_partitioners(edges: list[dict[str, Any]]) -> dict[str, str]:
     for edge in edges:
         first.setdefault((edge["source"], edge["partitioner_key"]), edge["edge_id"])
     firsts = {edge["edge_id"]: first[edge["source"], edge["partitioner_key"]] for edge in edges}
-    return {edge: found for edge, found in firsts.items() if edge != found}
+    return {edge: first_edge for edge, first_edge in firsts.items() if edge != first_edge}
 
 
 def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dict[str, Any]:
     known = {
         **node,
-        # Planning asks for either of the two, and keeps one.
+        # Planning needs either of the two, and keeps one.
         "output_only_after_end_of_stream": False,
         "in_edges": incoming,
         "out_edges": outgoing,
@@ -217,7 +217,7 @@ def _node(node: dict[str, Any], incoming: list[str], outgoing: list[str]) -> dic
 def _edge(edge: dict[str, Any], equal_partitioner: str | None) -> dict[str, Any]:
     known = {
         "unaligned_checkpoints": edge["supports_unaligned_checkpoints"],
-        # What planning does not read.
+        # Keys that planning does not read.
         "inter_inputs_keys_correlated": True,
         "intra_input_key_correlated": True,
         **edge,

@@ -33,12 +33,12 @@ def view_lines(tables: Tables, view: Parts) -> pl.DataFrame:
     """
     rejected = tables["rejected"]
     topologies = tables["topologies"].with_columns(pl.int_range(pl.len()).alias("place"))
-    some = topologies[TOPOLOGY].is_in(tables["stream_nodes"][TOPOLOGY].unique().implode())
+    has_nodes = topologies[TOPOLOGY].is_in(tables["stream_nodes"][TOPOLOGY].unique().implode())
     named: Parts = ['{"name":', topologies.select(TOPOLOGY, quoted(pl.col("name")).alias("json")), ","]
     texts = [
         *parts_of_topologies(named, topologies),
-        *parts_of_topologies(view, topologies.filter(some)),
-        *parts_of_topologies([_EMPTY], topologies.filter(~some)),
+        *parts_of_topologies(view, topologies.filter(has_nodes)),
+        *parts_of_topologies([_EMPTY], topologies.filter(~has_nodes)),
         *parts_of_topologies(["}"], topologies),
     ]
     refusal = json_object(values(rejected, "name", "error", "message"), keep_nulls=True)
@@ -78,7 +78,7 @@ def to_flink_plan_lines(tables: Tables) -> pl.DataFrame:
         "optimizer_properties": pl.lit("{}"),
         "inputs": pl.col("inputs"),
     }
-    # As after execute(name), which wins over pipeline.name.
+    # As after execute(name), which overrides pipeline.name.
     names = tables["topologies"].select(TOPOLOGY, "name")
     jobs = join_topology(names, tables["job_settings"].select(TOPOLOGY, "job_type"), {})
     head = jobs.select(TOPOLOGY, json=json_object(values(jobs, name="name", type="job_type")).str.head(-1))
@@ -152,10 +152,10 @@ def _sinks(tables: Tables) -> pl.DataFrame:
     """(topology_id, sink_id, sink): the nodes that Flink registers as sinks."""
     transformations = tables["transformations"]
     sinks = transformations.filter(pl.col("kind") == Kind.SINK).select(TOPOLOGY, sink_id="id")
-    given = tables["topologies"].filter(pl.col("stream_graph_settings").is_not_null())
+    given_graphs = tables["topologies"].filter(pl.col("stream_graph_settings").is_not_null())
     rows = [
         (topology, sink)
-        for topology, settings in given.select(TOPOLOGY, "stream_graph_settings").iter_rows()
+        for topology, settings in given_graphs.select(TOPOLOGY, "stream_graph_settings").iter_rows()
         for sink in orjson.loads(settings)["sinks"]
     ]
     both = pl.concat([sinks, pl.DataFrame(rows, sinks.schema, orient="row")])
@@ -242,12 +242,12 @@ def _cascade(head: int, children: Children, texts: Sequence[str]) -> Iterator[st
     """All operators on one line: a -> (b -> c , d)."""
     waiting: list[int | str] = [head]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part
             continue
-        yield texts[one]
-        if mine := children[one]:
+        yield texts[part]
+        if mine := children[part]:
             yield " -> " if len(mine) == 1 else " -> ("
             if len(mine) > 1:
                 waiting.append(")")

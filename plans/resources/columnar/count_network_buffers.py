@@ -1,4 +1,4 @@
-"""How many network buffers the gates and result partitions of a task need, a task, and a slot."""
+"""Counts the network buffers of gates and result partitions, of tasks and of slots."""
 
 import polars as pl
 
@@ -16,8 +16,8 @@ _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH = 1000
 def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions = FLINK_2_3) -> pl.DataFrame:
     """The buffers of every gate and result partition, of the task of each vertex that has most channels.
 
-    In: placed_edges (see place_job_edges); nothing is read of the data sets that their first edges do not
-    say. Out (key topology_id, vertex, side, index): network_buffers.
+    In: placed_edges (see place_job_edges); everything about data sets comes from their first edges. Out (key
+    topology_id, vertex, side, index): network_buffers.
 
     The figures are those that Flink announces for a graph that is not dynamic: a data set has a subpartition
     for each subtask of its consumer, and a gate has a channel for each partition it reads. They differ from
@@ -30,7 +30,7 @@ def count_network_buffers(placed_edges: pl.DataFrame, *, options: NetworkOptions
     - the graph is dynamic: a partition then has as many subpartitions as its consumer may get subtasks (one,
       if it is broadcast or forward), and a channel may read a range of them.
 
-    `target` and `announced` are null where Flink sets no bound; for PIPELINED and hybrid result partitions,
+    `target` and `announced` are null if Flink sets no bound; for PIPELINED and hybrid result partitions,
     Flink refuses to announce (fine-grained resource management then fails with IllegalArgumentException).
 
     Source: InputGateSpecUtils.createGateBuffersSpec,
@@ -92,7 +92,7 @@ def _gate_figures(options: NetworkOptions) -> dict[str, pl.Expr]:
         of_batch = pl.min_horizontal(wanted, _MAX_REQUIRED_BUFFERS_PER_GATE_FOR_BATCH)
         required = pl.when(_is(*MUST_BE_PIPELINED_TYPES, *HYBRID_TYPES)).then(wanted).otherwise(of_batch)
     target = exclusive + options.floating_buffers_per_gate
-    # One buffer is left to float: a local channel needs it to recover.
+    # At least one floating buffer: a local channel needs it to recover.
     of_channel = (required - 1) // channels
     return {
         "exclusive_per_channel": pl.min_horizontal(options.buffers_per_channel, of_channel),
@@ -141,7 +141,7 @@ def task_network_buffers(
     In: network_buffers (see count_network_buffers), counted with the same `options`; job_vertices (vertex,
     slot_sharing_group). Out (key topology_id, vertex): slot_sharing_group, gates, result_partitions, and
     `required`, `target`, `announced` in buffers and, with the suffix _bytes, in bytes. A vertex without edges
-    has zeros. A figure is null where one of its summands is not bounded.
+    has zeros. A figure is null if one of its summands is not bounded.
 
     `announced_bytes` is what Flink adds to the resource profile of the vertex's slot sharing group, if the
     author gave the group one (fine-grained resource management); otherwise buffers come out of the

@@ -1,4 +1,4 @@
-"""How many bytes of a slot's managed memory each operator may use."""
+"""Computes how much of a slot's managed memory each operator may use."""
 
 from functools import cache
 
@@ -91,10 +91,10 @@ def _active_use_cases() -> pl.Expr:
 
 @cache
 def _memory_of_slot(task_manager: TaskManager) -> pl.Expr:
-    """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
-    found = pl.lit(0.0)
+    """The memory that all consumers of a row's use_case together get in a slot with `active` use cases."""
+    memory = pl.lit(0.0)
     for use_case in USE_CASES:
         fractions = fractions_of_slot(use_case, task_manager)
         of_use_case = pl.col("active").replace_strict(dict(enumerate(fractions)), return_dtype=pl.Float64)
-        found = pl.when(pl.col("use_case") == use_case.value).then(of_use_case).otherwise(found)
-    return found
+        memory = pl.when(pl.col("use_case") == use_case.value).then(of_use_case).otherwise(memory)
+    return memory

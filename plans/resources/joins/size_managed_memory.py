@@ -1,4 +1,4 @@
-"""How many bytes of a slot's managed memory each operator may use."""
+"""Computes how much of a slot's managed memory each operator may use."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,7 +33,7 @@ def size_managed_memory(
     job cannot set them. `bytes` of STATE_BACKEND and PYTHON are shared by all their users in a slot, once;
     those of OPERATOR add up. Sorters take whole pages only, of taskmanager.memory.segment-size.
 
-    Bytes are 0 where the use case has no weight; Flink then refuses to start the operator.
+    Bytes are 0 if the use case has no weight; Flink then refuses to start the operator.
 
     Source: StreamConfig.getManagedMemoryFractionOperatorUseCaseOfSlot,
     ManagedMemoryUtils.convertToFractionOfSlot, MemoryManager.computeMemorySize.
@@ -103,10 +103,10 @@ def _active_use_cases() -> Column:
 
 
 def _memory_of_slot(task_manager: TaskManager) -> Column:
-    """What all consumers of a row's use_case together get of a slot in which `active` use cases are."""
-    found = F.lit(0.0)
+    """The memory that all consumers of a row's use_case together get in a slot with `active` use cases."""
+    memory = F.lit(0.0)
     for use_case in USE_CASES:
         fractions = F.array(*map(F.lit, fractions_of_slot(use_case, task_manager)))
         of_use_case = F.element_at(fractions, F.col("active") + 1)
-        found = F.when(F.col("use_case") == use_case.value, of_use_case).otherwise(found)
-    return found
+        memory = F.when(F.col("use_case") == use_case.value, of_use_case).otherwise(memory)
+    return memory

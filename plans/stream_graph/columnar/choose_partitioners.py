@@ -45,9 +45,9 @@ def choose_partitioners(
     translated = chosen.with_columns(*_partitioner_names(chosen), _edge_ids(chosen)).select(_EDGES)
     if given_stream_edges.is_empty():
         return translated
-    given = given_stream_edges.drop(_VERDICTS).with_columns(_OF_GIVEN)
+    given_edges = given_stream_edges.drop(_VERDICTS).with_columns(_OF_GIVEN)
     ends = _attributes(stream_nodes, edge_ends[count:])
-    with_ends = look_up(given.hstack(ends), settings, {})
+    with_ends = look_up(given_edges.hstack(ends), settings, {})
     return pl.concat([translated, with_ends.select(translated.columns)], rechunk=True)
 
 

@@ -53,7 +53,7 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
     ordered = transformations.filter(has_sinks).sort(TOPOLOGY, "id")
     parts, sizes = _parts(ordered["sink_topology"].drop_nulls().unique())
     sinks = _sinks_with_ids(ordered, sizes)
-    made = sinks.join(parts, on="sink_topology", maintain_order="left_right")
+    sink_parts = sinks.join(parts, on="sink_topology", maintain_order="left_right")
     placed = _with_positions(ordered, sizes)
     kept = placed.with_columns(
         pl.when(is_sink).then(pl.lit(value, plain.schema[name])).otherwise(name).alias(name)
@@ -62,13 +62,13 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
     first = placed.filter(is_sink).select(
         pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts"))
     )
-    expanded = _as_transformations(made).with_columns(position=first.to_series().explode())
+    expanded = _as_transformations(sink_parts).with_columns(position=first.to_series().explode())
     tables = (plain.filter(~has_sinks), kept, expanded)
     return pl.concat(table.select(plain.columns).cast(plain.schema) for table in tables)
 
 
 def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The parts (PART) of each distinct text; and for each text how many parts, and ids they take."""
+    """The parts (PART) of each distinct text; and for each text the number of its parts and of their ids."""
     rows: list[dict[str, Any]] = []
     sizes: list[tuple[str, int, int, int]] = []
     for text in sink_topologies.to_list():
@@ -98,33 +98,33 @@ def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
 
     In: all transformations of topologies with sinks, by topology and id; sizes as _parts gives them.
     """
-    given = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
+    input_arrays = input_rows(ordered.select(TOPOLOGY, "id", "inputs", "kind"))
     stands_for, drawn = (np.zeros(len(ordered), np.int64) for _ in range(2))
-    virtual = given.kinds >= FIRST_VIRTUAL
+    virtual = input_arrays.kinds >= FIRST_VIRTUAL
     run_loop(
         _count_ways,
         len(ordered),
-        (given.bounds, given.rows, virtual, given.kinds == _SINK),
+        (input_arrays.bounds, input_arrays.rows, virtual, input_arrays.kinds == _SINK),
         (stands_for,),
     )
-    if _HAS_A_NODE[given.kinds].any():
+    if _HAS_A_NODE[input_arrays.kinds].any():
         first = np.full(len(ordered), _NONE, np.int64)
         run_loop(
             _count_drawn,
             len(ordered),
             (
-                given.bounds,
-                given.rows,
+                input_arrays.bounds,
+                input_arrays.rows,
                 virtual,
-                _IS_SOURCE[given.kinds],
-                _HAS_A_NODE[given.kinds],
+                _IS_SOURCE[input_arrays.kinds],
+                _HAS_A_NODE[input_arrays.kinds],
                 stands_for,
             ),
             (drawn, first),
         )
     of_topologies = runs(ordered[TOPOLOGY].to_numpy())
     transformations = np.diff(np.append(of_topologies.starts, len(ordered)))[of_topologies.of_row]
-    input = given.rows[np.minimum(given.bounds[:-1], max(len(given.rows) - 1, 0))]
+    input = input_arrays.rows[np.minimum(input_arrays.bounds[:-1], max(len(input_arrays.rows) - 1, 0))]
     return (
         ordered.with_columns(drawn=drawn, transformations=transformations, ways=stands_for[input])
         .with_columns(pl.col("drawn").cum_sum().over(TOPOLOGY))
@@ -141,7 +141,7 @@ def _sinks_with_ids(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _count_ways(bounds: Ints, inputs: Ints, virtual: Ints, sinks: Ints, stands_for: Ints) -> None:
-    """How many stream nodes each transformation stands for; a sink for none (see run_loop)."""
+    """The number of stream nodes that each transformation stands for; 0 for a sink (see run_loop)."""
     for row in range(len(virtual)):
         if virtual[row]:
             count = 0
@@ -162,7 +162,7 @@ def _count_drawn(
     drawn: Ints,
     first: Ints,
 ) -> None:
-    """How many virtual nodes are made before each operator, the first to reach them (see run_loop).
+    """The number of virtual nodes made for each operator, the first to reach them (see run_loop).
 
     `first`: the first operator that reads a virtual transformation, through others.
     """
@@ -178,12 +178,12 @@ def _count_drawn(
                     first[read] = reader
 
 
-def _as_transformations(made: pl.DataFrame) -> pl.DataFrame:
+def _as_transformations(sink_parts: pl.DataFrame) -> pl.DataFrame:
     """The parts of sinks as transformations. Columns that sinks have, too, end in _right."""
     own = {
         name: pl.col(f"{name}_right")
         for name in PART.names
-        if name in made.columns and f"{name}_right" in made.columns
+        if name in sink_parts.columns and f"{name}_right" in sink_parts.columns
     }
     id = pl.col("last_id") + pl.col("id_after") + pl.col("ways_before") * pl.col("ways")
     is_first = pl.col("id_after") == 1
@@ -191,7 +191,7 @@ def _as_transformations(made: pl.DataFrame) -> pl.DataFrame:
     group, own_group = pl.col("co_location_group"), own["co_location_group"]
     has_uid = pl.col("before_uid").is_not_null()
     is_operator = own["name"].is_not_null()
-    return made.select(
+    return sink_parts.select(
         TOPOLOGY,
         id=id,
         kind=own["kind"],

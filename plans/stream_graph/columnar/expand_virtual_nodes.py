@@ -41,9 +41,9 @@ def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl
     if (ways == _MOST).any():
         raise MemoryError("unions of unions: more edges than can be numbered")
     starts = offsets(np.where(virtual, ways, 0))
-    found = np.full((1 + len(_LABELS), starts[-1]), _NONE, np.int32)
-    run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(found))
-    sources, *deciding = found
+    way_columns = np.full((1 + len(_LABELS), starts[-1]), _NONE, np.int32)
+    run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(way_columns))
+    sources, *deciding = way_columns
 
     labelled = transformations.select(_LABELLED).filter(pl.Series(values=virtual)).rechunk()
     places = np.append(np.cumsum(virtual) - 1, _NONE).astype(np.uint32)
@@ -59,7 +59,7 @@ def expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl
 
 
 def _count_ways(order: Ints, bounds: Ints, inputs: Ints, kinds: Ints, ways: Ints) -> None:
-    """How many ways lead up from each virtual transformation (see run_loop)."""
+    """The number of ways up from each virtual transformation (see run_loop)."""
     for row in order:
         if kinds[row] >= FIRST_VIRTUAL:
             count = 0
@@ -80,7 +80,7 @@ def _fill_ways(
     output_tags: Ints,
     selected_names: Ints,
 ) -> None:
-    """Where each way ends and the rows that decide its labels (see run_loop): of its input's, then its own.
+    """The end of each way and the rows that decide its labels (see run_loop): its input's, then its own.
 
     The nearest decides, and the farthest of those that set an exchange mode.
     """

@@ -1,4 +1,4 @@
-"""Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
+"""Every stream node gets a slot sharing group: its own, or the group that all of its inputs share."""
 
 import numpy as np
 import polars as pl
@@ -20,10 +20,12 @@ def inherit_slot_sharing_groups(
 
     Example: tests/passes/fixtures/inherited_groups.txt.
     """
-    given = expanded_transformations["slot_sharing_group"]
+    own_groups = expanded_transformations["slot_sharing_group"]
     default = pl.Series([DEFAULT_SLOT_SHARING_GROUP])
-    names = pl.concat([default, given.drop_nulls().unique(maintain_order=True)]).unique(maintain_order=True)
-    numbers = given.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(NO_GROUP)
+    names = pl.concat([default, own_groups.drop_nulls().unique(maintain_order=True)]).unique(
+        maintain_order=True
+    )
+    numbers = own_groups.cast(pl.Enum(names)).to_physical().cast(pl.Int32).fill_null(NO_GROUP)
     groups = inherited_groups(
         numbers.to_numpy(), *(resolved_inputs[end].to_numpy() for end in ("source_row", "target_row"))
     )

@@ -18,7 +18,7 @@ _WRITER = KINDS.index(Kind.WRITER)
 
 
 class InputRows(NamedTuple):
-    """How to get from row to row among transformations in any order."""
+    """Links between the rows of transformations, which are in any order."""
 
     order: Ints  #: all rows, those of one topology together and by id, so that inputs come first
     bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]
@@ -56,7 +56,7 @@ def _input_rows_by_id(transformations: pl.DataFrame, bounds: Ints, kinds: Ints) 
 
 
 def offsets(lengths: Ints) -> Ints:
-    """Where consecutive spans of these lengths start, and where the last one ends."""
+    """The starts of consecutive spans of these lengths, and the end of the last one."""
     return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
 
 
@@ -103,5 +103,5 @@ def find_edge_ends(
     )
     if given_stream_edges.is_empty():
         return translated
-    given = {f"{end}_row": places(given_stream_edges, stream_nodes, {end: "id"}) for end in _ENDS}
-    return pl.concat([translated, pl.DataFrame(given)], rechunk=True)
+    given_ends = {f"{end}_row": places(given_stream_edges, stream_nodes, {end: "id"}) for end in _ENDS}
+    return pl.concat([translated, pl.DataFrame(given_ends)], rechunk=True)

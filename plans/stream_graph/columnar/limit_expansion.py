@@ -17,34 +17,34 @@ _SINK = KINDS.index(Kind.SINK)
 _HOLD_TOPOLOGIES = ("topologies", "transformations", "job_settings")
 
 
-def limit_expansion(given: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def limit_expansion(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """The tables of the topology layer, in which topologies of too many edges are rows of `rejected` only.
 
     They are rejected at stage input, with the first transformation at which there are too many.
     """
-    wrong = beyond_limit(given["transformations"])
+    wrong = beyond_limit(tables["transformations"])
     if wrong.is_empty():
-        return given
+        return tables
     refused = np.sort(wrong[TOPOLOGY].to_numpy())
     errors = {
         topology: too_many_edges(id, ways, most)
         for topology, id, ways, most in wrong.select(TOPOLOGY, "id", "ways", "most").iter_rows()
     }
-    rows = given["topologies"].filter(pl.col(TOPOLOGY).is_in(wrong[TOPOLOGY].implode()))
+    rows = tables["topologies"].filter(pl.col(TOPOLOGY).is_in(wrong[TOPOLOGY].implode()))
     rejected = rejected_rows(
         Refused(name, file, line, INPUT_STAGE, [errors[topology]])
         for topology, name, file, line in rows.select(
             TOPOLOGY, "name", "source_file", "source_line"
         ).iter_rows()
     )
-    kept = {name: without_topologies(given[name], refused) for name in _HOLD_TOPOLOGIES}
-    return {**given, **kept, "rejected": pl.concat([given["rejected"], rejected])}
+    kept = {name: without_topologies(tables[name], refused) for name in _HOLD_TOPOLOGIES}
+    return {**tables, **kept, "rejected": pl.concat([tables["rejected"], rejected])}
 
 
 def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
-    """(topology_id, id, ways, most): where each topology first has too many ways, of those that have.
+    """(topology_id, id, ways, most): each topology's first transformation with too many ways, if any.
 
-    Without unions, edges are as many as the inputs that a file names.
+    Topologies without unions are skipped: their edges are just the inputs in the file.
     """
     unions = transformations.filter(pl.col("kind") == Kind.UNION)[TOPOLOGY].unique()
     if len(unions) < transformations[TOPOLOGY].n_unique():
@@ -62,7 +62,7 @@ def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
     until_here = np.cumsum(ways[order])
     sizes = np.diff(np.append(of_topologies.starts, len(order)))
     before = np.repeat(until_here[of_topologies.starts] - ways[order][of_topologies.starts], sizes)
-    found = pl.DataFrame(
+    way_counts = pl.DataFrame(
         {
             TOPOLOGY: topologies,
             "id": transformations["id"].to_numpy()[order],
@@ -70,4 +70,6 @@ def beyond_limit(transformations: pl.DataFrame) -> pl.DataFrame:
             "most": np.repeat([most_edges(int(size)) for size in sizes], sizes).astype(np.int64),
         }
     )
-    return found.filter(pl.col("ways") > pl.col("most")).unique(TOPOLOGY, keep="first", maintain_order=True)
+    return way_counts.filter(pl.col("ways") > pl.col("most")).unique(
+        TOPOLOGY, keep="first", maintain_order=True
+    )

@@ -36,9 +36,9 @@ def refuse_settings_of_transformations(
     if settings.is_empty():
         return []
     return [
-        _of_operators(transformations, resolved_inputs, settings),
-        _of_inputs(transformations, resolved_inputs, settings),
-        _of_cached_files(settings),
+        _refuse_operator_settings(transformations, resolved_inputs, settings),
+        _refuse_input_settings(transformations, resolved_inputs, settings),
+        _refuse_cached_files(settings),
     ]
 
 
@@ -48,10 +48,10 @@ def refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFr
     As plans.stream_graph.joins.refuse_settings.
     """
     settings = refused_settings(job_settings)
-    return [] if settings.is_empty() else [_of_edges(stream_edges, settings)]
+    return [] if settings.is_empty() else [_refuse_edge_settings(stream_edges, settings)]
 
 
-def _of_operators(
+def _refuse_operator_settings(
     transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
 ) -> pl.DataFrame:
     """Settings that Flink reads for an operator that does not set the value itself."""
@@ -81,7 +81,7 @@ def _of_operators(
     return settings_refused_at(translated, Layer.STREAM_GRAPH, order)
 
 
-def _of_inputs(
+def _refuse_input_settings(
     transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
 ) -> pl.DataFrame:
     """Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory."""
@@ -107,12 +107,12 @@ def _of_inputs(
     return settings_refused_at(placed, Layer.STREAM_GRAPH, order)
 
 
-def _of_cached_files(settings: pl.DataFrame) -> pl.DataFrame:
+def _refuse_cached_files(settings: pl.DataFrame) -> pl.DataFrame:
     read = settings.filter(_STEP == SettingStep.CACHED_FILES)
     return settings_refused_at(read, Layer.STREAM_GRAPH, [pl.lit(AFTER_ALL), pl.lit(CACHED_FILES)])
 
 
-def _of_edges(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
+def _refuse_edge_settings(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
     of_chaining, of_max = (
         step == _STEP for step in (SettingStep.OPERATOR_CHAINING, SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM)
     )
@@ -124,12 +124,12 @@ def _of_edges(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFram
 
 
 def with_target_transformation(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """`rows` with `target_transformation`: of which transformation Flink makes the target.
+    """`rows` with `target_transformation`: the transformation that Flink makes the target from.
 
-    It translates all operators of a sink when it comes to the sink, whatever their ids are.
+    Flink translates all operators of a sink together with the sink, regardless of their ids.
     """
-    given = nodes.select(TOPOLOGY, "id", target_transformation="transformation")
-    return join_topology(rows, given, {"target": "id"}, "left")
+    origins = nodes.select(TOPOLOGY, "id", target_transformation="transformation")
+    return join_topology(rows, origins, {"target": "id"}, "left")
 
 
 def _joined(rows: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:

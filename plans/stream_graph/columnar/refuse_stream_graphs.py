@@ -140,14 +140,14 @@ def _missing_uids(
 
 
 def _uids_of_steps(expanded_transformations: pl.DataFrame) -> pl.DataFrame:
-    """Steps of sinks have uids only if their sinks, and thus writers, have."""
-    made = expanded_transformations.filter(pl.col("id") != pl.col("transformation"))
-    with_uid = made.filter((pl.col("kind") == Kind.ONE_INPUT) & (pl.col("uid") != ""))
-    writers = made.filter((pl.col("kind") == Kind.WRITER) & pl.col("uid").is_null())
+    """Refuses sinks whose steps have uids although the sink, and so its writer, has none."""
+    steps = expanded_transformations.filter(pl.col("id") != pl.col("transformation"))
+    with_uid = steps.filter((pl.col("kind") == Kind.ONE_INPUT) & (pl.col("uid") != ""))
+    writers = steps.filter((pl.col("kind") == Kind.WRITER) & pl.col("uid").is_null())
     if with_uid.is_empty() or writers.is_empty():
         return NO_REASON
     refused = join_topology(writers, with_uid, {"transformation": "transformation"}, "semi")
-    physical = made.filter(pl.col("kind") != Kind.PARTITION)
+    physical = steps.filter(pl.col("kind") != Kind.PARTITION)
     first = physical.group_by(TOPOLOGY, "transformation").agg(first=pl.col("id").min())
     sinks = expanded_transformations.select(TOPOLOGY, "id", sink_name="name")
     rows = join_topology(

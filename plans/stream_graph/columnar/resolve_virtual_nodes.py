@@ -14,7 +14,7 @@ from penstock.plans.vocabulary import Kind
 
 _NONE = -1
 _TAKEN = ("right_behind_hash", *LABELS)
-_FOUND = (
+_EDGE_NUMBERS = (
     "target",
     "source",
     "way",
@@ -40,23 +40,23 @@ def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFram
 
     Example: tests/passes/fixtures/resolved_inputs.txt.
     """
-    given = input_rows(expanded_transformations)
-    order, bounds, inputs, kinds = given
-    expansions = expand_virtual_nodes(expanded_transformations, given)
+    input_arrays = input_rows(expanded_transformations)
+    order, bounds, inputs, kinds = input_arrays
+    expansions = expand_virtual_nodes(expanded_transformations, input_arrays)
     virtual = kinds >= FIRST_VIRTUAL
     starts = offsets(np.bincount(expansions["row"].to_numpy(), minlength=len(kinds)))
     edges = np.where(virtual, np.diff(starts), kinds != _SINK)
     before = offsets(edges[inputs])[bounds]
     count = int(np.diff(before)[~virtual].sum())
-    found = np.empty((len(_FOUND), count), np.int32)
+    edge_arrays = np.empty((len(_EDGE_NUMBERS), count), np.int32)
     out_degree, pairs, last_target = (np.full(len(virtual), value, np.int32) for value in (0, 0, _NONE))
     run_loop(
         _add_edges,
         len(virtual) + count,
         (order, bounds, inputs, virtual, edges, starts, expansions["source_row"].to_numpy()),
-        (*found, out_degree, pairs, last_target),
+        (*edge_arrays, out_degree, pairs, last_target),
     )
-    edge = dict(zip(_FOUND, found, strict=True))
+    edge = dict(zip(_EDGE_NUMBERS, edge_arrays, strict=True))
     target, source, way = (edge.pop(name) for name in ("target", "source", "way"))
     at = pl.Series(way.view(np.uint32))
     labels = expansions.select(pl.col(_TAKEN).gather(at, null_on_oob=True))

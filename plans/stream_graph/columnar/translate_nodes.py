@@ -76,20 +76,20 @@ def translate_nodes(
     return pl.concat([translated, given_stream_nodes.select(STREAM_NODES.names)], rechunk=True)
 
 
-def _taken(given: pl.DataFrame, rows: Ints) -> pl.DataFrame:
-    """Those rows. Columns without any value, which are frequent, are not gathered."""
+def _taken(table: pl.DataFrame, rows: Ints) -> pl.DataFrame:
+    """The chosen rows. Columns without any value, which are frequent, are not gathered."""
     at = pl.Series(rows.astype(np.uint32))
-    return pl.DataFrame([c.clear(len(at)) if c.null_count() == len(c) else c.rechunk()[at] for c in given])
+    return pl.DataFrame([c.clear(len(at)) if c.null_count() == len(c) else c.rechunk()[at] for c in table])
 
 
-def _slot_scopes(given: pl.DataFrame, keyed: Flags, rows: Ints) -> pl.Series:
+def _slot_scopes(nodes: pl.DataFrame, keyed: Flags, rows: Ints) -> pl.Series:
     """The slot_scope of each row; keyed operators have a state backend."""
-    places = np.where(keyed, len(given) - 1 + np.cumsum(keyed), np.arange(len(given)))
-    with_state_backend = given.filter(pl.Series(values=keyed)).select(_WITH_STATE_BACKEND)
-    return pl.concat([given, with_state_backend], rechunk=True)["slot_scope"].gather(places[rows])
+    places = np.where(keyed, len(nodes) - 1 + np.cumsum(keyed), np.arange(len(nodes)))
+    with_state_backend = nodes.filter(pl.Series(values=keyed)).select(_WITH_STATE_BACKEND)
+    return pl.concat([nodes, with_state_backend], rechunk=True)["slot_scope"].gather(places[rows])
 
 
-def _of_kind(attribute: str) -> pl.Expr:
+def _attribute_of_kind(attribute: str) -> pl.Expr:
     """The attribute of OperatorKind that belongs to the row's kind."""
     index = OperatorKind._fields.index(attribute)
     values = pl.Series([properties[index] for properties in OPERATOR_KINDS.values()], dtype=pl.String)
@@ -98,7 +98,7 @@ def _of_kind(attribute: str) -> pl.Expr:
 
 def _node_columns() -> list[pl.Expr]:
     sorts = pl.col("batch") & pl.col("keyed")
-    chaining = pl.coalesce("chaining", _of_kind("chaining"))
+    chaining = pl.coalesce("chaining", _attribute_of_kind("chaining"))
     heads_instead = pl.any_horizontal(
         chaining == strategy for strategy in (ChainingStrategy.ALWAYS, ChainingStrategy.HEAD_WITH_SOURCES)
     )
@@ -108,7 +108,7 @@ def _node_columns() -> list[pl.Expr]:
         pl.col("sorted_inputs_memory_mebibytes").alias("value"),
     )
     columns = {
-        "name": pl.concat_str(_of_kind("name_prefix"), "name"),
+        "name": pl.concat_str(_attribute_of_kind("name_prefix"), "name"),
         "parallelism": pl.coalesce("parallelism", "job_parallelism"),
         "max_parallelism": pl.coalesce("max_parallelism", "job_max_parallelism"),
         "parallelism_configured": pl.col("parallelism").is_not_null(),
@@ -122,8 +122,8 @@ def _node_columns() -> list[pl.Expr]:
         "legacy_source": is_kind(Kind.LEGACY_SOURCE),
         "yielding": is_kind(Kind.ASYNC, Kind.WRITER),
         "coordinated": is_kind(Kind.SOURCE),
-        "invokable": _of_kind("invokable"),
-        "operator_factory": _of_kind("operator_factory"),
+        "invokable": _attribute_of_kind("invokable"),
+        "operator_factory": _attribute_of_kind("operator_factory"),
         "input_format": pl.lit(False),
         "output_format": pl.lit(False),
         "no_output_until_end_of_input": pl.lit(False),

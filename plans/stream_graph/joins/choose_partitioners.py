@@ -29,7 +29,7 @@ def choose_partitioners(
 
     In: resolved_inputs, stream_nodes, job_settings, given_stream_edges (schema STREAM_EDGES; edges of
     topologies given as StreamGraphs, passed on). Out (key topology_id, target, in_index): the columns of
-    STREAM_EDGES but for the verdicts on chaining, and source_*/target_* attributes of the ends, in_degree
+    STREAM_EDGES except the verdicts on chaining, and source_*/target_* attributes of the ends, in_degree
     (edges into the target), input_degree (edges into the same input of it) and out_degree.
 
     An edge without a partitioner is forward between equal parallelisms and rebalance otherwise.

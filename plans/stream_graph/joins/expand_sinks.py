@@ -55,9 +55,9 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
         return batches
 
     expanded = walk_topologies([Part(with_sinks, "id")], expand, EXPANDED)
-    # What leaves Python is partitioned anew, so that later passes need no exchange.
-    given = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
-    return without.unionByName(partitioned(expanded, max(LEAST_PARTITIONS, given)))
+    # Rows from Python workers have no known partitioning; with one, later passes need no exchange.
+    partitions = int(transformations.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+    return without.unionByName(partitioned(expanded, max(LEAST_PARTITIONS, partitions)))
 
 
 def expand_table(rows: pa.Table) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Every stream node has a slot sharing group: its own, or the one that all of its inputs agree on."""
+"""Every stream node gets a slot sharing group: its own, or the group that all of its inputs share."""
 
 from collections.abc import Iterator
 

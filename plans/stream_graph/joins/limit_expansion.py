@@ -17,41 +17,41 @@ _COUNTED = f"{TOPOLOGY} bigint, id int, ways bigint, most bigint"
 _ERROR = "struct<error: string, location: string, found: string, allowed: string, hint: string>"
 
 
-def limit_expansion(given: TopologyTables) -> TopologyTables:
+def limit_expansion(tables: TopologyTables) -> TopologyTables:
     """The tables of the topology layer, in which topologies of too many edges are rows of `rejected` only.
 
     As columnar.limit_expansion. One Spark job, which finds topologies whose unions may have too many ways and
     has Python workers count these, one whole topology at a time.
     """
-    wrong = _beyond_limit(given.transformations)
+    wrong = _beyond_limit(tables.transformations)
     if not wrong:
-        return given
+        return tables
     refused = F.col(TOPOLOGY).isin(list(wrong))
-    spark = given.topologies.sparkSession
+    spark = tables.topologies.sparkSession
     errors = spark.createDataFrame(
-        [(topology, [too_many_edges(**found)]) for topology, found in wrong.items()],
+        [(topology, [too_many_edges(**counts)]) for topology, counts in wrong.items()],
         f"{TOPOLOGY} bigint, errors array<{_ERROR}>",
     )
     rejected = (
-        given.topologies.filter(refused)
+        tables.topologies.filter(refused)
         .join(F.broadcast(errors), TOPOLOGY)
         .select("name", "source_file", "source_line", F.lit(INPUT_STAGE).alias("error_stage"), "errors")
     )
-    return given._replace(
-        topologies=given.topologies.filter(~refused),
-        transformations=given.transformations.filter(~refused),
-        job_settings=given.job_settings.filter(~refused),
-        rejected=given.rejected.unionByName(rejected_rows(rejected)),
+    return tables._replace(
+        topologies=tables.topologies.filter(~refused),
+        transformations=tables.transformations.filter(~refused),
+        job_settings=tables.job_settings.filter(~refused),
+        rejected=tables.rejected.unionByName(rejected_rows(rejected)),
     )
 
 
 def _beyond_limit(transformations: DataFrame) -> dict[int, dict[str, Any]]:
-    """For each topology with too many edges what is said of it: id, ways and most."""
-    counted = _of_many_unions(transformations).groupBy(TOPOLOGY).applyInArrow(_count, _COUNTED)
+    """The id, ways and most of each topology with too many edges."""
+    counted = _keep_many_unions(transformations).groupBy(TOPOLOGY).applyInArrow(_count, _COUNTED)
     return {row[TOPOLOGY]: {name: row[name] for name in ("id", "ways", "most")} for row in counted.collect()}
 
 
-def _of_many_unions(transformations: DataFrame) -> DataFrame:
+def _keep_many_unions(transformations: DataFrame) -> DataFrame:
     """The transformations of topologies that may have too many edges.
 
     No union has more ways than the product of the inputs that all unions have.
@@ -72,5 +72,5 @@ def _count(rows: pa.Table) -> pa.Table:
     from penstock.plans.columnar.frames import from_arrow
     from penstock.plans.stream_graph.columnar.limit_expansion import beyond_limit
 
-    found = beyond_limit(from_arrow(rows))
-    return found.to_arrow()
+    too_large = beyond_limit(from_arrow(rows))
+    return too_large.to_arrow()

@@ -38,14 +38,16 @@ def refuse_settings(
     if settings.isEmpty():
         return []
     return [
-        _of_operators(transformations, resolved_inputs, settings),
-        _of_inputs(transformations, resolved_inputs, settings),
-        _of_cached_files(settings),
-        _of_edges(stream_edges, settings),
+        _refuse_operator_settings(transformations, resolved_inputs, settings),
+        _refuse_input_settings(transformations, resolved_inputs, settings),
+        _refuse_cached_files(settings),
+        _refuse_edge_settings(stream_edges, settings),
     ]
 
 
-def _of_operators(transformations: DataFrame, resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
+def _refuse_operator_settings(
+    transformations: DataFrame, resolved_inputs: DataFrame, settings: DataFrame
+) -> DataFrame:
     """Settings that Flink reads for an operator that does not set the value itself."""
     step = F.col("step")
     reads = (
@@ -73,7 +75,9 @@ def _of_operators(transformations: DataFrame, resolved_inputs: DataFrame, settin
     return settings_refused_at(translated, Layer.STREAM_GRAPH, order)
 
 
-def _of_inputs(transformations: DataFrame, resolved_inputs: DataFrame, settings: DataFrame) -> DataFrame:
+def _refuse_input_settings(
+    transformations: DataFrame, resolved_inputs: DataFrame, settings: DataFrame
+) -> DataFrame:
     """Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory."""
     virtual = (
         F.col("partitioner").isNotNull()
@@ -97,12 +101,12 @@ def _of_inputs(transformations: DataFrame, resolved_inputs: DataFrame, settings:
     return settings_refused_at(placed, Layer.STREAM_GRAPH, order)
 
 
-def _of_cached_files(settings: DataFrame) -> DataFrame:
+def _refuse_cached_files(settings: DataFrame) -> DataFrame:
     read = settings.filter(F.col("step") == SettingStep.CACHED_FILES)
     return settings_refused_at(read, Layer.STREAM_GRAPH, [F.lit(AFTER_ALL), F.lit(CACHED_FILES)])
 
 
-def _of_edges(stream_edges: DataFrame, settings: DataFrame) -> DataFrame:
+def _refuse_edge_settings(stream_edges: DataFrame, settings: DataFrame) -> DataFrame:
     edges = stream_edges.select(TOPOLOGY, "not_chainable_reasons")
     of_chaining, of_max = (
         F.col("step") == step
@@ -117,12 +121,12 @@ def _of_edges(stream_edges: DataFrame, settings: DataFrame) -> DataFrame:
 
 
 def with_target_transformation(rows: DataFrame, transformations: DataFrame) -> DataFrame:
-    """`rows` with `target_transformation`: of which transformation Flink makes the target.
+    """`rows` with `target_transformation`: the transformation that Flink makes the target from.
 
-    It translates all operators of a sink when it comes to the sink, whatever their ids are.
+    Flink translates all operators of a sink together with the sink, regardless of their ids.
     """
-    given = transformations.select(TOPOLOGY, "id", F.col("transformation").alias("target_transformation"))
-    return join_local(rows, given, {"target": "id"}, "left")
+    origins = transformations.select(TOPOLOGY, "id", F.col("transformation").alias("target_transformation"))
+    return join_local(rows, origins, {"target": "id"}, "left")
 
 
 def first_uses(inputs: DataFrame, transformations: DataFrame) -> DataFrame:

@@ -107,13 +107,13 @@ def _missing_uids(
 
 
 def _uids_of_steps(expanded_transformations: DataFrame) -> list[DataFrame]:
-    """Steps of sinks have uids only if their sinks, and thus writers, have."""
-    made = expanded_transformations.filter(F.col("id") != F.col("transformation"))
+    """Refuses sinks whose steps have uids although the sink, and so its writer, has none."""
+    steps = expanded_transformations.filter(F.col("id") != F.col("transformation"))
     kind = F.col("kind")
-    if made.isEmpty():
+    if steps.isEmpty():
         return []
     sinks = (
-        made.filter(kind != Kind.PARTITION)
+        steps.filter(kind != Kind.PARTITION)
         .groupBy(TOPOLOGY, "transformation")
         .agg(
             F.min("id").alias("first"),

@@ -13,7 +13,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 
 
-def _of_kind(attribute: str) -> Column:
+def _attribute_of_kind(attribute: str) -> Column:
     """The attribute of OperatorKind that belongs to the row's kind."""
     index = OperatorKind._fields.index(attribute)
     pairs = ((F.lit(kind), F.lit(properties[index])) for kind, properties in OPERATOR_KINDS.items())
@@ -65,7 +65,7 @@ def translate_nodes(
 def _node_columns() -> list[Column | str]:
     kind = F.col("kind")
     sorts = F.col("batch") & F.coalesce("keyed", F.lit(False))
-    chaining = F.coalesce("chaining", _of_kind("chaining"))
+    chaining = F.coalesce("chaining", _attribute_of_kind("chaining"))
     heads_instead = chaining.isin(ChainingStrategy.ALWAYS, ChainingStrategy.HEAD_WITH_SOURCES)
     sorting_weight = F.create_map(
         F.lit(ManagedMemoryUseCase.OPERATOR.value), F.col("sorted_inputs_memory_mebibytes")
@@ -75,7 +75,7 @@ def _node_columns() -> list[Column | str]:
     return [
         TOPOLOGY,
         "id",
-        F.concat(_of_kind("name_prefix"), "name").alias("name"),
+        F.concat(_attribute_of_kind("name_prefix"), "name").alias("name"),
         F.coalesce("parallelism", "job_parallelism").alias("parallelism"),
         F.coalesce("max_parallelism", "job_max_parallelism").alias("max_parallelism"),
         F.col("parallelism").isNotNull().alias("parallelism_configured"),
@@ -93,8 +93,8 @@ def _node_columns() -> list[Column | str]:
         (kind == Kind.LEGACY_SOURCE).alias("legacy_source"),
         kind.isin(Kind.ASYNC, Kind.WRITER).alias("yielding"),
         (kind == Kind.SOURCE).alias("coordinated"),
-        _of_kind("invokable").alias("invokable"),
-        _of_kind("operator_factory").alias("operator_factory"),
+        _attribute_of_kind("invokable").alias("invokable"),
+        _attribute_of_kind("operator_factory").alias("operator_factory"),
         F.lit(False).alias("input_format"),
         F.lit(False).alias("output_format"),
         F.lit(False).alias("no_output_until_end_of_input"),

@@ -62,18 +62,21 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
 
 
 def _texts(column: pa.StringArray) -> tuple[npt.NDArray[np.int32], Bytes]:
-    """Where each cell of a column of strings starts, and where the last one ends; the text from the first."""
+    """The bounds of the cells in a column of strings, and the text from the first cell on."""
     _, bounds, text = column.buffers()
-    found = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
+    starts = np.frombuffer(bounds, np.int32, len(column) + 1, column.offset * 4)
     characters = np.zeros(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
-    return found, characters[found[0] : found[-1]]
+    return starts, characters[starts[0] : starts[-1]]
 
 
 def _write(
     kinds: Ints, present: npt.NDArray[np.int32], cells: Ints, text: Bytes, items: Ints, out: Bytes, ends: Ints
 ) -> None:
-    """The loop. present: a bit per field that is not null. cells: per field and row an integer, or where its
-    text or items start; the next row's is where they end. The last field is left out where it is null."""
+    """The compiled loop.
+
+    present: a bit per field that is not null. cells: per field and row an integer, or the start of its text
+    or items, which end at the next row's start. The last field is left out if it is null.
+    """
     at = 0
     digits = np.zeros(_LONGEST_INTEGER, np.uint8)
     for row in range(len(present)):

@@ -1,4 +1,4 @@
-"""Digests of transformations, block by block, as fingerprints are made of them."""
+"""Digests of blocks of transformations, from which fingerprints are computed."""
 
 from functools import partial
 from itertools import pairwise
@@ -18,7 +18,7 @@ _ROWS_AT_ONCE = 2**16
 
 
 class Blocks(NamedTuple):
-    """For each topology, where its blocks begin and end among all blocks; and the digest of each block.
+    """The bounds of each topology's blocks among all blocks; and the digest of each block.
 
     The digest is "" where a row of the block may be wrong.
     """
@@ -42,7 +42,7 @@ def digest_blocks(rows: pl.DataFrame, order: Ints | None, starts: Ints) -> Block
 
 
 def _digests(rows: pl.DataFrame, order: Ints | None, bounds: Ints) -> list[str]:
-    """Of the blocks between neighbouring bounds."""
+    """The digests of the blocks between neighbouring bounds."""
     start, end = bounds[0], bounds[-1]
     taken = rows[order[start:end]] if order is not None else rows.slice(start, end - start)
     suspicious = suspicious_transformation(taken)

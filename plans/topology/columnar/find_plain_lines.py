@@ -1,4 +1,4 @@
-"""Where the lines of a text are, and which of them are worth reading all at once."""
+"""Finds the lines of a text, and those that can be read all at once."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,11 +15,11 @@ _NEVER_PLAIN = ("stream_graph", "pre_write", "pre_commit", "post_commit")
 
 
 class FoundLines(NamedTuple):
-    """The lines of a text. One value per line, but for `text` and `keys`.
+    """The lines of a text. One value per line, except `text` and `keys`.
 
-    text: the text, spaces in place of what configurations hold. starts, ends: where a line begins, and where
-    its newline is. is_plain: see find_plain_lines. config_starts, config_ends: where the object is that is
-    the configuration; both 0 where there is none. keys: which of the keys asked for the text has somewhere.
+    text: the text, with spaces in place of configurations. starts, ends: where a line begins, and where its
+    newline is. is_plain: see find_plain_lines. config_starts, config_ends: the bounds of the configuration,
+    an object; both 0 if there is none. keys: the requested keys that occur in the text.
     """
 
     text: Bytes
@@ -35,9 +35,9 @@ def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
     """The lines of `data`, each of which has its newline, and which of `keys` are somewhere in it.
 
     A plain line begins and ends with a brace, has no zero byte, no stream graph, no steps of a sink, no
-    `null` but in its configuration, and at most one configuration, an object. Plain lines may be wrong. What
-    is taken for the configuration is one if the rest of the line, with an empty object in its place, turns
-    out to be right: only a key can stand before a colon. It may itself be wrong.
+    `null` outside its configuration, and at most one configuration, an object. Plain lines may be wrong. The
+    part taken as the configuration is one if the rest of the line, with an empty object in its place, turns
+    out right, since only a key can stand before a colon. It may itself be wrong.
     """
     text = np.frombuffer(data, np.uint8).copy()
     count = data.count(b"\n")
@@ -49,8 +49,8 @@ def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
     has_key = np.zeros(len(characters), np.bool_)
     not_plain = len(_NEVER_PLAIN)
     compiled(_look_for_surprises)(text, starts, ends, characters, not_plain, is_plain, has_key)
-    found = frozenset(key for key, has in zip(keys, has_key[not_plain:].tolist(), strict=True) if has)
-    return FoundLines(text, starts, ends, is_plain, config_starts, config_ends, found)
+    present_keys = frozenset(key for key, has in zip(keys, has_key[not_plain:].tolist(), strict=True) if has)
+    return FoundLines(text, starts, ends, is_plain, config_starts, config_ends, present_keys)
 
 
 def _quoted(keys: Sequence[str]) -> Bytes:
@@ -64,9 +64,9 @@ def _quoted(keys: Sequence[str]) -> Bytes:
 def _cut_configs(
     text: Bytes, key: Bytes, ends: Ints, config_starts: Ints, config_ends: Ints, is_plain: Flags
 ) -> None:
-    """The loop that finds lines and configurations. Neither loop needs bounds: the last character is a
-    newline, and nothing goes past one. A line that is not plain is looked at no more: each further
-    configuration might be looked for up to its end."""
+    """The loop that finds lines and configurations. Neither loop checks bounds: the last character is a
+    newline, which stops them. A line found not to be plain is skipped, because each further configuration
+    could be searched for up to its end."""
     at = line = 0
     while at < len(text):
         if text[at] == 0x0A:

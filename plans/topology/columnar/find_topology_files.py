@@ -23,12 +23,12 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):").match
 def find_topology_files(paths: Sequence[str]) -> list[str]:
     """Absolute paths of the files that are not empty, in the order of their names as UTF-8, each once.
 
-    A path that is there is that path, even if it could be a glob. A directory stands for the files in it and
-    below; names that start with `.` or `_` are left out, but for directories that are named themselves, and
-    so are FIFOs and devices in it. A link to a directory that it lies in is not followed. Raises InputError:
-    a path or glob that matches nothing, a broken glob, a path of another file system.
+    A path that exists is taken literally, even if it looks like a glob. A directory stands for all files in
+    and below it, without FIFOs, devices, and names that start with `.` or `_` (unless `paths` names the
+    directory itself). A link to a directory around it is not followed. Raises InputError for a path or glob
+    that matches nothing, a broken glob, and a path of another file system.
     """
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for path in paths:
         local = local_path(path)
         if os.path.exists(local):
@@ -38,8 +38,8 @@ def find_topology_files(paths: Sequence[str]) -> list[str]:
         if not roots:
             raise no_such_path(f"file:{local}")
         for root in roots:
-            found.update(dict.fromkeys(_files(root)))
-    return sorted(found, key=os.fsencode)
+            files.update(dict.fromkeys(_files(root)))
+    return sorted(files, key=os.fsencode)
 
 
 def local_path(path: str) -> str:
@@ -106,13 +106,13 @@ def _hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
 
 
-def _expand(pattern: str, given: str) -> list[str]:
-    """What a glob matches, hidden names too."""
+def _expand(pattern: str, given_path: str) -> list[str]:
+    """The paths that a glob matches, hidden names included."""
     matches: list[str] = []
     for flat in _without_slashes_in_braces(pattern):
         candidates = ["/"]
         for component in filter(None, flat.split("/")):
-            matcher = _matcher(component, given)
+            matcher = _matcher(component, given_path)
             parents = [c if c == "/" else f"{c}/" for c in candidates]
             if isinstance(matcher, str):
                 candidates = [path for p in parents if os.path.lexists(path := p + matcher)]
@@ -168,8 +168,8 @@ def _group_with_slash(glob: str) -> tuple[int, list[int], int] | None:
     return None
 
 
-def _matcher(component: str, given: str) -> re.Pattern[str] | str:
-    """One component of a glob: what its names match, or the name itself where nothing in it is special."""
+def _matcher(component: str, given_path: str) -> re.Pattern[str] | str:
+    """One component of a glob as a pattern, or the plain name if it has no special characters."""
     signs = re.findall(r"\\.|.", component, re.DOTALL)
     text, braces, in_set, before = [], 0, False, ""
     try:
@@ -199,4 +199,4 @@ def _matcher(component: str, given: str) -> re.Pattern[str] | str:
             return "".join(sign[-1] for sign in signs)
         return re.compile("".join(text), re.DOTALL)
     except re.error as error:
-        raise unusable_path(given, f"it is no glob ({error})") from None
+        raise unusable_path(given_path, f"it is no glob ({error})") from None

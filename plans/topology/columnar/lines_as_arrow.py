@@ -19,7 +19,7 @@ _TRANSFORMATION = pa.struct(
         *(
             (name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type)
             for name in COLUMNS
-            if name != "sink_topology"  # no key: it is made of several
+            if name != "sink_topology"  # not a key: it is assembled from several
         ),
         *READ_BY_ARROW.items(),
     ]
@@ -44,12 +44,12 @@ _LINES_AT_ONCE = (256, 16)
 
 
 def lines_as_arrow(lines: FoundLines) -> tuple[Ints, pa.Table]:
-    """Which of the lines are read, and a row for each, null for what is not there.
+    """The lines that Arrow can read, and a row for each, with null for absent keys.
 
-    In: lines that were found with RARE_KEYS; only plain ones are read. Lines that are read are JSON, one
-    object each, with no other keys than those of transformations and none twice, and values of the right
-    types. Others may be right or wrong: Arrow refuses all that it is given for one line, so a few lines
-    beside a wrong one are not read either. Transformations lack the fields of rare keys that no line has.
+    In: lines found with RARE_KEYS; only plain ones are read. Lines that are read are JSON, one object each,
+    with the keys of transformations only, none twice, and values of the right types. Others may be right or
+    wrong: one wrong line makes Arrow refuse its whole piece, so a few lines next to it are not read either.
+    Transformations lack the fields of rare keys that no line has.
     """
     options = _options([key for key in RARE_KEYS if key not in lines.keys])
     places = np.flatnonzero(lines.is_plain)
@@ -65,7 +65,7 @@ def lines_as_arrow(lines: FoundLines) -> tuple[Ints, pa.Table]:
 
 
 def _options(left_out: Sequence[str]) -> json.ParseOptions:
-    """For lines without some keys: for each that is declared, Arrow notes in each row that it is absent."""
+    """Options for lines without some keys, whose absence Arrow would otherwise store in every row."""
     kept = pa.struct([field for field in _TRANSFORMATION if field.name not in left_out])
     schema = _LINE.set(_LINE.get_field_index(_NESTED), pa.field(_NESTED, pa.list_(kept)))
     return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
@@ -74,8 +74,10 @@ def _options(left_out: Sequence[str]) -> json.ParseOptions:
 def _read_pieces(
     text: Bytes, bounds: Ints, begin: int, end: int, sizes: Sequence[int], options: json.ParseOptions
 ) -> Iterator[tuple[int, int, pa.Table]]:
-    """Of lines from `begin` to `end` the pieces of the first size that are read, those of the next of the
-    others, and so on."""
+    """The readable pieces of the lines from `begin` to `end`.
+
+    Pieces have the first size; one that cannot be read is divided into pieces of the next size, and so on.
+    """
     size, *smaller = sizes
     for first in range(begin, end, size):
         last = min(first + size, end)
@@ -89,8 +91,8 @@ def _read_pieces(
 def _read(text: Bytes, lines: int, options: json.ParseOptions) -> pa.Table | None:
     """One row per line; None if Arrow cannot read one of them.
 
-    Nothing that spans lines is JSON where each line begins and ends with a brace: so each holds one object
-    if there are as many as lines.
+    If each line begins and ends with a brace, no JSON value spans lines. So each line holds one object if
+    there are as many objects as lines.
     """
     if len(text) > _LONGEST or not _is_utf8(text):
         return None

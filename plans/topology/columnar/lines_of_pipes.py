@@ -16,11 +16,11 @@ _LINES = lines_batch([], None, []).schema
 def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
     """LINES, in memory, of those of `paths` that are pipes; a pipe that is named twice is read once.
 
-    Of a line of more than `max_line_bytes` there is the size only.
+    Only the size is kept of a line longer than `max_line_bytes`.
 
     Raises InputError for a pipe that cannot be read to its end.
     """
-    found: dict[str, pa.Table] = {}
+    lines_by_path: dict[str, pa.Table] = {}
     read: set[str] = set()
     for path in filter(is_pipe, paths):
         files = [file for file in find_topology_files([path]) if file not in read]
@@ -33,5 +33,5 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
             data, file, first = block
             values = data.split(b"\n")[:-1]
             batches.append(lines_batch(values, file, range(first, first + len(values))))
-        found.setdefault(path, pa.Table.from_batches(batches, _LINES))
-    return found
+        lines_by_path.setdefault(path, pa.Table.from_batches(batches, _LINES))
+    return lines_by_path

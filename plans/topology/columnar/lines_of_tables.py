@@ -20,8 +20,8 @@ _BATCH_BYTES = 4 * 2**20
 _ROWS_AT_ONCE = 16_384
 
 
-def lines_of_tables(given: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """LINES of the rows of `given`; the ordinal is the position.
+def lines_of_tables(topologies: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """LINES of the rows of `topologies`; the ordinal is the position.
 
     In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; no topology_id twice. A key is left out
     where its column is null, as Spark's to_json does.
@@ -31,7 +31,7 @@ def lines_of_tables(given: pa.Table, rows: pa.Table) -> Iterator[pa.RecordBatch]
     values: list[bytes] = []
     ordinals: list[int] = []
     size = 0
-    for position, topology in enumerate(given.select([TOPOLOGY, *_OF_TOPOLOGY]).to_pylist()):
+    for position, topology in enumerate(topologies.select([TOPOLOGY, *_OF_TOPOLOGY]).to_pylist()):
         topology_id = topology.pop(TOPOLOGY)
         first, last = (int(np.searchsorted(ids, topology_id, side)) for side in ("left", "right"))
         values.append(_line(topology, ordered.slice(first, last - first)))
@@ -67,9 +67,9 @@ def with_sink_topology(transformation: bytes, sink_topology: str | None) -> byte
     return transformation[:-1] + b"," + inner.encode() + b"}"
 
 
-def topologies_without_rows(given: pa.Table) -> list[bytes]:
+def topologies_without_rows(topologies: pa.Table) -> list[bytes]:
     """The JSON of each topology (name, parallelism, …) without its transformations."""
-    return list(map(_object, given.select(_OF_TOPOLOGY).to_pylist()))
+    return list(map(_object, topologies.select(_OF_TOPOLOGY).to_pylist()))
 
 
 def _object(row: dict[str, Any], empty_if_not_set: tuple[str, ...] = ()) -> bytes:

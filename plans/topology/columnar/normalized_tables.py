@@ -26,7 +26,7 @@ from penstock.plans.vocabulary import TopologyForm
 
 
 class GivenColumns(NamedTuple):
-    """A table as somebody gives it: `columns` without those that hold no value, of which `types` knows."""
+    """A given table: `columns` has those with values, `types` has the types of all columns."""
 
     types: dict[str, str]  #: column to its type's name (see type_name), in order
     columns: dict[str, pa.ChunkedArray]
@@ -43,16 +43,18 @@ def given_columns(schema: pa.Schema, batches: Iterable[pa.RecordBatch | pa.Table
     rows, chunks = 0, [list[pa.Array | int]() for _ in schema]
     for batch in batches:
         rows += len(batch)
-        for found, column in zip(chunks, batch.columns, strict=True):
+        for column_chunks, column in zip(chunks, batch.columns, strict=True):
             pieces = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-            found += [
+            column_chunks += [
                 len(piece) if piece.null_count == len(piece) else plain_column(piece) for piece in pieces
             ]
     columns = {}
     for field in schema:
-        found = chunks.pop(0)
-        if any(isinstance(piece, pa.Array) for piece in found):
-            arrays = [pa.nulls(piece, field.type) if isinstance(piece, int) else piece for piece in found]
+        column_chunks = chunks.pop(0)
+        if any(isinstance(piece, pa.Array) for piece in column_chunks):
+            arrays = [
+                pa.nulls(piece, field.type) if isinstance(piece, int) else piece for piece in column_chunks
+            ]
             columns[field.name] = pa.chunked_array(arrays, field.type)
     return GivenColumns({field.name: type_name(field.type) for field in schema}, columns, rows)
 
@@ -106,8 +108,8 @@ def normalized_transformations(transformations: GivenColumns) -> pl.DataFrame:
     """TRANSFORMATIONS columns; topology_id, id, kind and inputs are required. What is given is emptied."""
     missing = {"name": "", "inputs": [], "managed_memory": [], "slot_scope": []}
     normalized = _normalized(transformations, "transformations", missing)
-    given = [name for name in _RESOURCES if normalized[name].null_count() < len(normalized)]
-    return normalized.with_columns(map(_with_zeros, given))
+    resource_columns = [name for name in _RESOURCES if normalized[name].null_count() < len(normalized)]
+    return normalized.with_columns(map(_with_zeros, resource_columns))
 
 
 def _with_zeros(name: str) -> pl.Expr:
@@ -116,32 +118,32 @@ def _with_zeros(name: str) -> pl.Expr:
 
 
 def to_nullable_arrow(rows: pl.DataFrame, table: str) -> pa.Table:
-    """Rows of a normalized table as Arrow, whatever nulls are in them."""
+    """Rows of a normalized table as Arrow, in which every column may be null."""
     schema = TABLES[table]
     nullable = pa.schema([(field.name, _nullable(field.type)) for field in schema])
     return rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(nullable)
 
 
-def _normalized(given: GivenColumns, table: str, missing: Mapping[str, Any]) -> pl.DataFrame:
-    require_given_columns(given.types, table)
-    for name, column in given.columns.items():
+def _normalized(source: GivenColumns, table: str, missing: Mapping[str, Any]) -> pl.DataFrame:
+    require_given_columns(source.types, table)
+    for name, column in source.columns.items():
         _require_utf8(column, table, name)
     return pl.DataFrame(
-        [_normalized_column(given, table, field, missing.get(field.name)) for field in TABLES[table]]
+        [_normalized_column(source, table, field, missing.get(field.name)) for field in TABLES[table]]
     )
 
 
-def _normalized_column(given: GivenColumns, table: str, field: pa.Field, default: Any) -> pl.Series:
+def _normalized_column(source: GivenColumns, table: str, field: pa.Field, default: Any) -> pl.Series:
     """A column with the declared type, taken out of those that are given."""
     kind = _nullable(field.type)
-    if field.name not in given.columns:
-        # Of no map does Arrow repeat no value.
-        with_default = default is not None and given.rows
+    if field.name not in source.columns:
+        # Arrow cannot repeat a map zero times.
+        with_default = default is not None and source.rows
         nothing = (
-            pa.repeat(pa.scalar(default, kind), given.rows) if with_default else pa.nulls(given.rows, kind)
+            pa.repeat(pa.scalar(default, kind), source.rows) if with_default else pa.nulls(source.rows, kind)
         )
         return _own_column(field.name, nothing)
-    column = given.columns.pop(field.name)
+    column = source.columns.pop(field.name)
     if is_other_integer(type_name(column.type), type_name(field.type)):
         column = _narrowed(column, kind, table, field)
     elif not _taken_by_polars(column.type):
@@ -163,7 +165,7 @@ def _own_column(name: str, column: pa.Array | pa.ChunkedArray) -> pl.Series:
     series = pl.from_arrow(column)
     assert isinstance(series, pl.Series)
     if series.null_count() == len(series):
-        # Without the memory for values that are not there.
+        # Without the memory for absent values.
         return series.clear(len(series)).rename(name)
     # In one piece: rows are taken from it, and filtered, many times slower from several.
     return series.rename(name).rechunk()

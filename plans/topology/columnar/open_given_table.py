@@ -1,4 +1,4 @@
-"""A Delta or Parquet table that somebody gives, read batch by batch."""
+"""A given Delta or Parquet table, read batch by batch."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -64,18 +64,18 @@ def is_delta(table: Path) -> bool:
 
 def open_given_table(table: Path) -> GivenTable:
     """A Delta or Parquet table, with its deletion vectors and renamed columns minded. Raises InputError."""
-    # Only folders of tables need these, and they take long to import.
+    # Needed for folders of tables only, and slow to import.
     from pyarrow import dataset
 
     try:
         if not is_delta(table):
-            return _of_files(table, dataset.dataset(table, format="parquet", partitioning="hive"))
+            return _open_files(table, dataset.dataset(table, format="parquet", partitioning="hive"))
         from deltalake import DeltaTable
 
         delta = DeltaTable(table)
         plain = plain_files(table, delta)
         if plain is not None:
-            return _of_files(table, dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
+            return _open_files(table, dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
         whole = pa.RecordBatchReader.from_stream(delta.scan())
         return GivenTable(
             table,
@@ -88,7 +88,7 @@ def open_given_table(table: Path) -> GivenTable:
         raise _unreadable(table, error) from None
 
 
-def _of_files(table: Path, files: "dataset.Dataset") -> GivenTable:
+def _open_files(table: Path, files: "dataset.Dataset") -> GivenTable:
     def read(columns: Sequence[str] | None) -> pa.RecordBatchReader:
         scanner = files.scanner(
             columns=None if columns is None else list(columns),

@@ -44,7 +44,7 @@ class LineBlock(NamedTuple):
 
 
 def parse_block(block: LineBlock, job_defaults: JobDefaults = NO_DEFAULTS) -> list[pa.RecordBatch]:
-    """What `parse_lines` gives for the lines of a block, in their order.
+    """The result of `parse_lines` for the lines of a block, in their order.
 
     Lines that are right and plain (see `lines_as_arrow`) are read all at once, if there are many; the others,
     or all, go through `parse_lines`.
@@ -54,13 +54,13 @@ def parse_block(block: LineBlock, job_defaults: JobDefaults = NO_DEFAULTS) -> li
         values = data.split(b"\n")[:-1]
         whole = lines_batch(values, file, range(first, first + len(values)))
         return list(parse_lines([whole], job_defaults=job_defaults))
-    found = find_plain_lines(data, RARE_KEYS)
-    plain, lines = _plain_lines(block, found, job_defaults)
-    others = np.setdiff1d(np.arange(len(found.starts)), lines)
+    line_bounds = find_plain_lines(data, RARE_KEYS)
+    plain, lines = _plain_lines(block, line_bounds, job_defaults)
+    others = np.setdiff1d(np.arange(len(line_bounds.starts)), lines)
     if not len(others):
         return [plain]
-    left = _texts(data, found.starts[others], found.ends[others])
-    batch = lines_batch(left, file, (first + others).tolist())
+    other_texts = _texts(data, line_bounds.starts[others], line_bounds.ends[others])
+    batch = lines_batch(other_texts, file, (first + others).tolist())
     one_by_one = parse_lines([batch], job_defaults=job_defaults)
     rows = pa.Table.from_batches([plain, *one_by_one])
     batches: list[pa.RecordBatch] = rows.take(pc.sort_indices(rows["ordinal"])).combine_chunks().to_batches()
@@ -72,12 +72,15 @@ def _texts(data: bytes, starts: Ints, ends: Ints) -> list[bytes]:
 
 
 def _plain_lines(
-    block: LineBlock, found: FoundLines, job_defaults: JobDefaults = NO_DEFAULTS
+    block: LineBlock, line_bounds: FoundLines, job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[pa.RecordBatch, Ints]:
-    """PARSED of the plain lines that are right; and which lines they are."""
+    """PARSED of the plain lines that are right, and the numbers of these lines."""
     data, file, first = block
-    lines, read = lines_as_arrow(found)
-    configs = [text or b"{}" for text in _texts(data, found.config_starts[lines], found.config_ends[lines])]
+    lines, read = lines_as_arrow(line_bounds)
+    configs = [
+        text or b"{}"
+        for text in _texts(data, line_bounds.config_starts[lines], line_bounds.config_ends[lines])
+    ]
     topologies, wrong = plain_topologies(read, configs, job_defaults)
     nested = read["transformations"].combine_chunks()
     sizes = np.diff(nested.offsets.to_numpy()).astype(np.int64)
@@ -87,13 +90,13 @@ def _plain_lines(
     wrong_rows = wrong_rows | (rows.field("id").fill_null(0).to_numpy() != places + 1)
     right = ~wrong & (sizes > 0)
     right[of_rows[wrong_rows]] = False
-    rows = _of_lines(rows, of_rows, right)
+    rows = _keep_lines(rows, of_rows, right)
     topologies, lines, sizes = topologies.at(np.flatnonzero(right)), lines[right], sizes[right]
     settings, refused = settings_of_plain_topologies(
         topologies, rows.field("kind"), rows.field("inputs"), sizes
     )
     if refused.any():
-        rows = _of_lines(rows, np.repeat(np.arange(len(lines)), sizes), ~refused)
+        rows = _keep_lines(rows, np.repeat(np.arange(len(lines)), sizes), ~refused)
         lines, sizes, settings = lines[~refused], sizes[~refused], settings.filter(pa.array(~refused))
         topologies = topologies.at(np.flatnonzero(~refused))
     starts = np.cumsum(sizes) - sizes
@@ -119,7 +122,7 @@ def _plain_lines(
     return pa.RecordBatch.from_pydict(columns), lines
 
 
-def _of_lines(rows: pa.StructArray, of_rows: Ints, wanted: Flags) -> pa.StructArray:
+def _keep_lines(rows: pa.StructArray, of_rows: Ints, wanted: Flags) -> pa.StructArray:
     return rows if wanted[of_rows].all() else rows.filter(pa.array(wanted[of_rows]))
 
 
@@ -130,14 +133,16 @@ _ABSENT_IS_EMPTY = ("inputs", "slot_scope")
 _ABSENT_IS_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
 
 
-def plain_transformations(given: pa.StructArray) -> tuple[pa.StructArray, Flags]:
-    """The columns after topology_id, defaults filled in; and which rows may be wrong by themselves.
+def plain_transformations(transformations: pa.StructArray) -> tuple[pa.StructArray, Flags]:
+    """The columns after topology_id, with defaults filled in, and a flag for rows that may be wrong.
 
     In: transformations as `lines_as_arrow` gives them, null for keys that are not there. Ids are not checked.
     """
-    there = {field.name for field in given.type}
+    there = {field.name for field in transformations.type}
     columns = {
-        name: given.field(name) if name in there else pa.nulls(len(given), TRANSFORMATIONS.field(name).type)
+        name: transformations.field(name)
+        if name in there
+        else pa.nulls(len(transformations), TRANSFORMATIONS.field(name).type)
         for name in COLUMNS
     }
     misplaced = _has_what_operators_have(columns)
@@ -149,7 +154,7 @@ def plain_transformations(given: pa.StructArray) -> tuple[pa.StructArray, Flags]
         columns[name] = _resources(columns[name])
     rows = pa.RecordBatch.from_pydict(columns)
     suspicious = suspicious_transformation(from_arrow(rows)).to_numpy() | misplaced
-    sinks, wrong_sinks = plain_sinks(given)
+    sinks, wrong_sinks = plain_sinks(transformations)
     rows = rows.set_column(rows.schema.get_field_index("sink_topology"), "sink_topology", sinks)
     return rows.to_struct_array(), suspicious | wrong_sinks
 
@@ -163,10 +168,10 @@ def _has_what_operators_have(columns: dict[str, pa.Array]) -> Flags:
     return wrong
 
 
-def _weights(given: pa.StructArray) -> pa.MapArray:
+def _weights(structs: pa.StructArray) -> pa.MapArray:
     """Structs of the one use case of operators as maps."""
-    (use_case,) = (field.name for field in given.type)
-    (weights,) = given.flatten()
+    (use_case,) = (field.name for field in structs.type)
+    (weights,) = structs.flatten()
     bounds = np.append(0, np.cumsum(weights.is_valid().to_numpy(zero_copy_only=False)))
     items = weights.drop_null()
     return pa.MapArray.from_arrays(
@@ -174,11 +179,13 @@ def _weights(given: pa.StructArray) -> pa.MapArray:
     )
 
 
-def _resources(given: pa.StructArray) -> pa.StructArray:
-    if given.null_count == len(given):
-        return pa.nulls(len(given), RESOURCES_TYPE)
+def _resources(structs: pa.StructArray) -> pa.StructArray:
+    if structs.null_count == len(structs):
+        return pa.nulls(len(structs), RESOURCES_TYPE)
     fields = [
-        pc.fill_null(given.field(field.name), 0) if field.name in _ABSENT_IS_ZERO else given.field(field.name)
+        pc.fill_null(structs.field(field.name), 0)
+        if field.name in _ABSENT_IS_ZERO
+        else structs.field(field.name)
         for field in RESOURCES_TYPE
     ]
-    return pa.StructArray.from_arrays(fields, fields=list(RESOURCES_TYPE), mask=given.is_null())
+    return pa.StructArray.from_arrays(fields, fields=list(RESOURCES_TYPE), mask=structs.is_null())

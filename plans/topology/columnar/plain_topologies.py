@@ -1,4 +1,4 @@
-"""What plain lines hold besides transformations: their own values, headers and job settings."""
+"""The parts of plain lines besides transformations: their own values, headers and job settings."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -60,13 +60,12 @@ class PlainTopologies(NamedTuple):
         return [header_text(*row) for row in rows]
 
     def at(self, places: Ints) -> "PlainTopologies":
-        """Those at some places."""
         names, parallelism, limits, chaining = (column.take(pa.array(places)) for column in self[:4])
         return PlainTopologies(names, parallelism, limits, chaining, self.config[places], self.configs)
 
 
 def _parallelism(own: pa.Array, job_defaults: JobDefaults) -> pa.Array:
-    """What is asked for in place of what topologies set, but for wrong values, which stay as they are."""
+    """Requested values in place of those that topologies set; wrong values stay, to be rejected."""
     if job_defaults.asked_parallelism is None:
         return own
     return pc.if_else(pc.greater(own, 0), pa.scalar(job_defaults.asked_parallelism, own.type), own)
@@ -75,7 +74,7 @@ def _parallelism(own: pa.Array, job_defaults: JobDefaults) -> pa.Array:
 def plain_topologies(
     rows: pa.Table, config_texts: Sequence[bytes], job_defaults: JobDefaults = NO_DEFAULTS
 ) -> tuple[PlainTopologies, Flags]:
-    """Of each row of `lines_as_arrow`, defaults filled in; and which of the rows are wrong."""
+    """Values of each row of `lines_as_arrow`, with defaults filled in, and a flag for each wrong row."""
     numbers: dict[bytes, int] = {}
     config = [numbers.setdefault(text, len(numbers)) for text in config_texts]
     columns = {name: rows[name].combine_chunks() for name in _OWN_VALUES}
@@ -113,9 +112,9 @@ def settings_of_plain_topologies(
         topologies.config.tolist(), *(column.to_pylist() for column in columns), unbounded, strict=True
     )
     of_rows = np.array([combinations.setdefault(row, len(combinations)) for row in rows], np.int64)
-    found = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
-    refused = np.array([settings is None for settings in found], bool)[of_rows]
-    columns_of_settings = pa.array(found, SETTINGS).take(pa.array(of_rows)).flatten()
+    derived = [_settings(topologies.configs[config] or {}, *others) for config, *others in combinations]
+    refused = np.array([settings is None for settings in derived], bool)[of_rows]
+    columns_of_settings = pa.array(derived, SETTINGS).take(pa.array(of_rows)).flatten()
     name = SETTINGS.get_field_index("job_name")
     unnamed = pc.equal(columns_of_settings[name], "")
     columns_of_settings[name] = pc.if_else(unnamed, topologies.names, columns_of_settings[name])
@@ -140,7 +139,7 @@ def _reads_unbounded_source(kinds: pa.StringArray, inputs: pa.ListArray, first: 
 def _settings(
     config: dict[str, str], parallelism: int, max_parallelism: int | None, chaining: bool, unbounded: bool
 ) -> dict[str, Any] | None:
-    """Settings without the topology's name; None where Flink refuses them."""
+    """Settings without the topology's name; None if Flink refuses them."""
     try:
         settings = read_job_settings(
             config,
@@ -169,21 +168,21 @@ _BESIDE = "beside_writer"
 _IS_SINK = "is_sink"
 
 
-def plain_sinks(given: pa.StructArray) -> tuple[pa.Array, Flags]:
-    """The column sink_topology; and which rows have keys that do not go together, or wrong values.
+def plain_sinks(transformations: pa.StructArray) -> tuple[pa.Array, Flags]:
+    """The column sink_topology, and a flag for each row with wrong values or keys that exclude each other.
 
     In: transformations as `lines_as_arrow` gives them, null for keys that are not there.
     """
-    keys = [field.name for field in given.type if field.name in READ_BY_ARROW]
-    has_keys = np.zeros(len(given), bool)
+    keys = [field.name for field in transformations.type if field.name in READ_BY_ARROW]
+    has_keys = np.zeros(len(transformations), bool)
     for key in keys:
-        has_keys |= _is_there(given, key)
+        has_keys |= _is_there(transformations, key)
     if not has_keys.any():
-        return pa.nulls(len(given), pa.string()), has_keys
-    values = _values(given.filter(pa.array(has_keys)), keys)
+        return pa.nulls(len(transformations), pa.string()), has_keys
+    values = _values(transformations.filter(pa.array(has_keys)), keys)
     distinct = values.unique(maintain_order=True)
     texts = [_text(row) for row in distinct.iter_rows(named=True)]
-    found = values.join(
+    row_texts = values.join(
         distinct.with_columns(text=pl.Series(texts, dtype=pl.String)),
         on=values.columns,
         how="left",
@@ -191,13 +190,13 @@ def plain_sinks(given: pa.StructArray) -> tuple[pa.Array, Flags]:
         maintain_order="left",
     )["text"]
     places = np.cumsum(has_keys) - 1
-    column = found.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string())
+    column = row_texts.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(pa.string())
     of_rows = column.take(pa.array(places, mask=~has_keys))
     return of_rows, has_keys & of_rows.is_null().to_numpy(zero_copy_only=False)
 
 
 def _values(sinks: pa.StructArray, keys: list[str]) -> pl.DataFrame:
-    """What decides each one's text, in columns: for each key whether it is there, and its values."""
+    """The columns that decide each sink's text: for each key its presence and its values."""
     there = {field.name for field in sinks.type}
     beside = np.zeros(len(sinks), bool)
     for key in NOT_BESIDE_WRITER:

@@ -143,20 +143,20 @@ def head_of(texts: Iterator[bytes]) -> list[bytes]:
 
 def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[LineBlock | pa.RecordBatch]:
     lines = 0
-    for found in whole_lines(texts, max_line_bytes):
-        if isinstance(found, LongLine):
-            yield lines_batch([b""], file, [lines], too_long_bytes=[found.size_bytes])
+    for piece in whole_lines(texts, max_line_bytes):
+        if isinstance(piece, LongLine):
+            yield lines_batch([b""], file, [lines], too_long_bytes=[piece.size_bytes])
             lines += 1
             continue
-        yield LineBlock(found.removeprefix(BYTE_ORDER_MARK) if lines == 0 else found, file, lines)
-        lines += found.count(b"\n")
+        yield LineBlock(piece.removeprefix(BYTE_ORDER_MARK) if lines == 0 else piece, file, lines)
+        lines += piece.count(b"\n")
 
 
 # A stream of text cut into whole lines, in bounded memory.
 
 
 class LongLine(NamedTuple):
-    """In place of a line that was longer than allowed: its size without the newline."""
+    """Replaces a line that is longer than allowed: its size without the newline."""
 
     size_bytes: int
 
@@ -164,8 +164,8 @@ class LongLine(NamedTuple):
 def whole_lines(texts: Iterable[bytes], max_line_bytes: int) -> Iterator[bytes | LongLine]:
     """The lines of `texts` in order: many together, each with its newline, or one LongLine.
 
-    The last line of `texts` may lack its newline. Of a line longer than `max_line_bytes` no more than that
-    (and one text) is ever held.
+    The last line of `texts` may lack its newline. For a line longer than `max_line_bytes`, no more than that
+    (and one text) is ever in memory.
     """
     open_line: list[bytes] = []
     size = 0

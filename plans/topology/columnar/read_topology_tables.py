@@ -84,9 +84,9 @@ def read_topology_folder_in_parts(
     topologies, transformations = _open(paths[0])
     try:
         require_given_columns(transformations.types, "transformations")
-        given = normalized_topologies(_load(topologies), job_defaults)
+        topology_rows = normalized_topologies(_load(topologies), job_defaults)
         division = divide_by_topology(
-            given[TOPOLOGY].to_numpy(),
+            topology_rows[TOPOLOGY].to_numpy(),
             (batch[TOPOLOGY] for batch in transformations.batches([TOPOLOGY], before_block)),
             rows_of_a_part,
         )
@@ -97,14 +97,16 @@ def read_topology_folder_in_parts(
             batches.clear()
             last = part + 1 == division.parts
             yield _validated(
-                _at(given, pl.Series(division.positions(part))),
+                _at(topology_rows, pl.Series(division.positions(part))),
                 normalized_transformations(rows),
                 orphans[:_MOST_REFUSED_OF_A_PART] if last else [],
             )
     except SchemaError as error:
         raise unusable_path(paths[0], error.message) from None
     for first in range(_MOST_REFUSED_OF_A_PART, len(orphans), _MOST_REFUSED_OF_A_PART):
-        yield _validated(given.clear(), empty("transformations"), orphans[first:][:_MOST_REFUSED_OF_A_PART])
+        yield _validated(
+            topology_rows.clear(), empty("transformations"), orphans[first:][:_MOST_REFUSED_OF_A_PART]
+        )
 
 
 def read_topology_tables(
@@ -112,11 +114,13 @@ def read_topology_tables(
 ) -> TopologyTables:
     """Validated tables out of `topologies` and `transformations`.
 
-    As joins.read_topology_tables: columns are looked at by expressions, and only topologies that
-    look suspicious go through the validation of files.
+    As joins.read_topology_tables: expressions check the columns, and only suspicious topologies go through
+    the validation of files.
     """
-    given, rows = (given_columns(table.schema, [table]) for table in (topologies, transformations))
-    return _read_columns(given, rows, job_defaults)
+    topology_columns, transformation_columns = (
+        given_columns(table.schema, [table]) for table in (topologies, transformations)
+    )
+    return _read_columns(topology_columns, transformation_columns, job_defaults)
 
 
 def _open(path: str) -> tuple[GivenTable, GivenTable]:
@@ -125,39 +129,41 @@ def _open(path: str) -> tuple[GivenTable, GivenTable]:
 
 
 def _load(table: GivenTable) -> GivenColumns:
-    found = given_columns(table.schema, table.batches())
+    columns = given_columns(table.schema, table.batches())
     pa.default_memory_pool().release_unused()
-    return found
+    return columns
 
 
 def _read_columns(
     topologies: GivenColumns, transformations: GivenColumns, job_defaults: JobDefaults
 ) -> TopologyTables:
     """`read_topology_tables`; what is given is emptied."""
-    given = normalized_topologies(topologies, job_defaults)
+    topology_rows = normalized_topologies(topologies, job_defaults)
     rows = normalized_transformations(transformations)
-    known = set(given[TOPOLOGY])
-    return _validated(given, rows, [i for i in rows[TOPOLOGY].unique(maintain_order=True) if i not in known])
+    known = set(topology_rows[TOPOLOGY])
+    return _validated(
+        topology_rows, rows, [i for i in rows[TOPOLOGY].unique(maintain_order=True) if i not in known]
+    )
 
 
 def _validated(
-    given: pl.DataFrame, rows: pl.DataFrame, without_topology: Iterable[int | None]
+    topology_rows: pl.DataFrame, rows: pl.DataFrame, without_topology: Iterable[int | None]
 ) -> TopologyTables:
     """`read_topology_tables` of normalized tables; `without_topology`: each topology_id that only
     transformations have.
     """
-    ids, names = given[TOPOLOGY].to_list(), given["name"].to_list()
-    wrong = row_errors(ids, names, given["form"].to_list())
-    sound = sound_topologies(given, rows, wrong)
-    settings, refused = _settled(given, rows, sound)
+    ids, names = topology_rows[TOPOLOGY].to_list(), topology_rows["name"].to_list()
+    wrong = row_errors(ids, names, topology_rows["form"].to_list())
+    sound = sound_topologies(topology_rows, rows, wrong)
+    settings, refused = _settled(topology_rows, rows, sound)
     suspicious = sorted(set(range(len(ids))).difference(wrong, sound["position"]))
     if suspicious:
-        explained, refused_too = _explained(given, rows, suspicious)
+        explained, refused_too = _explained(topology_rows, rows, suspicious)
         settings, refused = pl.concat([settings, explained]).sort("position"), refused | refused_too
     refused |= {position: (INPUT_STAGE, [error]) for position, error in wrong.items()}
     orphans = no_topology(without_topology)
-    kept = _at(given, settings["position"]).with_columns(settings["fingerprint"])
-    files, lines = given["source_file"].to_list(), given["source_line"].to_list()
+    kept = _at(topology_rows, settings["position"]).with_columns(settings["fingerprint"])
+    files, lines = topology_rows["source_file"].to_list(), topology_rows["source_line"].to_list()
     return TopologyTables(
         topologies=kept,
         transformations=rows.filter(pl.col(TOPOLOGY).is_in(kept[TOPOLOGY].implode()))
@@ -176,9 +182,11 @@ def _validated(
     )
 
 
-def _settled(given: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame) -> tuple[pl.DataFrame, _Refused]:
+def _settled(
+    topology_rows: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame
+) -> tuple[pl.DataFrame, _Refused]:
     """Position, fingerprint and JOB_SETTINGS of sound topologies; stage and errors of others by position."""
-    settings, refusals = settings_of_topologies(_at(given, sound["position"]), rows)
+    settings, refusals = settings_of_topologies(_at(topology_rows, sound["position"]), rows)
     refused = {
         position: (stage, list(map(shown, errors)))
         for place, position in enumerate(sound["position"])
@@ -189,18 +197,18 @@ def _settled(given: pl.DataFrame, rows: pl.DataFrame, sound: pl.DataFrame) -> tu
     return sound.filter(taken).hstack(settings), refused
 
 
-def _at(given: pl.DataFrame, positions: pl.Series) -> pl.DataFrame:
+def _at(rows: pl.DataFrame, positions: pl.Series) -> pl.DataFrame:
     """The rows at `positions`, which ascend."""
-    return given if len(positions) == len(given) else given[positions]
+    return rows if len(positions) == len(rows) else rows[positions]
 
 
 def _explained(
-    given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]
+    topology_rows: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]
 ) -> tuple[pl.DataFrame, _Refused]:
     """As _settled, of topologies that may be wrong, through the same validation as lines of a file."""
-    refused = _errors_of_large(given, rows, suspicious)
+    refused = _errors_of_large(topology_rows, rows, suspicious)
     rest = [position for position in suspicious if position not in refused]
-    looked_at = given[rest]
+    looked_at = topology_rows[rest]
     of_them = rows.filter(pl.col(TOPOLOGY).is_in(looked_at[TOPOLOGY].implode()))
     lines = lines_of_tables(
         to_nullable_arrow(looked_at, "topologies"), to_nullable_arrow(of_them, "transformations")
@@ -211,13 +219,13 @@ def _explained(
         refused |= {rest[ordinal]: errors for ordinal, errors in _refused_in(batch)}
     accepted = pa.Table.from_batches(batches, _ACCEPTED)
     settings = from_arrow(pa.Table.from_struct_array(accepted["settings"]))
-    found = from_arrow(accepted.select(["ordinal", "fingerprint"]))
-    positions = pl.Series("position", rest, pl.get_index_type())[found["ordinal"]]
-    of_them = given[positions].select(positions, found["fingerprint"], TOPOLOGY)
+    accepted_rows = from_arrow(accepted.select(["ordinal", "fingerprint"]))
+    positions = pl.Series("position", rest, pl.get_index_type())[accepted_rows["ordinal"]]
+    of_them = topology_rows[positions].select(positions, accepted_rows["fingerprint"], TOPOLOGY)
     return of_them.hstack(settings), refused
 
 
-def _errors_of_large(given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]) -> _Refused:
+def _errors_of_large(topology_rows: pl.DataFrame, rows: pl.DataFrame, suspicious: list[int]) -> _Refused:
     """Stage and errors by position, of topologies so large that their whole lines may not fit in memory.
 
     Those that turn out to be right are not among them.
@@ -227,13 +235,13 @@ def _errors_of_large(given: pl.DataFrame, rows: pl.DataFrame, suspicious: list[i
         return refused
     sizes = rows.group_by(TOPOLOGY).len("rows").filter(pl.col("rows") >= LARGE)
     of_large = set(sizes[TOPOLOGY])
-    ids = given[TOPOLOGY].to_list()
+    ids = topology_rows[TOPOLOGY].to_list()
     large = [position for position in suspicious if ids[position] in of_large]
-    texts = topologies_without_rows(to_nullable_arrow(given[large], "topologies"))
+    texts = topologies_without_rows(to_nullable_arrow(topology_rows[large], "topologies"))
     for position, text in zip(large, texts, strict=True):
-        found = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == ids[position]))
-        if found is not None:
-            refused[position] = found
+        refusal = wrong_rows_of_large(text, rows.filter(pl.col(TOPOLOGY) == ids[position]))
+        if refusal is not None:
+            refused[position] = refusal
     return refused
 
 
@@ -250,11 +258,13 @@ def _refused_in(batch: pa.RecordBatch) -> Iterator[tuple[int, tuple[str, list[An
 _IS_OF_TRANSFORMATIONS = (pl.col("form") == str(TopologyForm.TRANSFORMATIONS)).fill_null(False)
 
 
-def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collection[int]) -> pl.DataFrame:
-    """(position, fingerprint): the rows of `given` that are right and whose transformations are.
+def sound_topologies(
+    topology_rows: pl.DataFrame, rows: pl.DataFrame, leave_out: Collection[int]
+) -> pl.DataFrame:
+    """(position, fingerprint): the rows of `topology_rows` that are right, with all their transformations.
 
-    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are not looked
-    at, and no topology_id comes twice but there. Whatever is not given back may be wrong.
+    In: TOPOLOGIES and TRANSFORMATIONS columns, defaults filled in; positions in `leave_out` are skipped, and
+    only these may repeat a topology_id. Rows that are not returned may be wrong.
     """
     keys = rows.select(pl.col(TOPOLOGY, "id").fill_null(0))
     ids, numbers = ints(keys, TOPOLOGY), ints(keys, "id")
@@ -275,13 +285,13 @@ def sound_topologies(given: pl.DataFrame, rows: pl.DataFrame, leave_out: Collect
     )
     left_out = pl.Series(sorted(leave_out), dtype=pl.UInt32)
     sound = (
-        given.with_row_index("position")
+        topology_rows.with_row_index("position")
         .filter(topology_holds() & _IS_OF_TRANSFORMATIONS & ~pl.col("position").is_in(left_out.implode()))
         .join(of_ids, on=TOPOLOGY)
         .sort("position")
     )
-    found = [
+    fingerprints = [
         fingerprint(header, blocks.digests[first:end])
         for header, first, end in zip(canonical_headers(sound), sound["first"], sound["end"], strict=True)
     ]
-    return sound.select("position", pl.Series("fingerprint", found, pl.String))
+    return sound.select("position", pl.Series("fingerprint", fingerprints, pl.String))

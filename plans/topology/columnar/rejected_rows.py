@@ -80,18 +80,18 @@ def row_errors(
     of_id: dict[int, dict[str, str]] = {}
     for i, name, form in zip(ids, names, forms, strict=True):
         if name is not None and i != topology_id(name):
-            found = _error(ErrorKind.TOPOLOGY_ID_MISMATCH, f"topology_id {i}")
+            error = _error(ErrorKind.TOPOLOGY_ID_MISMATCH, f"topology_id {i}")
         elif i in names_of and len(names_of[i]) == 1:
             text = "" if name is None else f"name {limited(name, MOST_OF_A_NAME)} on {with_id[i]} rows"
-            found = _error(ErrorKind.DUPLICATE_TOPOLOGY_NAME, text)
+            error = _error(ErrorKind.DUPLICATE_TOPOLOGY_NAME, text)
         elif i in names_of:
-            found = _error(ErrorKind.TOPOLOGY_ID_COLLISION, f"topology_id {i} of several names")
+            error = _error(ErrorKind.TOPOLOGY_ID_COLLISION, f"topology_id {i} of several names")
         elif form != _FORM:
-            found = _error(ErrorKind.UNKNOWN_VALUE, f"form {limited(form, MOST_OF_A_NAME)}")
+            error = _error(ErrorKind.UNKNOWN_VALUE, f"form {limited(form, MOST_OF_A_NAME)}")
         else:
             continue
-        # Of several the first by name, whatever the order of rows.
-        of_id[i] = min(of_id.get(i, found), found, key=lambda error: tuple(error.values()))
+        # The first of several by name, so that the order of rows does not matter.
+        of_id[i] = min(of_id.get(i, error), error, key=lambda error: tuple(error.values()))
     return {position: of_id[i] for position, i in enumerate(ids) if i in of_id}
 
 

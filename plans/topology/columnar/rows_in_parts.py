@@ -1,4 +1,4 @@
-"""Rows of a given table of transformations in parts of whole topologies, in whatever order they come."""
+"""Rows of a given table of transformations, in any order, divided into parts of whole topologies."""
 
 from collections.abc import Callable, Iterable, Iterator
 from tempfile import TemporaryFile
@@ -14,18 +14,18 @@ _NONE = -1
 
 
 class Division(NamedTuple):
-    """Which part each topology is in: all rows with its id, in both tables."""
+    """The part of each topology: all rows with its id, in both tables."""
 
     ids: _Ints  #: of topologies, each once, sorted
     part_of_id: _Ints
     order: _Ints  #: positions in `topologies`, part by part, ascending in each
-    ends: _Ints  #: where in `order` each part ends
+    ends: _Ints  #: the end of each part in `order`
     in_runs: bool  #: whether the rows of each part follow one another, part after part
-    without_topology: list[int | None]  #: each id that only transformations have, as they come
+    without_topology: list[int | None]  #: each id that only transformations have, in their order
 
     @property
     def parts(self) -> int:
-        """How many there are, one at least."""
+        """The number of parts, at least one."""
         return len(self.ends)
 
     def positions(self, part: int) -> _Ints:
@@ -33,19 +33,20 @@ class Division(NamedTuple):
         return self.order[self.ends[part - 1] if part else 0 : self.ends[part]]
 
     def parts_of(self, ids: pa.Array) -> _Ints:
-        """The part of each row by its topology_id; -1 where there is no such topology."""
+        """The part of each row by its topology_id; -1 for an unknown topology."""
         places = _places(self.ids, ids)
         return np.where(places == _NONE, _NONE, np.append(self.part_of_id, _NONE)[places])
 
 
-def divide_by_topology(given: _Ints, columns: Iterable[pa.Array], rows_of_a_part: int) -> Division:
+def divide_by_topology(topology_ids: _Ints, columns: Iterable[pa.Array], rows_of_a_part: int) -> Division:
     """Parts of topologies with about `rows_of_a_part` rows, a topology counting as a row too.
 
-    `given`: topology_id of each row of `topologies`; `columns`: those of all transformations, batch by batch.
+    `topology_ids`: topology_id of each row of `topologies`; `columns`: topology_id of all transformations,
+    batch by batch.
     Parts are in the order of the transformations if the rows of each topology follow one another, else in
     the order of `topologies`.
     """
-    ids, first = np.unique(given, return_index=True)
+    ids, first = np.unique(topology_ids, return_index=True)
     rows, runs = np.zeros(len(ids), np.int64), np.zeros(len(ids), np.int64)
     begins = np.full(len(ids), np.iinfo(np.int64).max)
     without: dict[int | None, None] = {}
@@ -58,7 +59,7 @@ def divide_by_topology(given: _Ints, columns: Iterable[pa.Array], rows_of_a_part
         starts = _starts(places)
         of_runs, lengths = places[starts], np.diff(starts, append=len(places))
         np.add.at(rows, of_runs[of_runs != _NONE], lengths[of_runs != _NONE])
-        # A run may go on from one batch to the next.
+        # A run may continue in the next batch.
         new = (of_runs != _NONE) & ~((starts == 0) & (of_runs == last))
         np.add.at(runs, of_runs[new], 1)
         np.minimum.at(begins, of_runs[new], starts[new] + before)
@@ -69,7 +70,7 @@ def divide_by_topology(given: _Ints, columns: Iterable[pa.Array], rows_of_a_part
     cut = (np.cumsum(sizes) - sizes) // rows_of_a_part
     part_of_id = np.empty(len(ids), np.int64)
     part_of_id[ordered] = np.unique(cut, return_inverse=True)[1]
-    part_of_given = part_of_id[np.searchsorted(ids, given)]
+    part_of_given = part_of_id[np.searchsorted(ids, topology_ids)]
     parts = int(part_of_id.max()) + 1 if len(ids) else 1
     return Division(
         ids,
@@ -84,24 +85,24 @@ def divide_by_topology(given: _Ints, columns: Iterable[pa.Array], rows_of_a_part
 def rows_in_parts(
     division: Division, batches: Callable[[], Iterator[pa.RecordBatch]], key: str
 ) -> Iterator[list[pa.RecordBatch]]:
-    """The rows of every part in turn, without those of no topology; `key`: their column topology_id.
+    """The rows of every part in turn, without those of unknown topologies; `key`: their column topology_id.
 
-    Rows that are out of order are sorted by part on disk, in a file without a name, in the folder for
-    temporary files. A list may be emptied by who takes it. Raises OSError.
+    Rows that are out of order are sorted by part on disk, in an unnamed file in the folder for temporary
+    files. The caller may empty a list. Raises OSError.
     """
     pieces = _pieces_in_order if division.in_runs else _pieces_from_disk
     part = 0
-    found: list[pa.RecordBatch] = []
+    part_batches: list[pa.RecordBatch] = []
     for of_part, piece in pieces(division, batches(), key):
         while part < of_part:
-            yield found
-            found = []
+            yield part_batches
+            part_batches = []
             part += 1
-        found.append(piece)
+        part_batches.append(piece)
         del piece
     while part < division.parts:
-        yield found
-        found = []
+        yield part_batches
+        part_batches = []
         part += 1
 
 
@@ -159,7 +160,7 @@ def _many_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _places(ids: _Ints, column: pa.Array) -> _Ints:
-    """Where in `ids` each value is; -1 where it is not."""
+    """The place of each value in `ids`, or -1."""
     values = column.cast(pa.int64())
     if not len(ids):
         return np.full(len(values), _NONE)
@@ -174,7 +175,7 @@ def _places(ids: _Ints, column: pa.Array) -> _Ints:
 
 
 def _starts(values: _Ints) -> _Ints:
-    """Where runs of one value begin."""
+    """The starts of runs of one value."""
     return (
         np.flatnonzero(np.concatenate([[True], values[1:] != values[:-1]]))
         if len(values)

@@ -52,19 +52,19 @@ def settings_of_topologies(
         elif stage is not None:
             refused[len(places) - 1] = (stage, errors)
     numbered = distinct.select(_COMBINATION).with_columns(place=pl.Series(places, dtype=pl.Int64))
-    found = jobs.select(_COMBINATION).join(
+    job_combinations = jobs.select(_COMBINATION).join(
         numbered.with_row_index("combination"),
         on=_COMBINATION,
         how="left",
         nulls_equal=True,
         maintain_order="left",
     )
-    taken = found["place"].is_not_null()
+    taken = job_combinations["place"].is_not_null()
     accepted = jobs.select(TOPOLOGY, "name").filter(taken)
-    given = from_arrow(pa.Table.from_struct_array(pa.chunked_array([pa.array(settings, SETTINGS)])))
+    setting_rows = from_arrow(pa.Table.from_struct_array(pa.chunked_array([pa.array(settings, SETTINGS)])))
     named = pl.when(pl.col("job_name") == "").then("name").otherwise("job_name").alias("job_name")
-    of_jobs = accepted.hstack(given[found["place"].drop_nulls()]).with_columns(named)
-    others = found.select("combination").with_row_index("place").filter(~taken)
+    of_jobs = accepted.hstack(setting_rows[job_combinations["place"].drop_nulls()]).with_columns(named)
+    others = job_combinations.select("combination").with_row_index("place").filter(~taken)
     return of_jobs.select(JOB_SETTINGS.names), {p: refused[combination] for p, combination in others.rows()}
 
 
@@ -82,12 +82,12 @@ def _with_unbounded_source(jobs: pl.DataFrame, transformations: pl.DataFrame) ->
     legacy = shape.filter(pl.col("kind") == str(Kind.LEGACY_SOURCE)).join(batch, on=TOPOLOGY, how="semi")
     rows = shape.join(legacy, on=TOPOLOGY, how="semi").sort(TOPOLOGY, "id")
     starts = runs(ints(rows, TOPOLOGY)).starts.tolist()
-    found = [
+    unbounded_topologies = [
         rows[TOPOLOGY][start]
         for start, end in pairwise([*starts, len(rows)])
         if reads_unbounded_source(_graph(rows.slice(start, end - start)))
     ]
-    return pl.Series(TOPOLOGY, found, pl.Int64)
+    return pl.Series(TOPOLOGY, unbounded_topologies, pl.Int64)
 
 
 def _graph(rows: pl.DataFrame) -> Iterator[tuple[str, list[int]]]:

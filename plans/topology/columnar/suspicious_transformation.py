@@ -1,4 +1,4 @@
-"""Which rows of a transformations table may be wrong."""
+"""Flags the rows of a transformations table that may be wrong."""
 
 from collections.abc import Iterable
 from functools import cache, reduce

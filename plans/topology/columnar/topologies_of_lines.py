@@ -17,7 +17,7 @@ from penstock.plans.topology.columnar.rejected_rows import Refused, rejected_row
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
 from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 
-# Which topology has a name, or an id, first: of all that came in, in little memory.
+# The first topology with each name or id, kept compactly.
 
 
 class LinePlace(NamedTuple):
@@ -28,7 +28,6 @@ class LinePlace(NamedTuple):
 
     @property
     def line(self) -> int | None:
-        """source_line."""
         return None if self.file is None else self.number
 
 
@@ -75,7 +74,7 @@ _LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal",
 
 @dataclass(slots=True)
 class _Sorted:
-    """What goes into the tables: Arrow batches of accepted topologies, and the lines that are refused."""
+    """Input of the tables: Arrow batches of accepted topologies, and the refused lines."""
 
     topologies: list[pa.RecordBatch] = field(default_factory=list)
     job_settings: list[pa.RecordBatch] = field(default_factory=list)
@@ -91,7 +90,7 @@ class _Sorted:
         return sum(len(batch) for table in _SIZED_BY for batch in self.nested[table])
 
     def tables(self) -> TopologyTables:
-        """What there is now, as frames."""
+        """The current content, as frames."""
         nested = {table: _frame(table, batches) for table, batches in self.nested.items()}
         return TopologyTables(
             topologies=_frame("topologies", self.topologies),
@@ -111,10 +110,10 @@ def topologies_of_lines(parsed: Iterable[pa.RecordBatch]) -> TopologyTables:
     The files come in the order of their names (as UTF-8), each in order and with ordinals that count its
     lines. As joins.topologies_of_lines.
     """
-    found = _Sorted()
+    sorted_lines = _Sorted()
     for batch in parsed:
-        _sort_out(batch, found)
-    return found.tables()
+        _sort_out(batch, sorted_lines)
+    return sorted_lines.tables()
 
 
 def topologies_in_parts(parsed: Iterable[pa.RecordBatch], rows_of_a_part: int) -> Iterator[TopologyTables]:
@@ -123,16 +122,16 @@ def topologies_in_parts(parsed: Iterable[pa.RecordBatch], rows_of_a_part: int) -
     Together the parts are what topologies_of_lines gives: a name counts once in all of them. There is one
     part at least.
     """
-    found = _Sorted()
+    sorted_lines = _Sorted()
     for batch in parsed:
         if _begins_a_line(batch) and (
-            found.rows() >= rows_of_a_part or len(found.refused) >= _MOST_REFUSED_OF_A_PART
+            sorted_lines.rows() >= rows_of_a_part or len(sorted_lines.refused) >= _MOST_REFUSED_OF_A_PART
         ):
-            yield found.tables()
-            found = _Sorted(seen=found.seen)
-        _sort_out(batch, found)
-    if found.inputs or not len(found.seen):
-        yield found.tables()
+            yield sorted_lines.tables()
+            sorted_lines = _Sorted(seen=sorted_lines.seen)
+        _sort_out(batch, sorted_lines)
+    if sorted_lines.inputs or not len(sorted_lines.seen):
+        yield sorted_lines.tables()
 
 
 def _begins_a_line(batch: pa.RecordBatch) -> bool:
@@ -144,7 +143,7 @@ def _frame(table: str, batches: list[pa.RecordBatch]) -> pl.DataFrame:
     return from_arrow(pa.Table.from_batches(batches)) if batches else empty(table)
 
 
-def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
+def _sort_out(batch: pa.RecordBatch, sorted_lines: _Sorted) -> None:
     """Add one batch of PARSED, line by line; what is wanted of its columns is then taken at once."""
     ids: list[int | None] = []
     accepted: list[int] = []
@@ -153,29 +152,29 @@ def _sort_out(batch: pa.RecordBatch, found: _Sorted) -> None:
     for position, of_line in enumerate(zip(*columns, strict=True)):
         form, stage, block_lines, name, file, ordinal, line = of_line
         if form is None and stage is None:
-            ids.append(found.going_on if block_lines is None else None)
+            ids.append(sorted_lines.going_on if block_lines is None else None)
             continue
         ids.append(None)
-        found.inputs += 1
-        found.going_on = None
+        sorted_lines.inputs += 1
+        sorted_lines.going_on = None
         place = LinePlace(file, (ordinal if line is None else line) + 1)
         if stage is not None:
             errors = batch["errors"][position].as_py()
-            found.refused.append(Refused(name, file, place.line, stage, errors))
+            sorted_lines.refused.append(Refused(name, file, place.line, stage, errors))
             continue
         of_name = topology_id(name)
-        first = found.seen.first(of_name, name, place)
+        first = sorted_lines.seen.first(of_name, name, place)
         if first is None:
-            ids[position] = found.going_on = of_name
+            ids[position] = sorted_lines.going_on = of_name
             accepted.append(position)
             lines.append(place.line)
         else:
             errors = [_repeated(name, *first)]
-            found.refused.append(Refused(name, file, place.line, INPUT_STAGE, errors))
+            sorted_lines.refused.append(Refused(name, file, place.line, INPUT_STAGE, errors))
     if accepted:
-        _add_topologies(batch, accepted, ids, lines, found)
+        _add_topologies(batch, accepted, ids, lines, sorted_lines)
     for table in NESTED:
-        _add_elements(batch[table], ids, found.nested[table])
+        _add_elements(batch[table], ids, sorted_lines.nested[table])
 
 
 def _repeated(name: str, first_name: str, first: LinePlace) -> dict[str, str]:
@@ -199,16 +198,16 @@ def _add_topologies(
     accepted: list[int],
     ids: list[int | None],
     lines: list[int | None],
-    found: _Sorted,
+    sorted_lines: _Sorted,
 ) -> None:
     """TOPOLOGIES and JOB_SETTINGS of the accepted rows."""
     rows = batch.select([*_OF_LINES, "settings"]).take(pa.array(accepted, pa.int64()))
     of_rows = pa.array([ids[position] for position in accepted], pa.int64())
     columns: dict[str, Any] = {name: rows[name] for name in _OF_LINES}
     columns |= {TOPOLOGY: of_rows, "source_line": pa.array(lines, pa.int64())}
-    found.topologies.append(pa.RecordBatch.from_pydict({n: columns[n] for n in TOPOLOGIES.names}))
+    sorted_lines.topologies.append(pa.RecordBatch.from_pydict({n: columns[n] for n in TOPOLOGIES.names}))
     settings = [of_rows, *rows["settings"].flatten()]
-    found.job_settings.append(pa.RecordBatch.from_arrays(settings, JOB_SETTINGS.names))
+    sorted_lines.job_settings.append(pa.RecordBatch.from_arrays(settings, JOB_SETTINGS.names))
 
 
 def _add_elements(arrays: pa.ListArray, ids: list[int | None], batches: list[pa.RecordBatch]) -> None:

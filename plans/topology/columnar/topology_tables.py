@@ -13,7 +13,7 @@ from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 class TopologyTables(NamedTuple):
     """Frames with the schemas of the same names in `plans.tables`.
 
-    As joins.topology_tables.TopologyTables: inputs = topologies + rejected. Nothing is kept besides.
+    As joins.topology_tables.TopologyTables: inputs = topologies + rejected.
     """
 
     topologies: pl.DataFrame
@@ -42,7 +42,7 @@ def topology_id(name: str) -> int:
 
 
 def topology_holds() -> pl.Expr:
-    """A row of TOPOLOGIES is right, whatever its form; a map with a key that comes twice is not."""
+    """Whether a row of TOPOLOGIES is right, apart from its form; a map with a repeated key is wrong."""
     config = pl.col("config").map.entries().list
     keys, values = (config.eval(pl.element().struct.field(name)).list for name in ("key", "value"))
     rules = [

@@ -47,7 +47,7 @@ def wrong_rows_of_large(topology: bytes, rows: pl.DataFrame) -> Refusal | None:
 
 
 def _in_order(rows: pl.DataFrame) -> tuple[npt.NDArray[np.uint32], Ids]:
-    """The places of rows by id, those with the same one by their JSON, as in the line; and the ids."""
+    """The places of rows, ordered by id and then by their JSON, as in the line; and the ids."""
     order = rows["id"].arg_sort(nulls_last=False).to_numpy(writable=True)
     ids: Ids = rows["id"].drop_nulls().sort().to_numpy()
     without_id = len(order) - len(ids)

@@ -20,7 +20,7 @@ def files_of_delta_table(table: Path) -> tuple[list[str], StructType] | None:
     from deltalake import DeltaTable
 
     if "%" in str(table):
-        return None  # delta-rs might take it for another folder's name, escaped
+        return None  # delta-rs might read it as the escaped name of another folder
     try:
         delta = DeltaTable(table)
         paths = plain_files(table, delta)
@@ -38,7 +38,7 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
         log = spark._jvm.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/_delta_log")  # type: ignore[union-attr]
         files = log.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
         return bool(files.exists(log))
-    except Py4JJavaError:  # no such file system, or no path: for the reader of files to say
+    except Py4JJavaError:  # unknown file system, or not a path: the reader of files reports it
         return False
 
 
@@ -52,17 +52,17 @@ AS_THEY_ARE = {"__globPaths__": "false"}
 
 
 def paths_of_glob(spark: SparkSession, path: str) -> list[str]:
-    """The path itself if it is there, even if it could be a glob; else what the glob matches.
+    """The path itself if it exists, even if it looks like a glob; else the matches of the glob.
 
     Raises InputError if the glob matches nothing, and what Hadoop raises if the pattern is invalid.
     """
     if _GLOB_SIGNS.isdisjoint(path):
         return [path]
-    given = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-    files = given.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-    if files.exists(given):
+    hadoop_path = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+    files = hadoop_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    if files.exists(hadoop_path):
         return [path]
-    matches = files.globStatus(given)
+    matches = files.globStatus(hadoop_path)
     if not matches:
-        raise no_such_path(files.makeQualified(given).toString())
+        raise no_such_path(files.makeQualified(hadoop_path).toString())
     return [match.getPath().toString() for match in matches]

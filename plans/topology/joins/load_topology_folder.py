@@ -35,30 +35,30 @@ def load_topology_folder(
     for name in ("topologies", "transformations"):
         table = f"{path.rstrip('/')}/{name}"
         try:
-            local = None if folder is None else _of_plain_files(spark, Path(folder) / name)
-            tables.append(_of_folder(spark, table) if local is None else local)
+            local = None if folder is None else _read_plain_files(spark, Path(folder) / name)
+            tables.append(_read_folder(spark, table) if local is None else local)
         except AnalysisException as e:
             raise missing_table(table, str(e).splitlines()[0][:300]) from None
     try:
         topologies, transformations = tables
-        given = normalized_tables(topologies, transformations, job_defaults)
+        given_tables = normalized_tables(topologies, transformations, job_defaults)
     except SchemaError as error:
         raise unusable_path(path, error.message) from None
-    return given._replace(folder=folder)
+    return given_tables._replace(folder=folder)
 
 
-def _of_folder(spark: SparkSession, table: str) -> DataFrame:
+def _read_folder(spark: SparkSession, table: str) -> DataFrame:
     kind = "delta" if is_delta_table(spark, table) else "parquet"
     options = AS_THEY_ARE if kind == "parquet" else {}
     return spark.read.format(kind).options(**options).load(table)
 
 
-def _of_plain_files(spark: SparkSession, table: Path) -> DataFrame | None:
+def _read_plain_files(spark: SparkSession, table: Path) -> DataFrame | None:
     """A local Delta table whose rows are just those in its files: Delta would need some Spark jobs for it."""
-    found = files_of_delta_table(table) if is_delta(table) else None
-    if found is None:
+    table_files = files_of_delta_table(table) if is_delta(table) else None
+    if table_files is None:
         return None
-    paths, columns = found
+    paths, columns = table_files
     if len(paths) > MOST_FILES or any(Path(path).name.startswith(_HIDDEN) for path in paths):
         return None
     rows = spark.read.schema(columns).options(**AS_THEY_ARE)
@@ -68,9 +68,9 @@ def _of_plain_files(spark: SparkSession, table: Path) -> DataFrame | None:
 def _local_folder(spark: SparkSession, path: str) -> str | None:
     """The folder that Spark takes `path` for; None if it is on another file system."""
     try:
-        given = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-        files = given.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        found = files.makeQualified(given).toUri()
-        return str(found.getPath()) if found.getScheme() == "file" else None
-    except Py4JJavaError:  # no such file system, or no path
+        hadoop_path = spark._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
+        files = hadoop_path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+        uri = files.makeQualified(hadoop_path).toUri()
+        return str(uri.getPath()) if uri.getScheme() == "file" else None
+    except Py4JJavaError:  # unknown file system, or not a path
         return None

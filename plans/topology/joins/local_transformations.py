@@ -33,18 +33,18 @@ class RowGroups(NamedTuple):
 
 
 def local_transformations(folder: str) -> tuple[tuple[RowGroups, ...], ...] | None:
-    """What the table `transformations` in a local folder consists of, some ROWS_OF_A_TASK rows each.
+    """The row groups of the table `transformations` in a local folder, about ROWS_OF_A_TASK rows per task.
 
-    None where its rows are not just those in at most MOST_FILES files, all of them with the same ones of the
-    declared columns: then Spark reads it.
+    None, so that Spark reads the table, if it has more than MOST_FILES files, if these differ in their
+    columns, or if its rows are not just those in the files.
     """
     from pyarrow import parquet
 
     table = Path(folder) / "transformations"
     try:
         if is_delta(table):
-            found = files_of_delta_table(table)
-            paths = None if found is None else found[0]
+            table_files = files_of_delta_table(table)
+            paths = None if table_files is None else table_files[0]
         else:
             paths = _flat_files(table)
         if paths is None or len(paths) > MOST_FILES:
@@ -60,7 +60,7 @@ def local_transformations(folder: str) -> tuple[tuple[RowGroups, ...], ...] | No
                 return None
             columns.add(tuple(sorted(file.schema_arrow.names)))
             ranges += _ranges(path, [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)])
-    except Exception:  # whatever is wrong, Spark's reader says it
+    except Exception:  # Spark's reader reports what is wrong
         return None
     return tuple(_tasks(ranges)) if len(columns) == 1 else None
 
@@ -70,7 +70,7 @@ def read_row_groups(
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for mapInArrow over numbers into `tasks` (column id); gives rows of TRANSFORMATIONS.
 
-    Columns that a file lacks, and null where a column has a default, are filled in.
+    Columns that a file lacks, and nulls in columns with a default, are filled in.
     """
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -80,8 +80,8 @@ def read_row_groups(
             numbers = batch.column("id").to_pylist()
             for path, first, end in (of_task for number in numbers for of_task in tasks[number]):
                 file = next(iter(dataset.dataset([path], _PLAIN, format="parquet").get_fragments()))
-                some = file.subset(row_group_ids=list(range(first, end)))
-                for rows in some.to_batches(_PLAIN, batch_size=_ROWS_OF_A_BATCH, use_threads=False):
+                row_groups = file.subset(row_group_ids=list(range(first, end)))
+                for rows in row_groups.to_batches(_PLAIN, batch_size=_ROWS_OF_A_BATCH, use_threads=False):
                     yield _filled(rows)
 
     return read
@@ -98,8 +98,8 @@ def _flat_files(table: Path) -> list[str] | None:
 def _ranges(path: str, rows: Sequence[int]) -> Iterator[tuple[RowGroups, int]]:
     """Ranges of a file's row groups, with their rows."""
     first = held = 0
-    for place, some in enumerate(rows):
-        held += some
+    for place, row_count in enumerate(rows):
+        held += row_count
         if held >= ROWS_OF_A_TASK or place + 1 == len(rows):
             yield RowGroups(path, first, place + 1), held
             first, held = place + 1, 0
@@ -109,11 +109,11 @@ def _tasks(ranges: Iterable[tuple[RowGroups, int]]) -> Iterator[tuple[RowGroups,
     """Ranges together: files may be small."""
     together: list[RowGroups] = []
     held = 0
-    for one, rows in ranges:
+    for row_groups, rows in ranges:
         if together and held + rows > ROWS_OF_A_TASK:
             yield tuple(together)
             together, held = [], 0
-        together.append(one)
+        together.append(row_groups)
         held += rows
     if together:
         yield tuple(together)

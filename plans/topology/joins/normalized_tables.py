@@ -52,7 +52,7 @@ def normalized_topologies(topologies: DataFrame, job_defaults: JobDefaults = NO_
         return normalized
     entries = [F.lit(text) for entry in job_defaults.config.items() for text in entry]
     others = F.map_filter(F.create_map(*entries), lambda key, _: ~F.array_contains(F.map_keys("config"), key))
-    keys = F.map_keys("config")  # what comes twice is refused, but not by Spark
+    keys = F.map_keys("config")  # the validation refuses repeated keys, so Spark must not
     each_once = F.size(F.array_distinct(keys)) == F.size(keys)
     return normalized.withColumn(
         "config", F.when(each_once, F.map_concat(others, "config")).otherwise(F.col("config"))
@@ -68,8 +68,12 @@ def normalized_transformations(transformations: DataFrame) -> DataFrame:
         "slot_scope": F.expr("cast(array() AS array<string>)"),
     }
     normalized = _normalized(transformations, "transformations", missing)
-    given = [name for name in _RESOURCES if name in transformations.columns]
-    return normalized.withColumns({name: _with_zeros(F.col(name)) for name in given}) if given else normalized
+    resource_columns = [name for name in _RESOURCES if name in transformations.columns]
+    return (
+        normalized.withColumns({name: _with_zeros(F.col(name)) for name in resource_columns})
+        if resource_columns
+        else normalized
+    )
 
 
 def _with_zeros(resources: Column) -> Column:
@@ -82,23 +86,23 @@ def _with_zeros(resources: Column) -> Column:
 
 
 def _normalized(df: DataFrame, table: str, missing: Mapping[str, Column]) -> DataFrame:
-    found = column_types(df)
-    require_given_columns(found, table)
+    types = column_types(df)
+    require_given_columns(types, table)
     declared = {column.name: type_name(column.type) for column in TABLES[table]}
-    df = _with_declared_integers(df, found, declared, table)
+    df = _with_declared_integers(df, types, declared, table)
     return df.select(
         *(
-            _column(column.name, type_name(column.type), found, missing).alias(column.name)
+            _column(column.name, type_name(column.type), types, missing).alias(column.name)
             for column in TABLES[table]
         )
     )
 
 
 def _with_declared_integers(
-    df: DataFrame, found: Mapping[str, str], declared: Mapping[str, str], table: str
+    df: DataFrame, types: Mapping[str, str], declared: Mapping[str, str], table: str
 ) -> DataFrame:
     """`df` with integers as wide as declared; SchemaError if some do not fit, which a Spark job finds out."""
-    others = [name for name, kind in found.items() if is_other_integer(kind, declared[name])]
+    others = [name for name, kind in types.items() if is_other_integer(kind, declared[name])]
     if not others:
         return df
     lost = [_is_too_large(F.col(name), declared[name]) for name in others]
@@ -114,12 +118,12 @@ def _is_too_large(column: Column, kind: str) -> Column:
         column, kind = F.map_values(column), "array<int>"
     if kind.startswith("array"):
         element = kind.removeprefix("array<").removesuffix(">")
-        return F.exists(column, lambda one: one.isNotNull() & one.try_cast(element).isNull())
+        return F.exists(column, lambda item: item.isNotNull() & item.try_cast(element).isNull())
     return column.isNotNull() & column.try_cast(kind).isNull()
 
 
-def _column(name: str, kind: str, found: Mapping[str, str], missing: Mapping[str, Column]) -> Column:
+def _column(name: str, kind: str, types: Mapping[str, str], missing: Mapping[str, Column]) -> Column:
     default = missing.get(name, F.lit(None)).cast(kind)
-    if name not in found:
+    if name not in types:
         return default
     return F.coalesce(F.col(name), default) if name in missing else F.col(name)

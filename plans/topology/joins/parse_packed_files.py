@@ -40,7 +40,7 @@ def as_they_are(ending: str) -> dict[str, str]:
 
 
 def packed_pieces(text: DataFrame) -> DataFrame:
-    """What stands between the bytes that are newlines (value) of packed files that `text` reads."""
+    """The bytes between newlines (value) of packed files that `text` reads."""
     value = F.col("value").cast("binary")
     return text.select(value, F.col("_metadata.file_path"), F.col("_metadata.file_size"))
 
@@ -74,11 +74,11 @@ def _lines(
         if is_document(head[:HEAD_BYTES]):
             yield from lines_of(elements_as_lines(chain((head,), texts), uri, max_line_bytes))
             return
-        for found in whole_lines(chain((head.removeprefix(BYTE_ORDER_MARK),), texts), max_line_bytes):
-            if isinstance(found, LongLine):
-                yield TopologyLine(b"", uri, 0, too_long_bytes=found.size_bytes)
+        for piece in whole_lines(chain((head.removeprefix(BYTE_ORDER_MARK),), texts), max_line_bytes):
+            if isinstance(piece, LongLine):
+                yield TopologyLine(b"", uri, 0, too_long_bytes=piece.size_bytes)
             else:
-                yield from (TopologyLine(line, uri, 0) for line in found.split(b"\n")[:-1])
+                yield from (TopologyLine(line, uri, 0) for line in piece.split(b"\n")[:-1])
     except OSError as error:
         raise broken_file(readable_path(uri), codec, error) from None
 

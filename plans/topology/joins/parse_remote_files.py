@@ -32,18 +32,18 @@ _LARGEST_INT = 2**31 - 1
 def parse_remote_files(
     spark: SparkSession,
     read: Callable[..., DataFrame],
-    found: Sequence[str],
+    uris: Sequence[str],
     max_line_bytes: int,
     job_defaults: JobDefaults,
     documents: Sequence[str] = (),
 ) -> Iterator[DataFrame]:
-    """What the files `found` hold, as PARSED, in several DataFrames.
+    """The content of the files `uris` as PARSED, in several DataFrames.
 
     `read`: gives those files by Spark's reader of text, with options. `documents`: those of them that are
     known to be documents; others that are documents only say so. Files that a codec of the user's own unpacks
     are read by whole lines.
     """
-    packed, others = _endings(spark, found)
+    packed, others = _endings(spark, uris)
     most = spark._jsparkSession.sessionState().conf().filesMaxPartitionBytes()
     cut_bytes = min(max(max_line_bytes, most) + 2, _LARGEST_INT)
     bounded = {_LONGEST: str(cut_bytes)}
@@ -74,27 +74,27 @@ def parse_remote_files(
         yield parsed_lines(elements, max_line_bytes, job_defaults, cut_bytes)
 
 
-def _endings(spark: SparkSession, found: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What names of packed files end in: those that workers unpack, and those that only Hadoop can."""
+def _endings(spark: SparkSession, uris: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The name endings of packed files: those that workers unpack, and those that only Hadoop can."""
     jvm = spark._jvm
     assert jvm is not None
     hadoop = jvm.org.apache.hadoop
     known = hadoop.io.compress.CompressionCodecFactory(spark._jsparkSession.sessionState().newHadoopConf())
-    endings = sorted({os.path.splitext(uri)[1] for uri in found})
+    endings = sorted({os.path.splitext(uri)[1] for uri in uris})
     packed = [ending for ending in endings if ending in CODECS]
     others = [e for e in endings if e and e not in CODECS and known.getCodec(hadoop.fs.Path(f"x{e}"))]
     return packed, others
 
 
 def _none_ends_in(path: Column, endings: Sequence[str]) -> Column:
-    found = F.lit(True)
+    condition = F.lit(True)
     for ending in endings:
-        found &= ~path.endswith(ending)
-    return found
+        condition &= ~path.endswith(ending)
+    return condition
 
 
 def _lines(text: DataFrame, max_line_bytes: int) -> DataFrame:
-    """LINES. Of a line that is too long, a worker gets what may tell that it is a document."""
+    """LINES. Of a line that is too long, a worker gets only the start, which may show a document."""
     size = F.octet_length("value").cast("long")
     too_long = size > max_line_bytes
     value = F.col("value").cast("binary")

@@ -45,8 +45,8 @@ def can_be_split(files: Sequence[str]) -> bool:
 def splits_of_files(spark: SparkSession, files: Sequence[str]) -> DataFrame:
     """(source_file, start, end, is_document): parts of the files in bytes, about the same size per partition.
 
-    A compressed file is one part, and so is a JSON document. Raises OSError where a file has gone, InputError
-    where one cannot be read.
+    A compressed file is one part, and so is a JSON document. Raises OSError if a file has gone, InputError
+    if one cannot be read.
     """
     sizes = [os.path.getsize(readable_path(uri)) for uri in files]
     share = sum(sizes) // spark.sparkContext.defaultParallelism
@@ -98,40 +98,40 @@ def _elements(uri: str, max_line_bytes: int) -> Iterator[TopologyLine]:
 
 
 def _lines(uri: str, start: int, end: int, max_line_bytes: int) -> Iterator[TopologyLine]:
-    for found in _whole_lines(readable_path(uri), start, end, max_line_bytes):
-        if isinstance(found, LongLine):
-            yield TopologyLine(b"", uri, start, too_long_bytes=found.size_bytes)
+    for piece in _whole_lines(readable_path(uri), start, end, max_line_bytes):
+        if isinstance(piece, LongLine):
+            yield TopologyLine(b"", uri, start, too_long_bytes=piece.size_bytes)
         else:
-            for line in found.split(b"\n")[:-1]:
+            for line in piece.split(b"\n")[:-1]:
                 yield TopologyLine(line, uri, start)
 
 
 def _whole_lines(file: str, start: int, end: int, max_line_bytes: int) -> Iterator[bytes | LongLine]:
-    """Those that begin at `start` or later and before `end`."""
+    """The lines that begin at `start` or later and before `end`."""
     texts = texts_of_file(file, start=max(0, start - 1))
     at = 0
     if start:
         dropped, texts = _after_first_line(texts)
         at = start - 1 + dropped
-    for found in whole_lines(texts, max_line_bytes):
+    for piece in whole_lines(texts, max_line_bytes):
         if at >= end:
             return
-        if isinstance(found, LongLine):
-            at += found.size_bytes + 1
-            yield found
+        if isinstance(piece, LongLine):
+            at += piece.size_bytes + 1
+            yield piece
             continue
-        last = found.index(b"\n", end - 1 - at) + 1 if at + len(found) > end else len(found)
-        yield found[:last].removeprefix(BYTE_ORDER_MARK) if at == 0 else found[:last]
-        at += len(found)
+        last = piece.index(b"\n", end - 1 - at) + 1 if at + len(piece) > end else len(piece)
+        yield piece[:last].removeprefix(BYTE_ORDER_MARK) if at == 0 else piece[:last]
+        at += len(piece)
 
 
 def _after_first_line(texts: Iterator[bytes]) -> tuple[int, Iterator[bytes]]:
-    """How many bytes the first line has, its newline included, and what follows it."""
+    """The size of the first line, its newline included, and the text after it."""
     dropped = 0
     for text in texts:
         end = text.find(b"\n")
         if end >= 0:
             rest = text[end + 1 :]
-            return dropped + end + 1, (one for some in ((rest,), texts) for one in some)
+            return dropped + end + 1, (piece for pieces in ((rest,), texts) for piece in pieces)
         dropped += len(text)
     return dropped, iter(())

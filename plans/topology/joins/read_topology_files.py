@@ -55,9 +55,9 @@ def read_topology_files(
     One parse of every line, in one Spark job that runs here; the tables are derived from what it keeps.
     Workers read local files themselves; Spark reads those on remote file systems (parse_remote_files), and
     documents among them take a second job. Bad lines and topologies, and lines or elements of documents of
-    more than `max_line_bytes`, are rows of `rejected` by file and line. A path that is there is that path,
-    even if it could be a glob. `piped`: LINES of those of the paths that Spark cannot read, since they are
-    FIFOs. Topologies are read with `job_defaults` under what they set themselves.
+    more than `max_line_bytes`, are rows of `rejected` by file and line. A path that exists is taken
+    literally, even if it looks like a glob. `piped`: LINES of those paths that are FIFOs, which Spark cannot
+    read. `job_defaults` apply where topologies set nothing themselves.
 
     Raises InputError if a path matches nothing, cannot be read to its end or if there is no line at all.
     """
@@ -72,13 +72,11 @@ def read_topology_files(
     read_documents = None
     if files := [path for path in paths if path not in piped]:
         reader = _reader(spark, files)
-        found = reader().inputFiles()
-        if can_be_split(found):
-            parts.append(
-                _parsed_splits(spark, list(filter(_holds_data, found)), max_line_bytes, job_defaults)
-            )
+        uris = reader().inputFiles()
+        if can_be_split(uris):
+            parts.append(_parsed_splits(spark, list(filter(_holds_data, uris)), max_line_bytes, job_defaults))
         else:
-            parsed = partial(parse_remote_files, spark, reader, found, max_line_bytes, job_defaults)
+            parsed = partial(parse_remote_files, spark, reader, uris, max_line_bytes, job_defaults)
             of_pipes = parts
             parts = [*of_pipes, *parsed()]
 
@@ -102,7 +100,7 @@ def _holds_data(file: str) -> bool:
 def _parsed_splits(
     spark: SparkSession, files: Sequence[str], max_line_bytes: int, job_defaults: JobDefaults
 ) -> DataFrame:
-    """What local files hold, as PARSED."""
+    """The content of local files as PARSED."""
     try:
         splits = splits_of_files(spark, files)
     except OSError as error:
@@ -113,7 +111,7 @@ def _parsed_splits(
 
 def _reader(spark: SparkSession, paths: Sequence[str]) -> Callable[..., DataFrame]:
     """Spark's reader of text, in lines, over the files that `paths` are or match; options are arguments."""
-    as_they_are = [found for path in paths for found in _paths(spark, path)]
+    as_they_are = [uri for path in paths for uri in _paths(spark, path)]
 
     def read(**options: str) -> DataFrame:
         reader = (
@@ -140,8 +138,8 @@ def _errors_of(paths: Sequence[str]) -> Iterator[None]:
     try:
         yield
     except AnalysisException as e:
-        found = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
-        raise no_such_path(found) from None
+        missing_path = (e.getMessageParameters() or {}).get("path", ", ".join(paths))
+        raise no_such_path(missing_path) from None
     except (PySparkException, Py4JJavaError) as e:
         raise unusable_path(", ".join(paths), _reason(e)) from None
 
@@ -165,5 +163,5 @@ def _run(job: Callable[[], None]) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """The first line of what Spark says, without its Java stack trace."""
+    """The first line of Spark's message, without its Java stack trace."""
     return str(error).strip().splitlines()[0][:300]

@@ -44,8 +44,8 @@ def read_topology_tables(
     them (DuplicateTopologyName), transformations of no topology as NoTopology. Raises SchemaError for a
     column of another name or type.
     """
-    given, rows, _ = normalized_tables(topologies, transformations)
-    summary = _summary(given, rows).persist(StorageLevel.MEMORY_AND_DISK)
+    topology_rows, rows, _ = normalized_tables(topologies, transformations)
+    summary = _summary(topology_rows, rows).persist(StorageLevel.MEMORY_AND_DISK)
     total = summary.agg(
         F.count(F.lit(1)).alias("inputs"),
         F.count_if(F.expr(_SUSPICIOUS)).alias("suspicious"),
@@ -97,14 +97,15 @@ _DEPENDS_ON_SOURCES = (
 )
 
 
-def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
-    """TOPOLOGIES with fingerprint, one row per row of `given` and per topology that only `rows` have; and
+def _summary(topology_rows: DataFrame, rows: DataFrame) -> DataFrame:
+    """TOPOLOGIES with fingerprint, and columns for the validation of each topology.
 
-    row_error (what is wrong with the topology's row itself, one error or null), suspicious (its values
-    or transformations may be wrong), size (of its transformations) and has_legacy_source.
+    One row per row of `topology_rows` and per topology that only `rows` have. More columns: row_error (the
+    error of the topology's own row, or null), suspicious (its values or transformations may be wrong), size
+    (number of transformations) and has_legacy_source.
     """
     same_id = Window.partitionBy("topology_id")
-    topologies = given.select(
+    topologies = topology_rows.select(
         *(F.col(n) for n in TOPOLOGIES.names if n != "fingerprint"),
         F.count(F.lit(1)).over(same_id).alias("with_this_id"),
         (F.min("name").over(same_id) == F.max("name").over(same_id)).alias("one_name"),
@@ -131,7 +132,7 @@ def _summary(given: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def _row_error() -> Column:
-    """What is wrong with the row itself: NoTopology, TopologyIdMismatch, DuplicateTopologyName,
+    """The error of the row itself: NoTopology, TopologyIdMismatch, DuplicateTopologyName,
     TopologyIdCollision, or UnknownValue of a form that tables do not have; else null.
     """
     hash_text = F.xxhash64("name").cast("string")
@@ -196,7 +197,7 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         (F.col("kind") == str(Kind.LEGACY_SOURCE)).alias("is_legacy_source"),
     )
     blocks = checked.groupBy("topology_id", "block").agg(
-        # All rows without an id are in one group, which may be too large to collect.
+        # Rows without an id form one group, which may be too large to collect.
         F.sort_array(F.collect_list(F.when(F.col("block").isNotNull(), F.col("row")))).alias("rows"),
         F.count(F.lit(1)).alias("size"),
         F.bool_or("suspicious").alias("suspicious"),
@@ -220,7 +221,7 @@ def _transformation_summary(rows: DataFrame) -> DataFrame:
         F.sum("size").alias("size"),
         F.bool_or("has_legacy_source").alias("has_legacy_source"),
     )
-    # Each block that holds begins with its first id: if there are as many ids as the last, all are full.
+    # Each sound block begins with its first id: if the last id equals the number of ids, all blocks are full.
     whole = F.col("last_id") == F.col("size")
     return topologies.select(
         "topology_id",
@@ -265,13 +266,13 @@ def _explained(
     """SETTLED rows of suspicious topologies, and tables that are persisted for them."""
     suspicious = summary.where(_SUSPICIOUS)
     if not some_are_large:
-        return _of_whole_lines(suspicious, rows), []
+        return _validate_whole_lines(suspicious, rows), []
     refused = wrong_rows_of_large(suspicious.where(_LARGE), rows).persist(StorageLevel.MEMORY_AND_DISK)
     rest = suspicious.join(refused.select("topology_id"), "topology_id", "left_anti")
-    return refused.unionByName(_of_whole_lines(rest, rows)), [refused]
+    return refused.unionByName(_validate_whole_lines(rest, rows)), [refused]
 
 
-def _of_whole_lines(topologies: DataFrame, rows: DataFrame) -> DataFrame:
+def _validate_whole_lines(topologies: DataFrame, rows: DataFrame) -> DataFrame:
     """SETTLED rows of topologies, through the same validation as lines of a file."""
     listed = (
         rows.join(topologies.select("topology_id"), "topology_id", "left_semi")

@@ -1,4 +1,4 @@
-"""Which topologies have an operator that reads an unbounded source; no topology is ever held as a whole."""
+"""Finds topologies with an operator that reads an unbounded source, without holding a whole topology."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -16,11 +16,11 @@ _TOPOLOGY = pa.schema([("topology_id", LONG)])
 
 
 def reads_unbounded_source(rows: DataFrame, topologies: DataFrame) -> DataFrame:
-    """topology_id of those of `topologies` (topology_id) of which an operator reads an unbounded source.
+    """topology_id of those of `topologies` (topology_id) in which an operator reads an unbounded source.
 
-    `rows` are sound transformations (topology_id, id, kind, inputs): ids 1..n, inputs of lower ids. As the
-    function of this name at the root says it; each topology is looked at in the order of its ids by one task,
-    which gets numbers and keeps a byte for each transformation.
+    `rows` are sound transformations (topology_id, id, kind, inputs): ids 1..n, inputs of lower ids. Same
+    result as the function of this name for one process; one task walks each topology in the order of its ids,
+    with numbers only and one byte per transformation.
     """
     bounded = [str(kind) for kind in SOURCE_KINDS if kind != Kind.LEGACY_SOURCE]
     numbers = (
@@ -45,7 +45,7 @@ def topologies_that_read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
     Input columns: topology_id, id, is_source (unbounded), is_virtual, inputs; sorted by topology_id and id,
     bounded sources left out.
     """
-    topology, found = None, False
+    topology, reads_unbounded = None, False
     unbounded = np.zeros(0, np.bool_)
     for batch in batches:
         ids = batch.column("topology_id").to_numpy()
@@ -54,16 +54,16 @@ def topologies_that_read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Recor
             if start == end:
                 continue
             if topology != ids[start]:
-                topology, found = ids[start], False
+                topology, reads_unbounded = ids[start], False
                 unbounded = np.zeros(0, np.bool_)
-            if found:
+            if reads_unbounded:
                 continue
             part = batch.slice(start, end - start)
             last = int(part.column("id")[-1].as_py())
             if last >= len(unbounded):
                 unbounded = np.append(unbounded, np.zeros(last + 1, np.bool_))
             if _an_operator_reads(part, unbounded):
-                found = True
+                reads_unbounded = True
                 yield pa.RecordBatch.from_arrays([pa.array([topology], LONG)], schema=_TOPOLOGY)
 
 

@@ -14,9 +14,9 @@ def _labelled(label: str, value: Column) -> Column:
 
 def error_message(error: Column) -> Column:
     """TopologyError.message as an expression over the error's struct."""
-    found = F.concat(error["location"], F.lit(": found "), error["found"])
+    problem = F.concat(error["location"], F.lit(": found "), error["found"])
     return F.concat_ws(
-        "; ", found, _labelled("allowed: ", error["allowed"]), _labelled("hint: ", error["hint"])
+        "; ", problem, _labelled("allowed: ", error["allowed"]), _labelled("hint: ", error["hint"])
     )
 
 

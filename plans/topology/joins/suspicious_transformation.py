@@ -75,7 +75,7 @@ def _number_of_inputs() -> Column:
 
 
 def _inputs_are_before() -> Column:
-    # Nulls are sorted first. Not exists: what takes a lambda is not compiled, and here it is for every row.
+    # Nulls are sorted first. Not exists(): Spark does not compile its lambda, which would run for every row.
     return (F.get(F.sort_array("inputs"), 0) >= 1) & (F.array_max("inputs") < F.col("id"))
 
 

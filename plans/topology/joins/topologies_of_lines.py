@@ -161,7 +161,7 @@ def _without(rows: DataFrame, later: DataFrame) -> DataFrame:
 
 
 def _exploded(rows: DataFrame, table: str) -> DataFrame:
-    """One row an element of the arrays in column `table`."""
+    """One row for each element of the arrays in column `table`."""
     filled = rows.where(F.size(table) > 0).select("topology_id", F.inline(table))
     return conform(filled, table)
 

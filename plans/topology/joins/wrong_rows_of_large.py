@@ -27,7 +27,7 @@ _CYCLE, _IDS, _WRONG_IDS = range(1, 4)
 """What the numbers of a row are: of transformations without an id how many, and a cycle; ids, where they are
 not 1..n; ids of rows that may be wrong."""
 
-_FOUND = pa.schema([("topology_id", LONG), ("of", INT), ("place", INT), ("numbers", pa.list_(INT))])
+_NUMBER_FINDINGS = pa.schema([("topology_id", LONG), ("of", INT), ("place", INT), ("numbers", pa.list_(INT))])
 
 
 def wrong_rows_of_large(topologies: DataFrame, rows: DataFrame) -> DataFrame:
@@ -40,8 +40,10 @@ def wrong_rows_of_large(topologies: DataFrame, rows: DataFrame) -> DataFrame:
     own = rows.join(topologies.select("topology_id"), "topology_id", "left_semi")
     numbers = own.select("topology_id", "id", "inputs").repartition("topology_id")
     in_order = numbers.sortWithinPartitions("topology_id", "id")
-    found = in_order.mapInArrow(look_at_numbers, from_arrow_schema(_FOUND))
-    by_number = found.where(F.col("of") == _WRONG_IDS).select("topology_id", F.explode("numbers").alias("id"))
+    number_findings = in_order.mapInArrow(look_at_numbers, from_arrow_schema(_NUMBER_FINDINGS))
+    by_number = number_findings.where(F.col("of") == _WRONG_IDS).select(
+        "topology_id", F.explode("numbers").alias("id")
+    )
     named = by_number.distinct().withColumn("is_named", F.lit(True))
     may_be_wrong = F.col("is_named") | F.col("id").isNull() | suspicious_transformation()
     wrong = own.join(named, ["topology_id", "id"], "left").where(may_be_wrong)
@@ -57,7 +59,7 @@ def wrong_rows_of_large(topologies: DataFrame, rows: DataFrame) -> DataFrame:
         F.col("id").alias("place"),
         text_of_transformation().alias("text"),
     )
-    both = heads.unionByName(found.where(F.col("of") != _WRONG_IDS), allowMissingColumns=True)
+    both = heads.unionByName(number_findings.where(F.col("of") != _WRONG_IDS), allowMissingColumns=True)
     all_of_it = both.unionByName(texts, allowMissingColumns=True).repartition("topology_id")
     columns = [F.col(name) for name in ("topology_id", "of", "place", "numbers", "size", "text")]
     each_in_order = all_of_it.select(*columns).sortWithinPartitions("topology_id", "of", "place", "text")
@@ -65,7 +67,7 @@ def wrong_rows_of_large(topologies: DataFrame, rows: DataFrame) -> DataFrame:
 
 
 def look_at_numbers(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow`: _FOUND of each topology.
+    """For `mapInArrow`: _NUMBER_FINDINGS of each topology.
 
     Input columns: topology_id, id, inputs; sorted by topology_id and id, nulls first.
     """
@@ -100,7 +102,7 @@ def _found(topology: int, without_id: int, ids: Any, lengths: Any, inputs: Any) 
 
 def _numbers(topology: int, of: int, place: int, numbers: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
-        {"topology_id": [topology], "of": [of], "place": [place], "numbers": [numbers]}, _FOUND
+        {"topology_id": [topology], "of": [of], "place": [place], "numbers": [numbers]}, _NUMBER_FINDINGS
     )
 
 
@@ -122,8 +124,9 @@ def _parts_of_topologies(batch: pa.RecordBatch) -> Iterator[_Part]:
 def refused_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """For `mapInArrow`: SETTLED of the topologies that are refused.
 
-    Input columns: topology_id, of, place, numbers, size, text; sorted by all of them. First of each topology
-    is its own row, with its size, then come those of _FOUND, then rows that may be wrong with their ids.
+    Input columns: topology_id, of, place, numbers, size, text; sorted by all of them. Each topology
+    begins with its own row, which has its size; rows of _NUMBER_FINDINGS follow, then rows that may be wrong,
+    with their ids.
     """
     rows = (row for batch in batches for row in zip(*map(_values, batch.columns), strict=True))
     for topology, of_topology in groupby(rows, lambda row: row[0]):
@@ -147,7 +150,7 @@ def refused_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 
 def _with_positions(rows: Iterable[Any], position_of_id: Any) -> Iterator[tuple[int, bytes]]:
-    """All rows with an id that occurs twice are there, and all without one, which come first."""
+    """Rows with an id that occurs twice, and rows without an id, which come first."""
     for number, of_id in groupby(rows, lambda row: row[2]):
         first = 1 if number is None else position_of_id(number)
         for place, (*_, text) in enumerate(of_id, first):
@@ -174,9 +177,9 @@ def settings_of_topologies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
     for batch in batches:
         stages, errors, settings = [], [], []
         for row in batch.to_pylist():
-            stage, found, derived = settings_or_errors(row, row["reads_unbounded"])
+            stage, row_errors, derived = settings_or_errors(row, row["reads_unbounded"])
             stages.append(stage)
-            errors.append(_or_none(found))
+            errors.append(_or_none(row_errors))
             settings.append(None if derived is None else as_arrow(derived))
         yield pa.RecordBatch.from_pydict(
             {

@@ -20,7 +20,7 @@ from penstock.plans.generate.topology_lines import topology_lines
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.exchange_costs import CONSTANTS, TERMS, Constants, read_constants
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST
-from penstock.plans.metrics.plan_arrays import Edges, Found, Operators, kinds_of_slots
+from penstock.plans.metrics.plan_arrays import Edges, Operators, SteadyState, kinds_of_slots
 from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
 from penstock.plans.metrics.rates_and_loads import ModelCluster, rates_and_loads
 
@@ -55,7 +55,7 @@ def model(
     groups: list[int] | None = None,
     topology: int = 7,
     slots: int = 1,
-) -> Found:
+) -> SteadyState:
     """Rates and loads of one plan, whose vertices share slots within `groups` (one, if none are given)."""
     heads = list(range(len(nodes)))
     for edge in edges:
