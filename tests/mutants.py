@@ -169,6 +169,8 @@ def _changed(tree: Path, mutant: Mutant) -> Iterator[None]:
 
 def _first_failure(tree: Path, marks: str, tests: list[str]) -> str | None:
     """The first test that fails (or file, where it cannot be imported), ENDLESS, or None."""
+    if not tests:
+        return None
     options = [
         "-q",
         "-x",
@@ -198,7 +200,7 @@ def _first_failure(tree: Path, marks: str, tests: list[str]) -> str | None:
         with suppress(ProcessLookupError):
             os.killpg(run.pid, signal.SIGKILL)
         run.wait()
-    if not tests or run.returncode in (0, NONE_SELECTED):
+    if run.returncode in (0, NONE_SELECTED):
         return None
     match = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", said, re.MULTILINE)
     return match[1] if match else tests[0]
