@@ -52,13 +52,14 @@ def spark_schema(table: str) -> StructType:
 
 
 def spark_type(kind: pa.DataType) -> DataType:
-    """Spark's type for a column type of plans.tables. Values inside it are not null."""
+    """Spark's type for a column type of plans.tables."""
     if pa.types.is_map(kind):
         return MapType(spark_type(kind.key_type), spark_type(kind.item_type), valueContainsNull=False)
     if pa.types.is_list(kind):
         return ArrayType(spark_type(kind.value_type), containsNull=False)
     if pa.types.is_struct(kind):
-        return StructType([StructField(field.name, spark_type(field.type), False) for field in kind])
+        # Nullable, though no value is null: PySpark's toArrow fails where the whole struct is null otherwise.
+        return StructType([StructField(field.name, spark_type(field.type)) for field in kind])
     return _SIMPLE[kind]
 
 
