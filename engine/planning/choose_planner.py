@@ -29,7 +29,8 @@ from penstock.plans.topology.unpacked_texts import CODECS, unpacked_texts
 from penstock.plans.vocabulary import TopologyForm
 
 MARGIN = 1.25
-"""How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it."""
+"""How many times the estimate has to be there for AUTO to stay in this process: tasks are not in it, but for
+those that a giant with a parallelism of 4 has."""
 
 SMALL_ENOUGH_BYTES = 2**29
 """Memory that any worker can have."""
@@ -73,7 +74,8 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
         require_memory_to_plan(size, in_parts=in_parts)
         return Choice(asked, "as asked", topologies=size.topologies)
     try:
-        require_memory_to_plan(size, MARGIN if spark_fits() else 1.0, in_parts=in_parts)
+        margin = MARGIN if spark_fits() and not size.is_giant else 1.0
+        require_memory_to_plan(size, margin, in_parts=in_parts)
     except NotEnoughMemoryError as error:
         return on_spark_instead(asked, error)
     why = "pipes are read in this process" if any(map(is_pipe, inputs)) else f"about {size} fit in memory"

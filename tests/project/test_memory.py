@@ -110,10 +110,20 @@ def test_auto_takes_spark_where_that_fits(tmp_path, monkeypatch):
         choose_planner(Planner.COLUMNAR, [str(file)], "store", wants_spark=False)
 
 
+def test_a_giant_needs_no_more_than_its_estimate(monkeypatch):
+    """A fleet does, whose tasks are not in the estimate."""
+    monkeypatch.setattr(choosing, "spark_fits", lambda: True)
+    for size, on_spark in ((FleetSize(37_500_000, 1), False), (FleetSize(37_500_000, 2), True)):
+        leaves(monkeypatch, int(size.needed_bytes_in_parts * 1.05))
+        monkeypatch.setattr(choosing, "estimate_size", lambda inputs, size=size: size)
+        assert choose_planner(Planner.AUTO, ["t"], "store", wants_spark=False).on_spark is on_spark
+
+
 @pytest.mark.parametrize(
     ("size", "least_gigabytes", "most_gigabytes"),
     [
         (FleetSize(12_500_000, 1), 7, 8),  # a layered topology of 10 million operators: 7.5 GB were measured
+        (FleetSize(37_494_172, 1), 19.9, 22),  # one of 30 million: 20 GB
         (FleetSize(1_250_000, 1), 1.2, 1.6),  # one of a million: 1.3 GB
         (FleetSize(1_300_000, 92_000), 2.4, 3.5),  # random topologies of a million: 2.7 to 3.1 GB
         (FleetSize(475_000, 25_000), 0.8, 1.2),  # chains of 250,000: 0.95 GB and 0.1 GB of tasks

@@ -10,12 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
 from penstock.engine.planning.plan_topologies import validated
 from penstock.plans.columnar.frames import to_arrow
 from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError, SchemaError
+from penstock.plans.joins.spark_schemas import spark_type
+from penstock.plans.tables.column_types import RESOURCES
 from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
 from penstock.plans.topology.job_defaults import JobDefaults
@@ -200,6 +203,13 @@ def test_resources_that_are_left_out_are_none(spark: SparkSession):
         topologies, _ = as_tables(spark, given)
         found = assert_same(spark, topologies, rows.withColumns(without))
         assert frame_contents(found) == frame_contents(zero)
+
+
+def test_resources_of_some_rows_only_reach_arrow(spark: SparkSession):
+    schema = StructType([StructField("resources", spark_type(RESOURCES))])
+    resources = {"cpu_cores": 1.0} | dict.fromkeys(RESOURCES.names[1:], 0)
+    rows = spark.createDataFrame([(None,), (resources,)], schema)
+    assert rows.toArrow()["resources"].to_pylist() == [None, resources]
 
 
 def test_keys_that_come_twice_beside_configured_defaults_are_refused(spark: SparkSession, tmp_path: Path):
