@@ -115,11 +115,7 @@ class KeyedListState(_KeyedState, ListState[Any]):
     """A list. Source: HeapListState, TtlListState."""
 
     def __init__(
-        self,
-        table: StateTable,
-        scope: Scope,
-        lifetime: Lifetime | None = None,
-        check: Check | None = None,
+        self, table: StateTable, scope: Scope, lifetime: Lifetime | None = None, check: Check | None = None
     ) -> None:
         super().__init__(table, scope, lifetime)
         self._check = check
@@ -178,7 +174,6 @@ class KeyedReducingState(_KeyedState, ReducingState[Any]):
         self._reduce = reduce_function.reduce
 
     def get(self) -> Any:
-        """The value, or None."""
         return self._read_checked()
 
     def add(self, value: Any) -> None:
@@ -281,15 +276,12 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         return self.get(key) is not None
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """All entries as they are now."""
         return removing_items(self._seen(), self.remove)
 
     def keys(self) -> Iterator[Any]:
-        """All keys as they are now."""
         return removing_keys([key for key, _ in self._seen()], self.remove)
 
     def values(self) -> Iterator[Any]:
-        """All values as they are now."""
         return removing_values(self._seen(), self.remove)
 
     def is_empty(self) -> bool:
