@@ -20,8 +20,10 @@ from penstock.plans.errors import PenstockError
 GUESSED_NANOSECONDS = 3_000.0
 """What an operator is guessed to take for a record beside its work, to choose the number of records."""
 
-FEW, MANY = 2, 2_000_000
+FEW, MANY = 2, 8_000_000
 """Records of a source: in the run that is taken off, and at most."""
+MORE = 4
+"""Times as many records as before, where they took too little time to be told from the start of a job."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -32,10 +34,11 @@ def run_jobs_on_penstock(
     """A run for each job, in their order, in this process's session of Spark; none begins after `until`
     (time.monotonic).
 
-    A job runs with next to no records first, then with about as many as `seconds` of one core need. What is
-    reported is the difference: records/s that each source emits, and processor seconds a second of `process`,
-    which are this process, the JVM and all Python workers. Slot sharing groups do not matter: Spark gives
-    tasks to cores as these come free. Jobs with side outputs are not run (`error`).
+    A job runs with next to no records first, then with about as many as `seconds` of one core need; with more
+    where both differ by less than half of that. What is reported is the difference: records/s that each
+    source emits, and processor seconds a second of `process`, which are this process, the JVM and all Python
+    workers. Slot sharing groups do not matter: Spark gives tasks to cores as these come free. Jobs with side
+    outputs are not run (`error`), nor are those that take no longer with MANY records.
     """
     runs: list[JobRun] = []
     for job in jobs:
@@ -55,16 +58,16 @@ def _run(job: MeasuredJob) -> JobRun:
     sources = [operator for operator in job.operators if not operator.inputs]
     wanted = min(round(job.seconds * 1e9 / _guessed_nanoseconds(job)), MANY)
     records = max(wanted // len(sources), 10 * FEW)
-    little = _execute(job, FEW)
-    much = _execute(job, records)
-    seconds = max(much[0] - little[0], 1e-3)
-    rate = (records - FEW) / seconds
-    return JobRun(
-        job.name,
-        {source.id: rate for source in sources},
-        {"process": max(much[1] - little[1], 1e-3) / seconds},
-        None,
-    )
+    few = _execute(job, FEW)
+    while True:
+        many = _execute(job, records)
+        seconds, processor = many[0] - few[0], many[1] - few[1]
+        if min(seconds, processor) >= job.seconds / 2:
+            rates = dict.fromkeys((source.id for source in sources), (records - FEW) / seconds)
+            return JobRun(job.name, rates, {"process": processor / seconds}, None)
+        if records * MORE * len(sources) > MANY:
+            return JobRun(job.name, {}, {}, f"{records:,} records take too little time to be measured")
+        records *= MORE
 
 
 def _guessed_nanoseconds(job: MeasuredJob) -> float:

@@ -149,10 +149,13 @@ def test_jobs_on_penstocks_runtime_chain_emit_and_loop_as_they_say(monkeypatch):
     assert list(found.records_per_second) == [1]
     assert found.processor["process"] > 0
     assert other.error == "it has side outputs"
-    few, many = ended
+    few, *_, many = ended
     assert len(few.compiled.vertices) == 4
     first, halved, read, joined = sorted(counts["records_in"] for _, counts in summaries(many))
     assert first == 0
     assert read > 2 * run_jobs_on_penstock.FEW
     assert abs(halved - read / 2) <= 2
     assert joined == 2 * read + halved
+    monkeypatch.setattr(run_jobs_on_penstock, "MANY", 100)
+    (short,) = run_jobs_on_penstock.run_jobs_on_penstock([job._replace(seconds=60)], lambda name: None)
+    assert short.error == "100 records take too little time to be measured"
