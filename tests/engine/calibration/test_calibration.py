@@ -156,3 +156,9 @@ def test_jobs_on_penstocks_runtime_chain_emit_and_loop_as_they_say(monkeypatch):
     assert read > 2 * run_jobs_on_penstock.FEW
     assert abs(halved - read / 2) <= 2
     assert joined == 2 * read + halved
+
+
+def test_terms_have_the_quartiles_of_resampled_runs():
+    runs = [{"task": float(nanoseconds)} for nanoseconds in (1, 2, 3, 4, 5)]
+    terms = module.summarised({"job": runs}, lambda times: {"term": times["job"]["task"]})
+    assert terms == {"term": module.MeasuredTerm(3, 2, 4, 5)}
