@@ -72,7 +72,10 @@ def test_another_schema_ends_as_a_rejection(returned, said, monkeypatch):
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
-        ({"streets": pl.DataFrame(), "avenues": pl.DataFrame()}, "found dict avenues, streets, allowed a dict of"),
+        (
+            {"streets": pl.DataFrame(), "avenues": pl.DataFrame()},
+            "found dict avenues, streets, allowed a dict of",
+        ),
         ([pl.DataFrame()], "found list , allowed a dict of"),
     ],
 )
