@@ -47,7 +47,7 @@ def write_private_file(path: str, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def read_own_file(path: str, most: int = _LARGEST_BYTES) -> bytes:
+def read_own_file(path: str) -> bytes:
     """The bytes of a file that only this user can have written.
 
     NotOwnError if it is a link or no file, or where others may write it; FileNotFoundError, and other
@@ -64,7 +64,7 @@ def read_own_file(path: str, most: int = _LARGEST_BYTES) -> bytes:
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(21, os.strerror(21), path)
         why = _why_not(status) if stat.S_ISREG(status.st_mode) else "it is no file"
-        if why is None and status.st_size > most:
+        if why is None and status.st_size > _LARGEST_BYTES:
             why = f"it has {status.st_size:,} bytes"
         if why is not None:
             raise _not_own(path, why)

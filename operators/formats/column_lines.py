@@ -53,9 +53,9 @@ class CsvColumns(LinesOfColumns):
         self,
         type_info: RowTypeInfo,
         *,
-        header: bool = True,
-        delimiter: str = ",",
-        nulls: tuple[str, ...] = ("",),
+        header: bool,
+        delimiter: str,
+        nulls: tuple[str, ...],
     ) -> None:
         super().__init__()
         self.type_info: RowTypeInfo = as_row_type(type_info)

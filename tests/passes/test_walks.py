@@ -26,6 +26,7 @@ from penstock.plans.job_graph.order_depth_first import (
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
 from penstock.plans.job_graph.stream_graph_arrays import arrays_of_rows
 from penstock.plans.joins.arrow_walks import whole_topologies
+from penstock.plans.stream_graph.joins.inherit_slot_sharing_groups import inherit
 
 
 @pytest.fixture(params=["interpreted", "compiled"], autouse=True)
@@ -319,3 +320,16 @@ def test_the_topologies_of_rows():
             [pa.array(topologies[:1], pa.int64()), pa.array(topologies[1:], pa.int64())]
         )
         assert topologies_of(pa.table({"topology_id": column})).tolist() == topologies
+
+
+def test_groups_are_inherited_where_all_inputs_agree():
+    """1 of group a, 2 of group b, 3 of none; 4 reads 1, 5 reads 1 and 2, 6 reads 3; another topology's 1."""
+    nodes = {
+        "topology_id": [7] * 6 + [8],
+        "id": [1, 2, 3, 4, 5, 6, 1],
+        "slot_sharing_group": ["a", "b", None, None, None, None, "b"],
+    }
+    inputs = {"topology_id": [7] * 4, "id": [4, 5, 5, 6], "source": [1, 1, 2, 3]}
+    (rows,) = inherit(pa.table(nodes), pa.table(inputs))
+    groups = ["a", "b", "default", "a", "default", "default", "b"]
+    assert rows.to_pydict() == {**nodes, "slot_sharing_group": groups}

@@ -215,3 +215,35 @@ def test_jars_of_a_users_own_are_not_remembered_as_those_of_packages(monkeypatch
     assert not resolves_what_it_says({**DEFAULTS, "spark.jars": "udf.jar"})
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages a:b:1 pyspark-shell")
     assert not resolves_what_it_says(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("archived", "master", "jars", "noted"),
+    [
+        (None, "local[2]", "", True),
+        ("an archive", "local[2]", "", False),
+        (None, "spark://a:7077", "", False),
+        (None, "local[2]", "udf.jar", False),
+    ],
+)
+def test_jars_are_noted_by_a_local_start_that_resolved_them(monkeypatch, archived, master, jars, noted):
+    context = SimpleNamespace(
+        _accumulatorServer=SimpleNamespace(handle_error=None), getConf=lambda: {"spark.jars": "file:///a.jar"}
+    )
+    own = {"spark.master": master, "spark.jars": jars}
+    begun = session._Start((None, {}, "a"), own, archived, {}, "")
+    remembered: list[str] = []
+    made = SimpleNamespace(_gateway="running")
+    monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)
+    monkeypatch.delenv(session._GATEWAY, raising=False)
+    monkeypatch.setattr(session, "_begun", None)
+    monkeypatch.setattr(session, "_prepared", lambda *_: begun)
+    monkeypatch.setattr(session, "end_early", lambda: None)
+    monkeypatch.setattr(session, "SparkConf", lambda **_: SimpleNamespace(setAll=lambda _: None))
+    monkeypatch.setattr(
+        session, "SparkContext", type("Made", (), {**vars(made), "__new__": lambda *_, **__: context})
+    )
+    monkeypatch.setattr(session, "SparkSession", lambda context: context)
+    monkeypatch.setattr(session, "remember_jars", lambda settings, resolved: remembered.append(resolved))
+    session._start(None, {}, "a")
+    assert remembered == ["file:///a.jar"] * noted

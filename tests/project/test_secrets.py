@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.commands import capture
 from penstock.engine.commands.key_values import given_settings
 from penstock.engine.commands.main import app
 from penstock.engine.output import redaction
@@ -241,3 +242,13 @@ def test_errors_about_settings_do_not_repeat_secrets(spark):
         f"spark.driver.my.secret: the running Spark session has none, asked for '{REDACTED}'"
     )
     assert "hunter" not in str(raised.value)
+
+
+def test_a_capture_without_jobs_names_the_program_but_not_its_arguments(monkeypatch, capsys):
+    nothing = capture.Captured([], [], [], [], None, "")
+    monkeypatch.setattr(capture, "run_capture", lambda *_, **__: nothing)
+    with pytest.raises(SystemExit):
+        app(["capture", "--", "true", "hunter"])
+    said = capsys.readouterr().err
+    assert "true: submitted no job" in said
+    assert "hunter" not in said

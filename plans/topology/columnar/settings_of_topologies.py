@@ -70,7 +70,7 @@ def settings_of_topologies(
 
 def _with_unbounded_source(jobs: pl.DataFrame, transformations: pl.DataFrame) -> pl.Series:
     """The topologies that may run as batch jobs and have an operator that reads an unbounded source."""
-    configs = jobs.select("config_text", "config").unique("config_text", keep="first", maintain_order=True)
+    configs = jobs.select("config_text", "config").unique("config_text")
     texts = []
     for row in configs.to_arrow(compat_level=pl.CompatLevel.oldest()).to_pylist():
         if may_run_as_batch(dict(row["config"])):

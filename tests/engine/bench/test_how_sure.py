@@ -48,6 +48,12 @@ def test_ratios_are_of_planners_that_took_turns():
     assert columnar["cpu_seconds"] == 3.5
 
 
+def test_ratios_are_of_repetitions_that_both_ended():
+    rows = summarise([*repeated("columnar", 1, 3, 2), *repeated("joins", 4, 12)])
+    columnar = next(row for row in rows if row["planner"] == "columnar")
+    assert columnar["ratio_interval"] == [4, 4]
+
+
 def test_the_answer_comes_in_a_sentence():
     rows = summarise(
         [

@@ -159,3 +159,9 @@ def test_jobs_on_penstocks_runtime_chain_emit_and_loop_as_they_say(monkeypatch):
     monkeypatch.setattr(run_jobs_on_penstock, "MANY", 100)
     (short,) = run_jobs_on_penstock.run_jobs_on_penstock([job._replace(seconds=60)], lambda name: None)
     assert short.error == "100 records take too little time to be measured"
+
+
+def test_terms_have_the_quartiles_of_resampled_runs():
+    runs = [{"task": float(nanoseconds)} for nanoseconds in (1, 2, 3, 4, 5)]
+    terms = module.summarised({"job": runs}, lambda times: {"term": times["job"]["task"]})
+    assert terms == {"term": module.MeasuredTerm(3, 2, 4, 5)}

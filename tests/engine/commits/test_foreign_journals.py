@@ -15,6 +15,7 @@ from penstock.engine.commits.errors import CommitError
 from penstock.engine.commits.find_journals import parts_in, runs_in
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.files.private_files import NotOwnError, read_own_file
 from tests.engine.commits.test_killed_drivers import killed_run, recover
 from tests.engine.commits.two_sinks import BOTH, NOTHING, begin, run, sinks_of, stage, visible
 
@@ -238,3 +239,10 @@ def test_the_state_folder_of_journals_is_the_one_that_is_named(tmp_path, monkeyp
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "other"))
     assert journal.state_folder() == str(tmp_path / "named")
     assert not (tmp_path / "named").exists()
+
+
+def test_a_record_of_more_than_a_gibibyte_is_not_read(tmp_path):
+    (tmp_path / "record").touch(0o600)
+    os.truncate(tmp_path / "record", 2**30 + 1)
+    with pytest.raises(NotOwnError, match="1,073,741,825 bytes"):
+        read_own_file(str(tmp_path / "record"))

@@ -47,6 +47,21 @@ def test_one_of_several_decides(tmp_path):
     assert read_once_written(system, str(tmp_path / "0")) is None
 
 
+@pytest.mark.parametrize("name", ["file", "link"])
+def test_what_may_not_be_removed_is_no_folder(tmp_path, monkeypatch, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+
+    def refuse(*_, **__):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(PermissionError):
+        remove_once_written(fs.LocalFileSystem(), str(tmp_path / name))
+    assert (tmp_path / "folder").exists()
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("_no_links")
 def test_kills_are_survived_without_links(tmp_path):

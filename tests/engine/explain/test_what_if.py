@@ -135,6 +135,19 @@ def test_what_cannot_be_asked_is_said(arguments, said, tmp_path, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "selected", [("--version", "1"), ("--topology", "a"), ("--operator", "a"), ("--edge", "a", "b")]
+)
+def test_what_is_of_stores_is_not_asked_of_scripts(selected, capsys):
+    assert explain("no.py", "--what-if", "a=b", *selected) == 2
+    assert "--what-if of a script goes with --job, -D and --json only" in capsys.readouterr().err
+
+
+def test_a_change_is_asked_of_the_script_that_is_named(capsys):
+    assert explain("no.py", "--what-if", "a=b") == 3
+    assert "no.py: no such script" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_only_stores_with_slots_are_asked(tmp_path, capsys):
     store = str(tmp_path / "store")

@@ -21,6 +21,7 @@ from penstock.operators.formats.csv_files import CsvBulkWriters
 from penstock.operators.formats.csv_schema import CsvSchema
 from penstock.operators.formats.parquet_files import ParquetBulkWriters
 from penstock.operators.formats.serialization import Encoder
+from penstock.operators.task.sink_operators import terminal_operator
 from tests.operators.connectors.run_connectors import context, files_in, stage, travel, write
 
 TRIPLE = Types.TUPLE([Types.STRING(), Types.INT(), Types.DOUBLE()])
@@ -301,6 +302,7 @@ def test_uris_are_paths(tmp_path):
 
 
 def test_discard_and_collect():
+    assert terminal_operator(0, travel(DiscardSink()), None, columnar=True).columnar
     started = DiscardSink().start()
     assert stage(started, [[[1, 2]]]) == []
     started.commit([])

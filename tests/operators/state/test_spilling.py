@@ -109,6 +109,9 @@ def test_sizes_grow_with_what_is_inside():
     assert entry_bytes("k", "x" * 10_000) > 10_000
     assert entry_bytes("k", ["x" * 100] * 1000) > 100_000
     assert entry_bytes("k", {"a": {"b": "x" * 10_000}}) > 10_000
+    nested = ((("x" * 10_000,),),)
+    for one, deeper in (({nested: 1}, {(nested,): 1}), ({1: nested}, {1: (nested,)})):
+        assert entry_bytes("k", deeper) < 10_000 < entry_bytes("k", one)
     assert entry_bytes(1, 1) < 300
     many = entry_bytes("k", [(number, str(number)) for number in range(100_000)])
     assert 5_000_000 < many < 30_000_000

@@ -69,6 +69,26 @@ def test_another_schema_ends_as_a_rejection(returned, said, monkeypatch):
     assert said in rejected(plan)["good"][2]
 
 
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (
+            {"streets": pl.DataFrame(), "avenues": pl.DataFrame()},
+            "found dict avenues, streets, allowed a dict of",
+        ),
+        ([pl.DataFrame()], "found list , allowed a dict of"),
+    ],
+)
+def test_tables_that_no_plan_has_end_as_a_rejection(returned, said, monkeypatch):
+    @penstock.decides("plan")
+    def unknown(topologies: pl.DataFrame) -> Any:
+        return returned
+
+    plan = planned(custom_planner(unknown, monkeypatch), GOOD)
+    assert rejected(plan)["good"][1] == Invariant.PLANNER_SCHEMA
+    assert said in rejected(plan)["good"][2]
+
+
 def test_tables_come_as_arrow_where_annotated(monkeypatch):
     seen = []
 

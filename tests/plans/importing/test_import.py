@@ -237,6 +237,18 @@ def test_a_wrong_take_is_refused(tmp_path, option):
     assert run("import", tmp_path / "a.edges", "--take", option)[0] == 2
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"nodes": [{"id": 1}], "links": []},
+        {"directed": True, "nodes": [{"id": 1}], "links": None},
+        {"directed": True, "nodes": None, "links": []},
+    ],
+)
+def test_what_is_no_graph_stays_as_it_is(given):
+    assert as_topology(given, "file.json", 0) == given
+
+
 @pytest.mark.parametrize("inner", [{"a": 1}, {}, ["nodes"], "nodes", None, 7])
 @pytest.mark.parametrize("key", ["flink_plan", "plan", "execution_plan"])
 def test_what_holds_no_plan_under_the_key_of_one_stays_as_it_is(key, inner):

@@ -163,3 +163,9 @@ def test_size_takes_the_task_managers_that_the_store_records(tmp_path):
     assert size(store, "-D", "taskmanager.numberOfTaskSlots=3") == {"slots": 3, "process_bytes": 4 << 30}
     memory = ("-D", "taskmanager.memory.process.size=3g")
     assert size(store, *memory) == {"slots": 32, "process_bytes": 3 << 30}
+
+
+@pytest.mark.parametrize(("given", "taken"), [(32_768, 32_768), (32_769, -1), (2, 2), (0, -1)])
+def test_max_parallelism_is_taken_as_far_as_flink_allows_it(given, taken):
+    nodes = penstock.plan(details(maxParallelism=given)).tables["stream_nodes"]
+    assert set(nodes["max_parallelism"].to_pylist()) == {taken}

@@ -1,6 +1,7 @@
 """Optional keys of stream graphs: what they change, what is refused, and that export keeps them."""
 
 import json
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,15 @@ from penstock.plans.topology.validate_topology import validate_topology
 from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs
 from tests.plans.topology.builders import stream_graph
-from tests.plans.topology.changed_graphs import BASE, BY_FIELDS, COMPARED, FIRST_EDGE, changed, forked_graph
+from tests.plans.topology.changed_graphs import (
+    BASE,
+    BY_FIELDS,
+    COMPARED,
+    DYNAMIC,
+    FIRST_EDGE,
+    changed,
+    forked_graph,
+)
 from tests.reference.planner import plan
 
 HERE = Path(__file__).parent
@@ -93,8 +102,58 @@ def test_readers_of_one_cache_share_it_if_their_partitioners_are_equal():
     assert [kind for _, kind, _ in data_sets(one)] == ["BLOCKING", "BLOCKING_PERSISTENT"]
 
 
+def sharing_by_accident(partitioner: str, **of_second: Any) -> dict[str, Any]:
+    """Two edges by REBALANCE and by `partitioner`, whose ids have one Java hash, as Aa and BB have."""
+    text = json.dumps(forked_graph("RebalancePartitioner", global_exchange_mode="ALL_EDGES_PIPELINED"))
+    for number, partitioners in ((2, "Aa"), (3, "BB")):
+        text = text.replace(f"n1-1_n{number}-{number}_0_FORWARD_0", f"1_2_0_{partitioners}_0")
+    graph: dict[str, Any] = json.loads(text)
+    second = {"partitioner": partitioner.upper(), "partitioner_class": f"{partitioner}Partitioner"}
+    graph["stream_graph"]["edges"][1] |= second | of_second
+    return graph
+
+
 @pytest.mark.parametrize(
-    "graph", [cached(1), cached(0, 1), changed(COMPARED, "edge", "equal_partitioner", FIRST_EDGE)]
+    ("partitioner", "of_second", "differs_in"),
+    [
+        ("Broadcast", {"broadcast": True}, "broadcast type"),
+        ("Rescale", {"pointwise": True}, "distribution pattern"),
+    ],
+)
+def test_edges_that_share_a_data_set_by_accident_have_to_be_alike(partitioner, of_second, differs_in):
+    graph = sharing_by_accident(partitioner, **of_second)
+    (rejected,) = plan_in_process([graph]).tables["rejected"].to_pylist()
+    assert rejected["message"] == plan(graph)["message"] == f"Incompatible {differs_in}."
+
+
+def forward_group() -> dict[str, Any]:
+    """1 -> 2 ~> 3 by FORWARD in a dynamic graph, where 3 has no parallelism of its own."""
+    graph = deepcopy(DYNAMIC)
+    nodes, edges = graph["stream_graph"]["nodes"], graph["stream_graph"]["edges"]
+    edges[1] |= {"partitioner": "FORWARD", "partitioner_class": "ForwardPartitioner", "pointwise": True}
+    for node in nodes[:2]:
+        node |= {"parallelism": 1, "parallelism_configured": True, "max_parallelism": 1}
+    nodes[2] |= {"chaining": "NEVER", "parallelism": 1}
+    return graph
+
+
+def test_a_forward_group_has_the_parallelism_of_any_of_its_vertices():
+    vertices = tables_of(forward_group())["job_vertices"]
+    assert sorted(vertices.select("name", "parallelism", "max_parallelism").iter_rows()) == [
+        ("n1 -> n2", 1, 1),
+        ("n3", 1, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        cached(1),
+        cached(0, 1),
+        changed(COMPARED, "edge", "equal_partitioner", FIRST_EDGE),
+        sharing_by_accident("Rebalance"),
+        forward_group(),
+    ],
 )
 def test_the_reference_planner_agrees(graph):
     (line,) = to_plan_lines(tables_of(graph))["line"]
