@@ -128,7 +128,7 @@ def test_edges_that_share_a_data_set_by_accident_have_to_be_alike(partitioner, o
 
 def forward_group() -> dict[str, Any]:
     """1 -> 2 ~> 3 by FORWARD in a dynamic graph, where 3 has no parallelism of its own."""
-    graph = deepcopy(DYNAMIC)
+    graph: dict[str, Any] = deepcopy(DYNAMIC)
     nodes, edges = graph["stream_graph"]["nodes"], graph["stream_graph"]["edges"]
     edges[1] |= {"partitioner": "FORWARD", "partitioner_class": "ForwardPartitioner", "pointwise": True}
     for node in nodes[:2]:
