@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +44,17 @@ def test_rebalance_is_round_robin_over_lists_of_any_length(lists, consumers):
     chooser = ChannelChooser(spec("rebalance", consumers), 3, 0)
     found = targets(chooser, *lists)
     assert found == [(3 + n) % consumers for n in range(len(found))]
+
+
+def test_a_batch_is_split_into_the_rows_of_each_channel():
+    chooser = ChannelChooser(spec("rebalance", 3), 0, 0)
+    batch = pa.record_batch({"value": list(range(7))})
+    portions = chooser.split_batch(batch, pa.array(range(10, 17)))
+    assert [(channel, rows["value"].to_pylist(), stamps.to_pylist()) for channel, rows, stamps in portions] == [
+        ((0, -1), [0, 3, 6], [10, 13, 16]),
+        ((1, -1), [1, 4], [11, 14]),
+        ((2, -1), [2, 5], [12, 15]),
+    ]
 
 
 def test_rescale_stays_among_the_subtasks_that_the_execution_graph_names():
