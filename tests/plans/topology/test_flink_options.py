@@ -220,6 +220,10 @@ def test_settings_of_a_stream_graph():
     assert settings["checkpointing_interval_milliseconds"] == 5000
 
 
+def test_the_least_max_parallelism_is_kept():
+    assert [settings_of({}, max_parallelism=given)["max_parallelism"] for given in (1, 2, None)] == [1, 2, -1]
+
+
 def test_intervals_that_flink_refuses_with_the_job_graph():
     config = {
         "execution.checkpointing.interval": "60 s",
