@@ -50,7 +50,9 @@ def test_a_batch_is_split_into_the_rows_of_each_channel():
     chooser = ChannelChooser(spec("rebalance", 3), 0, 0)
     batch = pa.record_batch({"value": list(range(7))})
     portions = chooser.split_batch(batch, pa.array(range(10, 17)))
-    assert [(channel, rows["value"].to_pylist(), stamps.to_pylist()) for channel, rows, stamps in portions] == [
+    assert [
+        (channel, rows["value"].to_pylist(), stamps.to_pylist()) for channel, rows, stamps in portions
+    ] == [
         ((0, -1), [0, 3, 6], [10, 13, 16]),
         ((1, -1), [1, 4], [11, 14]),
         ((2, -1), [2, 5], [12, 15]),
@@ -98,6 +100,7 @@ def test_custom_partitioner_is_asked_with_the_key_and_may_not_leave_the_channels
         spec("custom", 3, key_selector=lambda v: v[1], custom_partitioner=lambda key, n: key % n), 0, 0
     )
     assert targets(chosen, [5, 6, 7]) == [2, 0, 1]
+    assert {channel for channel, _, _ in chosen.split([(0, 5), (1, 6)], None)} == {(2, -1), (0, -1)}
     wrong = ChannelChooser(spec("custom", 3, custom_partitioner=lambda key, n: n), 0, 0)
     with pytest.raises(ValueError, match="gave channel 3; allowed are 0 to 2"):
         targets(wrong, [1])
