@@ -221,7 +221,12 @@ def test_settings_of_a_stream_graph():
 
 
 def test_the_least_max_parallelism_is_kept():
-    assert [settings_of({}, max_parallelism=given)["max_parallelism"] for given in (1, 2, None)] == [1, 2, -1]
+    configs: tuple[dict[str, str], ...] = (
+        {"pipeline.max-parallelism": "1"},
+        {"pipeline.max-parallelism": "2"},
+        {},
+    )
+    assert [settings_of(config)["max_parallelism"] for config in configs] == [1, 2, -1]
 
 
 def test_intervals_that_flink_refuses_with_the_job_graph():
