@@ -5,8 +5,6 @@ from xml.parsers import expat
 
 from penstock.plans.bounds import DEEPEST, MOST_EDGES, MOST_NODES, MOST_VALUES, require_at_most
 
-_BLOCK_BYTES = 1 << 16
-
 
 def require_one_plain_graph(file: BinaryIO) -> None:
     """Raise ValueError with the reason if it is not XML with one graph of nodes and edges.
@@ -21,9 +19,7 @@ def require_one_plain_graph(file: BinaryIO) -> None:
     parser.EndElementHandler = structure.end
     parser.EntityDeclHandler = structure.entity
     try:
-        while block := file.read(_BLOCK_BYTES):
-            parser.Parse(block)
-        parser.Parse(b"", True)
+        parser.ParseFile(file)
     except expat.ExpatError as error:
         reason = f"{expat.errors.messages[error.code]}, line {error.lineno}"
         raise ValueError(f"no XML: {reason}") from None

@@ -64,6 +64,9 @@ def test_topologies_are_repeated_under_other_names_up_to_a_size():
     assert [count_operators(topology) for topology in topologies] == [2, 3]
     names = [topology["name"] for topology in repeat_topologies(topologies, 7)]
     assert names == ["a/0", "b/0", "a/1"]
+    assert len(list(repeat_topologies(topologies, 2))) == 1
+    assert len(list(repeat_topologies(topologies, 5))) == 2
+    assert len(list(repeat_topologies(topologies, 6))) == 3
     assert len(set(names)) == len(names)
 
 

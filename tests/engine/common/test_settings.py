@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from penstock.engine.common import constants
 from penstock.engine.common.configuration import Configuration
 from penstock.engine.common.execution_config import ExecutionConfig
 from penstock.engine.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
@@ -11,6 +12,13 @@ from penstock.engine.common.time import Duration
 from penstock.engine.datastream.checkpoint_config import CheckpointConfig
 from penstock.engine.datastream.checkpointing_mode import CheckpointingMode
 from penstock.engine.datastream.externalized_checkpoint_retention import ExternalizedCheckpointRetention
+
+
+def test_constants_are_those_of_longs():
+    assert (constants.MIN_LONG_VALUE, constants.MAX_LONG_VALUE) == (
+        -0x8000_0000_0000_0000,
+        0x7FFF_FFFF_FFFF_FFFF,
+    )
 
 
 def test_execution_defaults():

@@ -30,6 +30,17 @@ def registered_job(env: StreamExecutionEnvironment, name: str | None = None) -> 
     return env.new_job(name)
 
 
+def test_what_a_dataframe_runs_is_no_longer_registered_nor_planned() -> None:
+    env = environment()
+    job = registered_job(env)
+    pairs(env).map(str).name("other").print()
+    env.new_job()
+    env._forget(job)
+    left = {step.name for planned in env._planned for step in planned.steps}
+    assert "other" in left
+    assert len(env._planned) == len(env.new_job().lowered.transformations)
+
+
 def test_defaults() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     assert env.get_parallelism() == cores()

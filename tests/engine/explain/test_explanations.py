@@ -49,7 +49,11 @@ MET = {
 @cache
 def explained_plans(path: Path) -> list[ExplainedPlan]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
-        planned = plan_in_process([json.loads(line)["topology"] for line in lines])
+        return explained([json.loads(line)["topology"] for line in lines])
+
+
+def explained(given: list[dict[str, Any]]) -> list[ExplainedPlan]:
+    planned = plan_in_process(given)
     tables = {name: from_arrow(table) for name, table in planned.tables.items()}
     parts: dict[str, dict[Any, Any]] = {
         name: frame.partition_by(TOPOLOGY, as_dict=True)
@@ -122,6 +126,16 @@ def ids_as_explained(plan: ExplainedPlan, node: dict[str, Any]) -> Iterator[str]
         for other in mixed:
             digest = bytes(one * 37 % 256 ^ two for one, two in zip(digest, other, strict=True))
         yield digest.hex()
+
+
+@pytest.mark.parametrize(("groups", "shown"), [(5, "'g5')"), (6, "'g5', …)")])
+def test_at_most_five_disagreeing_groups_are_named(groups, shown):
+    numbers = range(1, groups + 1)
+    rows = [{"id": n, "kind": "source", "name": "in", "slot_sharing_group": f"g{n}"} for n in numbers]
+    union = {"id": groups + 1, "kind": "union", "inputs": list(numbers)}
+    sink = {"id": groups + 2, "kind": "sink", "name": "out", "inputs": [groups + 1]}
+    (plan,) = explained([{"name": "job", "transformations": [*rows, union, sink]}])
+    assert shown in explain_operator(plan, plan.nodes[groups + 2])["slot_sharing_group_because"]
 
 
 def test_bits_are_the_places_of_reasons():

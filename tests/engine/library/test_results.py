@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from datetime import datetime
 from typing import get_args
 
 import polars as pl
@@ -9,6 +10,7 @@ import pytest
 
 import penstock
 from penstock.engine.draw.graph_of_layer import DrawnLayer
+from penstock.engine.library.store import Store, Version
 from penstock.plans import literals
 from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.generate.shapes import SHAPES
@@ -55,6 +57,14 @@ def test_a_drawn_fleet_is_the_one_that_the_command_writes(tmp_path):
     for wrong in ({"shape": "rando"}, {"shape": "chain", "width": 3}, {"shape": "workloads", "seed": 2}, {}):
         with pytest.raises(penstock.ConfigurationError):
             penstock.generate(**wrong)
+
+
+def test_what_a_notebook_shows_of_a_fleet_and_a_store():
+    table = FLEET._repr_html_()
+    assert [name in table for name in FLEET.topologies["name"].to_pylist()[:11]] == [True] * 10 + [False]
+    versions = [Version(n, datetime(2026, 1, n), None, 10 * n, n, (), {}) for n in (1, 2)]
+    shown = repr(Store("plans", tuple(versions)))
+    assert shown == "<penstock.Store plans: 2 versions; the newest, 2: 20 planned, 2 rejected topologies>"
 
 
 @pytest.mark.slow

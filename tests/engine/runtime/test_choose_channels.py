@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,6 +46,18 @@ def test_rebalance_is_round_robin_over_lists_of_any_length(lists, consumers):
     assert found == [(3 + n) % consumers for n in range(len(found))]
 
 
+def test_a_batch_is_split_into_the_rows_of_each_channel():
+    chooser = ChannelChooser(spec("rebalance", 3), 0, 0)
+    batch = pa.record_batch({"value": list(range(7))})
+    portions = chooser.split_batch(batch, pa.array(range(10, 17)))
+    found = [(channel, rows["value"].to_pylist(), stamps) for channel, rows, stamps in portions]
+    assert [(*portion, stamps and stamps.to_pylist()) for *portion, stamps in found] == [
+        ((0, -1), [0, 3, 6], [10, 13, 16]),
+        ((1, -1), [1, 4], [11, 14]),
+        ((2, -1), [2, 5], [12, 15]),
+    ]
+
+
 def test_rescale_stays_among_the_subtasks_that_the_execution_graph_names():
     chooser = ChannelChooser(spec("rescale", 6, reading=((0, 3), (3, 3))), 1, 0)
     assert targets(chooser, range(5), range(2)) == [3, 4, 5, 3, 4, 5, 3]
@@ -86,6 +99,7 @@ def test_custom_partitioner_is_asked_with_the_key_and_may_not_leave_the_channels
         spec("custom", 3, key_selector=lambda v: v[1], custom_partitioner=lambda key, n: key % n), 0, 0
     )
     assert targets(chosen, [5, 6, 7]) == [2, 0, 1]
+    assert {channel for channel, _, _ in chosen.split([(0, 5), (1, 6)], None)} == {(2, -1), (0, -1)}
     wrong = ChannelChooser(spec("custom", 3, custom_partitioner=lambda key, n: n), 0, 0)
     with pytest.raises(ValueError, match="gave channel 3; allowed are 0 to 2"):
         targets(wrong, [1])

@@ -103,6 +103,8 @@ def test_parquet_goes_to_a_pipe_and_json_has_no_infinity(store, capfdbinary):
     assert sql(store, nested, "--format", "json") == 0
     found = json.loads(capfdbinary.readouterr().out, parse_constant=pytest.fail)
     assert found == {"l": [1.5, None], "s": {"NaN": None, "b": '"NaN\\'}}
+    assert sql(store, "select {'n': 'nan'::double, 'f': 1::float} as s", "--format", "json") == 0
+    assert json.loads(capfdbinary.readouterr().out, parse_constant=pytest.fail) == {"s": {"n": None, "f": 1}}
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """A folder of tables that is read in parts gives the rows of one that is read whole."""
 
+import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -32,6 +33,11 @@ from tests.reference.random_topologies import MODES, random_topology
 
 FLEET = [random_topology(number, 12, mode=MODES[number % len(MODES)]) for number in range(40)]
 ORDERS = ["as given", "shuffled", "by id", "topologies shuffled"]
+
+
+def test_seconds_of_reading_are_within_those_of_the_call():
+    started = time.monotonic()
+    assert 0 <= read_in_process([simple("a")], lambda stage: None).seconds <= time.monotonic() - started
 
 
 @cache

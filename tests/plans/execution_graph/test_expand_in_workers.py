@@ -29,9 +29,10 @@ EXPANSIONS = {
 
 
 def placed_edges(count: int) -> pa.Table:
-    """Job edges between vertices of 1 to 9 subtasks, one of them of many."""
+    """Job edges between vertices of 1 to 9 subtasks, the first two of one, one of them of many."""
     drawn = np.random.default_rng(3)
     ends = [drawn.integers(1, 10, count).astype(np.int32) for _ in range(2)]
+    ends[0][0] = ends[1][0] = 1
     ends[1][count // 2] = 1_000
     numbers = np.arange(count, dtype=np.int32)
     return pa.table(

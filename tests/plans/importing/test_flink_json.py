@@ -13,6 +13,8 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.importing.flink_plan import from_flink_plan
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
+from penstock.plans.importing.python_operators import known_of_python
+from penstock.plans.importing.stream_graph_form import stream_edge
 from penstock.plans.importing.vertex_order import children_in_order, memory_weights
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
@@ -65,6 +67,22 @@ def without_ids(plan):
         for read in node.get("inputs", ()):
             read["id"] = places[read["id"]]
     return plan
+
+
+def test_edges_that_checkpoints_may_overtake_are_those_of_flinks_partitioners():
+    unaligned = {
+        partitioner: stream_edge(1, 2, partitioner)["unaligned_checkpoints"]
+        for partitioner in ("HASH", "HASH[a]", "REBALANCE", "FORWARD", "RESCALE", "BROADCAST", "mine")
+    }
+    assert [partitioner for partitioner in unaligned if unaligned[partitioner]] == [
+        "HASH",
+        "HASH[a]",
+        "REBALANCE",
+    ]
+
+
+def test_sinks_of_pyflink_run_no_python():
+    assert known_of_python("Sink: out", "sink", keyed=False) == {"slot_scope": [], "keyed": False}
 
 
 def test_execution_plans_come_back_to_the_byte(tables):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.importing.wfformat import is_wfformat
 from penstock.plans.vocabulary import Layer
 from tests.plans.importing.imports import DIAMOND, imported, operators
 
@@ -42,6 +43,13 @@ def test_workflows_of_wfcommons(tmp_path, version):
     for given in (version, float(version)):
         document = {**workflow(version), "schemaVersion": given}
         assert plan_in_process([document], until=Layer.JOB_GRAPH).planned == 1
+
+
+def test_what_has_but_one_of_the_two_keys_is_no_workflow():
+    document = workflow("1.5")
+    assert is_wfformat(document)
+    for key in ("schemaVersion", "workflow"):
+        assert not is_wfformat({name: value for name, value in document.items() if name != key})
 
 
 def test_either_end_of_a_dependency_may_name_it():

@@ -1,5 +1,6 @@
 """Option values as Flink parses them, and the job settings it derives (asked of Flink 2.3.0)."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,6 +47,23 @@ def test_durations(text: str, milliseconds: int | None):
 )
 def test_memory_sizes(text: str, size: int):
     assert parse_memory_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("parse", "units"),
+    [
+        (parse_memory_size, {1: "b bytes", 1 << 10: "k kb kibibytes", 1 << 20: "m mb mebibytes"}),
+        (parse_memory_size, {1 << 30: "g gb gibibytes", 1 << 40: "t tb tebibytes"}),
+        (parse_duration, {86_400_000: "d day days", 3_600_000: "h hour hours", 1: "ms milli millis"}),
+        (parse_duration, {60_000: "min m minute minutes", 1_000: "s sec secs second seconds"}),
+        (parse_duration, {1: "millisecond milliseconds", 0: "µs micro micros microsecond microseconds"}),
+        (parse_duration, {0: "ns nano nanos nanosecond nanoseconds"}),
+    ],
+)
+def test_every_unit(parse: Callable[[str], int], units: dict[int, str]):
+    found = {unit: parse(f"1 {unit}") for names in units.values() for unit in names.split()}
+    assert found == {unit: size for size, names in units.items() for unit in names.split()}
+    assert parse_duration("1000000 nanoseconds") == parse_duration("1000 microsecond") == 1
 
 
 @pytest.mark.parametrize("text", ["mb", "1.5 mb", "5 parsecs", "9223372036854775807 kb"])
@@ -200,6 +218,15 @@ def test_settings_of_a_stream_graph():
         graph, config, topology_name="g", parallelism=1, max_parallelism=None
     )
     assert settings["checkpointing_interval_milliseconds"] == 5000
+
+
+def test_the_least_max_parallelism_is_kept():
+    configs: tuple[dict[str, str], ...] = (
+        {"pipeline.max-parallelism": "1"},
+        {"pipeline.max-parallelism": "2"},
+        {},
+    )
+    assert [settings_of(config)["max_parallelism"] for config in configs] == [1, 2, -1]
 
 
 def test_intervals_that_flink_refuses_with_the_job_graph():

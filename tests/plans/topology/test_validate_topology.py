@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.plans.errors import TopologyError
 from penstock.plans.topology.find_cycle import find_cycle
+from penstock.plans.topology.parse_lines import refuse_uid_hashes
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.topology.validate_transformations import transformations_hold, validate_transformations
 from tests.plans.topology.builders import (
@@ -232,6 +233,15 @@ def test_a_line_that_is_no_object(line: bytes):
     found = parse_topology(line)
     assert isinstance(found, TopologyError)
     assert found.error == "NotAnObject"
+
+
+def test_flink_refuses_the_first_wrong_uid_hash():
+    topology = with_map(uid_hash="g" * 32)
+    topology["transformations"][0]["uid_hash"] = "0a" * 16
+    refusal = refuse_uid_hashes(topology, validate_topology(topology))
+    assert refusal is not None
+    assert str(refusal).endswith("Found: " + "g" * 32)
+    assert refuse_uid_hashes(with_map(uid_hash="0a" * 16), []) is None
 
 
 @pytest.mark.slow
