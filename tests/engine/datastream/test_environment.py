@@ -129,6 +129,7 @@ def test_settings_of_execution() -> None:
     assert topology["stream_graph"]["chaining_enabled"] is False
     assert topology["config"]["execution.buffer-timeout.interval"] == "250 ms"
     assert env.set_buffer_timeout(-1).get_buffer_timeout() == -1
+    assert topology_of(registered_job(env, "named"))["config"]["execution.buffer-timeout.enabled"] == "false"
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 32769])

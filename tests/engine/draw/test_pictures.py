@@ -16,6 +16,7 @@ from penstock.engine.draw.drawn_plan import plan_of_tables
 from penstock.engine.draw.fold import fold
 from penstock.engine.draw.formats import FORMATS, rendered
 from penstock.engine.draw.graph_of_layer import DrawnLayer, graph_of_layer
+from penstock.engine.draw.lay_out import lay_out
 from penstock.engine.draw.layered_layout import cut, text_width
 from penstock.engine.draw.to_html import hash_of, to_html
 from penstock.engine.draw.to_svg import to_svg
@@ -311,3 +312,11 @@ def test_nodes_are_made_when_they_are_read():
     assert graph.nodes[1:3] == nodes[1:3]
     with pytest.raises(IndexError):
         graph.nodes[len(nodes)]
+
+
+def test_a_box_has_room_for_all_that_it_writes_to():
+    readers = [{"id": i, "kind": "sink", "name": "r", "inputs": [1], "parallelism": 2} for i in range(2, 12)]
+    plan = planned({"name": "fan", "transformations": [{"id": 1, "kind": "source", "name": "s"}, *readers]})
+    boxes = lay_out(graph_of_layer(plan, DrawnLayer.STREAM_GRAPH)).boxes
+    heights = sorted(box.size.height for box in boxes if box.inner is None and not box.is_open)
+    assert heights[-1] > 2 * heights[0] == 2 * heights[-2]

@@ -138,6 +138,27 @@ def test_at_most_five_disagreeing_groups_are_named(groups, shown):
     assert shown in explain_operator(plan, plan.nodes[groups + 2])["slot_sharing_group_because"]
 
 
+@pytest.mark.parametrize(
+    ("own", "mode", "said"),
+    [
+        ({}, "STREAMING", "the default of kind one_input"),
+        ({"chaining": "HEAD"}, "STREAMING", "the operator"),
+        ({}, "BATCH", "Flink: it is keyed, in a BATCH job"),
+    ],
+)
+def test_who_has_set_a_chaining_strategy(own, mode, said):
+    rows = [
+        {"id": 1, "kind": "source", "name": "s"},
+        {"id": 2, "kind": "partition", "partitioner": "hash", "inputs": [1]},
+        {"id": 3, "kind": "one_input", "name": "m", "inputs": [2], **own},
+    ]
+    (plan,) = explained(
+        [{"name": "job", "config": {"execution.runtime-mode": mode}, "transformations": rows}]
+    )
+    ((edge, why),) = plan.edges
+    assert said in str(explain_edge(plan, edge, why)["conditions"])
+
+
 def test_bits_are_the_places_of_reasons():
     assert [reason.bit for reason in NotChainableReason] == [1 << i for i in range(len(NotChainableReason))]
     assert [NotChainableReason[reason.value] for reason in NotChainableReason] == list(NotChainableReason)

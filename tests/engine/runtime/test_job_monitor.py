@@ -11,7 +11,7 @@ import pytest
 from penstock.engine.runtime import listen_to_reports
 from penstock.engine.runtime.job_monitor import JobMonitor
 from penstock.engine.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
-from penstock.operators.task.report import LONGEST_REPORT, Reporter
+from penstock.operators.task.report import LONGEST_REPORT, PROGRESS_SECONDS, Reporter
 from penstock.operators.task.task_spec import ReportAddress
 
 WHO = {"vertex": 7, "subtask": 1, "attempt_number": 0}
@@ -224,6 +224,18 @@ def test_nothing_listens_after_the_end():
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((address.host, address.port), timeout=5)
     assert not [thread for thread in threading.enumerate() if thread.name == "penstock-reports"]
+
+
+def test_progress_is_reported_now_and_then_only(monkeypatch):
+    sent: list[dict[str, int]] = []
+    monkeypatch.setattr(Reporter, "_send", lambda self, message: sent.append(message))
+    clock = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    reporter = Reporter(None, 1, 0, 0)
+    for seconds in (0.0, PROGRESS_SECONDS / 2, PROGRESS_SECONDS / 2, PROGRESS_SECONDS / 2):
+        clock[0] += seconds
+        reporter.progress(int(clock[0] * 10), 0)
+    assert len(sent) == 1
 
 
 def test_a_token_is_in_no_representation():

@@ -14,6 +14,14 @@ from penstock.engine.common import Encoder, Types
 from penstock.engine.datastream import StreamExecutionEnvironment
 from penstock.engine.datastream.connectors.file_system import FileSink
 from penstock.engine.runtime.errors import JobCompileError, JobExecutionError
+from penstock.engine.runtime.ship_python import _is_remote
+
+
+@pytest.mark.parametrize(
+    ("location", "remote"), [("s3://b/a.zip", True), ("file:///a.zip", False), ("/a.zip", False)]
+)
+def test_what_is_remote(location, remote):
+    assert _is_remote(location) is remote
 
 
 @pytest.fixture

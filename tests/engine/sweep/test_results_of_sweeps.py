@@ -3,6 +3,7 @@
 import sys
 from datetime import UTC, datetime, timedelta
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -10,6 +11,7 @@ from penstock.engine.commands.main import app
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep import grid
 from penstock.engine.sweep.grid import cells_of
+from penstock.engine.sweep.plot_results import plot_results
 from penstock.engine.sweep.read_results import read_results
 from penstock.engine.sweep.results_table import append_rows, result_row
 from penstock.engine.sweep.run_sweep import run_sweep
@@ -128,6 +130,13 @@ def test_a_figure_has_axes_with_units_and_a_line_for_each_planner(tmp_path, swep
     assert run("plot", "swept", "--to", "b.svg", "-y", "planning_seconds")[0] == 0
     assert (tmp_path / "b.svg").read_text() == drawn
     assert run("plot", "swept", "--to", "a.doc", "-y", "slots")[0] == 2
+
+
+@pytest.mark.parametrize(("largest", "scale"), [(2.0, "linear"), (2_000.0, "log")])
+def test_values_that_are_far_apart_have_a_logarithmic_axis(largest, scale):
+    rows = pl.DataFrame({"operators": [1, 2], "planning_seconds": [1.0, largest]})
+    (axes,) = plot_results(rows, "operators", "planning_seconds", None).axes
+    assert axes.get_yscale() == scale
 
 
 def test_force_takes_the_rows_of_the_grid_away_and_measures_anew(tmp_path, swept):

@@ -5,6 +5,8 @@ import json
 import networkx
 import pytest
 
+from penstock.plans.errors import InputError
+from penstock.plans.importing.task_graphs import read_stg
 from tests.plans.importing.imports import imported, operators, run
 
 NODES = [
@@ -122,6 +124,11 @@ def test_what_is_wrong_in_them_is_said_with_its_place(tmp_path, text, said):
     code, _, beside = run("import", tmp_path / "wrong")
     assert code in (3, 7)
     assert said in beside
+
+
+def test_an_empty_task_graph_is_wrong_in_its_first_line():
+    with pytest.raises(InputError, match="empty, line 1: found no whole numbers"):
+        read_stg("", "empty", "empty")
 
 
 def test_other_commands_say_that_import_takes_them(tmp_path):

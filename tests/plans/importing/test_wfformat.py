@@ -81,3 +81,16 @@ def test_what_is_wrong_with_a_workflow_is_said(change, error, says):
     found = plan_in_process([{**workflow("1.4"), **change}], until=Layer.STREAM_GRAPH)
     (row,) = found.tables["rejected"].to_pylist()
     assert (row["error"], says in row["message"]) == (error, True), row
+
+
+@pytest.mark.parametrize(("version", "key"), [("1.4", "id"), ("1.5", "name"), ("1.5", "id")])
+def test_tasks_need_the_keys_that_name_them(version, key):
+    document = workflow(version)
+    holder = document["workflow"] if version == "1.4" else document["workflow"]["specification"]
+    without = [{name: value for name, value in task.items() if name != key} for task in holder["tasks"]]
+    found = plan_in_process([{**document, "workflow": {**document["workflow"], **(
+        {"tasks": without} if version == "1.4" else {"specification": {"tasks": without, "files": []}}
+    )}}], until=Layer.STREAM_GRAPH)  # fmt: skip
+    assert [key in row["message"] for row in found.tables["rejected"].to_pylist()] == [True] * (
+        version > "1.4"
+    )

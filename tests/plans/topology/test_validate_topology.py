@@ -5,11 +5,13 @@ import gzip
 import json
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.plans.errors import TopologyError
+from penstock.plans.topology.duplicate_keys import duplicate_keys
 from penstock.plans.topology.find_cycle import find_cycle
 from penstock.plans.topology.parse_lines import refuse_uid_hashes
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
@@ -288,3 +290,9 @@ def test_the_quick_test_and_the_explanation_agree(changes: list[tuple[int, str, 
 def test_the_empty_and_the_odd_are_refused():
     assert not transformations_hold([])
     assert not transformations_hold([transformation(1, "source"), "x"])
+
+
+def test_keys_with_an_escaped_colon_are_looked_at():
+    """Colons are counted in the text and in what was parsed, and there the repeated key is gone."""
+    text = rb'{"name":"a","x\u003a":1,"x\u003a":2}'
+    assert len(duplicate_keys(text, orjson.loads(text))) == 1
