@@ -1,12 +1,14 @@
 """A digest of a value that is the same in another process where the value is.
 
-Pickles are not: they differ by the order of sets, and by what cloudpickle makes up for classes of a script.
+Pickles are not: they differ by the order of sets, by what cloudpickle makes up for classes of a script, and
+by which constants are one object, which a compiled module and its bytecode file do not agree in.
 """
 
 from __future__ import annotations
 
 import copyreg
 import hashlib
+import pickle
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable
@@ -75,7 +77,9 @@ class _Walk:
             return _digest(type(value).__name__, bytes(value))
         if id(value) in self._met:
             return _digest("again", str(self._met[id(value)][0]))
-        self._met[id(value)] = len(self._met), value
+        # Which tuples are one object differs between code out of a source file and out of its bytecode.
+        if type(value) is not tuple:
+            self._met[id(value)] = len(self._met), value
         self._depth += 1
         self._walked[0] += 1
         try:
@@ -132,6 +136,8 @@ class _Walk:
         if isinstance(reduced, str):
             return _digest("global", getattr(value, "__module__", None) or "", reduced)
         function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
+        if function is pickle.loads:  # the pickles themselves differ, see above
+            return self.digest(function(*arguments))
         more = [*(items or ()), *(part for pair in pairs or () for part in pair)]
         return _digest("object", *map(self.digest, (function, arguments, state)), *map(self.digest, more))
 
@@ -167,7 +173,15 @@ class _Walk:
 
     def _digest_code(self, value: CodeType) -> bytes:
         parts = (value.co_consts, value.co_names, value.co_varnames)
-        return _digest("code", value.co_code, *map(self.digest, parts))
+        return _digest("code", value.co_code, *map(self._digest_constant, parts))
+
+    def _digest_constant(self, value: Any) -> bytes:
+        """By content alone: which constants are one object differs between source and its bytecode file."""
+        if isinstance(value, CodeType):
+            return self._digest_code(value)
+        if isinstance(value, tuple):
+            return _digest("tuple", *map(self._digest_constant, value))
+        return _Walk(self._walked, self._depth).digest(value)
 
 
 _KNOWN: tuple[tuple[Any, Callable[[_Walk, Any], bytes]], ...] = (

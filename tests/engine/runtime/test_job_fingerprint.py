@@ -40,7 +40,8 @@ def fingerprint_of_job(source=None, function=str, collection=None, type_info=Non
 
 
 def in_process(folder, *arguments, seed=0):
-    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
+    environment = {**os.environ, **bytecode, "PYTHONHASHSEED": str(seed)}
     command = [
         sys.executable,
         "-m",
@@ -54,6 +55,7 @@ def in_process(folder, *arguments, seed=0):
 
 @pytest.mark.slow
 def test_a_script_is_the_same_in_every_process(tmp_path):
+    """The first compiles the script, the others read its bytecode, where other constants are one object."""
     (tmp_path / "lines").write_text("a\nb\n")
     first = in_process(tmp_path, "5", seed=1)
     assert len(first) == 64
