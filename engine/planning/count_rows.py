@@ -30,19 +30,19 @@ class RowCounts(NamedTuple):
     giants: dict[int, int]
 
 
-def count_rows(topologies: TopologyTables | GivenTables, of_giants: int) -> RowCounts:
+def count_rows(topology_tables: TopologyTables | GivenTables, of_giants: int) -> RowCounts:
     """Counted by a query or two, or in this process where the files are here (see local_transformations).
 
     A giant has more than `of_giants` rows. Transformations without a topology_id are none, but
     count as one topology in `largest`: one worker would get them.
     """
-    defaults = topologies.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
-    here = _sizes_here(topologies)
+    defaults = topology_tables.topologies.select(TOPOLOGY, F.col("parallelism").cast("long").alias("default"))
+    here = _sizes_here(topology_tables)
     if here is not None and len(here) <= MOST_TOPOLOGIES_HERE:
         return _counted_here(here, defaults, of_giants)
     tasks = F.coalesce("tasks", F.lit(0)) + F.col("unset") * F.coalesce("default", F.lit(1))
     sums = (
-        _sizes(topologies)
+        _sizes(topology_tables)
         .join(defaults.groupBy(TOPOLOGY).agg(F.max("default").alias("default")), TOPOLOGY, "left")
         .agg(
             F.sum("size").alias("rows"),
@@ -54,7 +54,7 @@ def count_rows(topologies: TopologyTables | GivenTables, of_giants: int) -> RowC
     giants = {}
     if (row["largest"] or 0) > of_giants:
         large = (
-            _sizes(topologies)
+            _sizes(topology_tables)
             .filter(F.col(TOPOLOGY).isNotNull() & (F.col("size") > of_giants))
             .select(TOPOLOGY, "size")
             .collect()
@@ -63,11 +63,11 @@ def count_rows(topologies: TopologyTables | GivenTables, of_giants: int) -> RowC
     return RowCounts(row["rows"] or 0, row["largest"] or 0, row["most_tasks"] or 0, giants)
 
 
-def _sizes(topologies: TopologyTables | GivenTables) -> DataFrame:
+def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
     """One row per topology: size (transformations or given stream nodes), tasks, unset (a parallelism is)."""
-    rows = topologies.transformations.select(TOPOLOGY, "parallelism")
-    if isinstance(topologies, TopologyTables):
-        rows = rows.unionByName(topologies.stream_nodes.select(TOPOLOGY, "parallelism"))
+    rows = topology_tables.transformations.select(TOPOLOGY, "parallelism")
+    if isinstance(topology_tables, TopologyTables):
+        rows = rows.unionByName(topology_tables.stream_nodes.select(TOPOLOGY, "parallelism"))
     return rows.groupBy(TOPOLOGY).agg(
         F.count(F.lit(1)).alias("size"),
         F.sum(F.col("parallelism").cast("long")).alias("tasks"),
@@ -75,9 +75,9 @@ def _sizes(topologies: TopologyTables | GivenTables) -> DataFrame:
     )
 
 
-def _sizes_here(topologies: TopologyTables | GivenTables) -> "pl.DataFrame | None":
+def _sizes_here(topology_tables: TopologyTables | GivenTables) -> "pl.DataFrame | None":
     """As _sizes, read without Spark; None where the files are not here, or polars cannot read them."""
-    folder = topologies.folder if isinstance(topologies, GivenTables) else None
+    folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
     tasks = None if folder is None else local_transformations(folder)
     if not tasks:
         return None

@@ -55,7 +55,7 @@ _SETTINGS = {"spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS_PER_
 
 
 def plan_in_workers(
-    topologies: TopologyTables | GivenTables,
+    topology_tables: TopologyTables | GivenTables,
     until: Layer,
     partitions: int,
     report: Callable[[str], None] = lambda stage: None,
@@ -74,31 +74,31 @@ def plan_in_workers(
     if custom_planners is None:
         plan_part = planned_by_flinks_rules(until, chosen, require_memory_in_worker)
     else:
-        send_planners(topologies.topologies.sparkSession, custom_planners.chosen)
+        send_planners(topology_tables.topologies.sparkSession, custom_planners.chosen)
         plan_part = planned_in_worker(custom_planners, until, chosen)
-    planned = call_in_workers(topologies, partitions, plan_part)
+    planned = call_in_workers(topology_tables, partitions, plan_part)
     wall = time.monotonic() - started
     tables = {
         table: _unpacked(planned, table) for layer in layers_until(until) for table in LAYER_TABLES[layer]
     }
     tables["rejected"] = _unpacked(planned, "rejected")
     seconds = _seconds(planned, wall, partitions)
-    inputs = count_inputs(topologies, planned)
+    inputs = count_inputs(topology_tables, planned)
     packed = PackedTables(planned, frozenset(tables), packed_parts)
-    if isinstance(topologies, GivenTables):
+    if isinstance(topology_tables, GivenTables):
         return Planned(tables, inputs, seconds, [planned], (), packed=(packed,))
-    tables["rejected"] = topologies.rejected.unionByName(tables["rejected"])
+    tables["rejected"] = topology_tables.rejected.unionByName(tables["rejected"])
     packed = packed._replace(tables=packed.tables - {"rejected"})
-    return Planned(tables, inputs, seconds, [planned], topologies.persisted, packed=(packed,))
+    return Planned(tables, inputs, seconds, [planned], topology_tables.persisted, packed=(packed,))
 
 
 def call_in_workers(
-    topologies: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart
+    topology_tables: TopologyTables | GivenTables, partitions: int, plan_part: PlanPart
 ) -> DataFrame:
     """PACKED rows of what `plan_part` gives for topologies divided into `partitions`; they are kept."""
-    read = validate_tables if isinstance(topologies, GivenTables) else validated_tables
-    divided = {name: rows for name, rows in topologies._asdict().items() if name in _DIVIDED}
-    folder = topologies.folder if isinstance(topologies, GivenTables) else None
+    read = validate_tables if isinstance(topology_tables, GivenTables) else validated_tables
+    divided = {name: rows for name, rows in topology_tables._asdict().items() if name in _DIVIDED}
+    folder = topology_tables.folder if isinstance(topology_tables, GivenTables) else None
     files = None if folder is None else local_transformations(folder)
     packed = [
         _packed_files(rows.sparkSession, files, partitions)
@@ -110,15 +110,15 @@ def call_in_workers(
     for of_table in packed[1:]:
         together = together.unionByName(of_table)
     blocks = together.repartitionById(partitions, F.col("part"))
-    with scoped_settings(topologies.topologies.sparkSession, _SETTINGS):
+    with scoped_settings(topology_tables.topologies.sparkSession, _SETTINGS):
         return cut_lineage(blocks.mapInArrow(plan_packed_tables(read, plan_part), PACKED))
 
 
-def count_inputs(topologies: TopologyTables | GivenTables, called: DataFrame) -> int:
+def count_inputs(topology_tables: TopologyTables | GivenTables, called: DataFrame) -> int:
     """How many topologies came in, after `call_in_workers`."""
-    if isinstance(topologies, GivenTables):
-        return topologies.topologies.count() + _orphans(called)
-    return topologies.inputs
+    if isinstance(topology_tables, GivenTables):
+        return topology_tables.topologies.count() + _orphans(called)
+    return topology_tables.inputs
 
 
 def planned_in_worker(custom_planners: CustomPlanners, until: Layer, choices: Choices) -> PlanPart:
