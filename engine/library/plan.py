@@ -229,18 +229,20 @@ def _on_spark(
 ) -> Plan:
     from penstock.engine.library.topologies_on_spark import topologies_on_spark
     from penstock.engine.planning.plan_topologies import plan as plan_on_spark
+    from penstock.engine.spark.describe_spark_error import penstock_in_workers
     from penstock.engine.spark.session import any_session, use_this_python
 
     session = any_session() if spark is None else use_this_python(spark)
-    planned = plan_on_spark(
-        topologies_on_spark(session, source),
-        until=options.until,
-        choices=options.choices,
-        spark=session,
-        planner=chosen.planner,
-        max_line_bytes=longest,
-        job_defaults=options.job_defaults,
-    )
+    with penstock_in_workers():
+        planned = plan_on_spark(
+            topologies_on_spark(session, source),
+            until=options.until,
+            choices=options.choices,
+            spark=session,
+            planner=chosen.planner,
+            max_line_bytes=longest,
+            job_defaults=options.job_defaults,
+        )
 
     def write(store: str) -> VersionNumber:
         from penstock.engine.spark.session import require_delta

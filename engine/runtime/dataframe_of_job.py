@@ -18,7 +18,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.engine.runtime.carried_columns import as_given
 from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.runtime.errors import JobCompileError
-from penstock.engine.runtime.exchange_on_spark import JobFrames, worker_function
+from penstock.engine.runtime.exchange_on_spark import JobFrames
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.run_environment import cached_files_on_spark, run_session
 from penstock.engine.runtime.run_job import required_slots
@@ -27,6 +27,7 @@ from penstock.engine.runtime.run_settings import plan_to_run, spark_settings_for
 from penstock.engine.runtime.ship_python import ship_python
 from penstock.engine.runtime.transformations import Transformation
 from penstock.engine.spark.session import is_connect
+from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.common.is_pickled import is_pickled
 from penstock.operators.common.spark_schemas import GivenSchema, schema_of_stream
 from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
@@ -77,7 +78,7 @@ def dataframes_of_job(
     for name, sink in sinks.items():
         schema = schemas[sink.created]
         rows = together.where(together["edge"] == edges[sink.created]).select("payload")
-        function = worker_function(partial(result_batches, schema=_arrow(schema)))
+        function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
         results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
 
     def release() -> None:

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
-from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +23,7 @@ from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.keep_vertices import KeptVertices
 from penstock.engine.runtime.spark_application import is_remote
+from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.chain.describe_error import describe_error, shortened
 from penstock.operators.common.describe_unpicklable import describe_unpicklable
 from penstock.operators.connectors.dataframe_source import DataFrameSource
@@ -122,7 +122,7 @@ class JobFrames:
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
         here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
         prepare = [install] if installed() else []
-        return worker_function(task_function(pickled, folders, prepare, self._dependencies, here))
+        return WorkerFunction(task_function(pickled, folders, prepare, self._dependencies, here))
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism
@@ -214,40 +214,6 @@ def _pickled(spec: TaskSpec) -> bytes:
         raise JobCompileError(
             f"job {job!r}, vertex {vertex!r} cannot be sent to Spark's workers: {describe_error(error)}"
         ) from error
-
-
-Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-def worker_function(function: Rows) -> Rows:
-    """`function` for Spark's workers, which say in a sentence where they have no Penstock, or another one."""
-    pickled, wanted = cloudpickle.dumps(function), version("penstock")  # type: ignore[no-untyped-call]
-    hint = (
-        f"Spark's Python workers need Penstock {wanted}: set PYSPARK_PYTHON (or spark.pyspark.python) to a "
-        "Python that has it, or install it on the machines of the workers"
-    )
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # nothing of Penstock's may be needed to unpickle this function itself
-        import pickle
-        import sys
-        from importlib import metadata
-
-        try:
-            try:
-                there = metadata.version("penstock")
-            except metadata.PackageNotFoundError:  # it may be on the path all the same
-                there = wanted
-            if there != wanted:
-                raise ImportError(f"Penstock {there}")
-            loaded = pickle.loads(pickled)
-        except ImportError as error:
-            raise RuntimeError(f"{hint}; found {sys.executable}: {error}") from None
-        from penstock.operators.chain.user_errors import author_first
-
-        return author_first(loaded(batches))
-
-    return run
 
 
 def _functions(chain: ChainSpec) -> Iterator[tuple[str, Any]]:

@@ -2,24 +2,21 @@
 
 import os
 import re
-from collections.abc import Mapping
-from importlib.metadata import version
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
 from penstock.engine.output.redaction import redact
 from penstock.engine.spark.local_folders import HINT, said_of_local_folders
+from penstock.engine.spark.worker_function import TOLD, describe_other_penstock
 from penstock.operators.task.keep_rows import CANNOT_KEEP
-from penstock.plans.errors import MachineError, PenstockError
+from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 
 _WORKER_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\s*\n)+(?P<last>\S.*)")
-_OTHER_PENSTOCK = re.compile(
-    r"ModuleNotFoundError: No module named 'penstock\b|ImportError: cannot import name .* from 'penstock\b"
-    r"|AttributeError: .*\bmodule 'penstock\b"
-)
 
 
 def describe_spark_error(error: BaseException) -> str:
@@ -38,15 +35,24 @@ def _described(error: BaseException) -> str:
     else:
         text = f"{type(error).__name__}: {error}"
     worker = [m.group("last") for m in _WORKER_TRACEBACK.finditer(text)]
-    if worker and _OTHER_PENSTOCK.match(worker[-1]):
-        return (
-            f"Spark's Python workers have no Penstock, or another version of it ({worker[-1]}): install "
-            f"Penstock {version('penstock')} for their Python, or name one that has it in PYSPARK_PYTHON "
-            "(spark.pyspark.python)"
-        )
+    told = describe_other_penstock(worker)
+    if told is not None:
+        return told
     if worker:
         return f"a Python worker failed: {worker[-1]}"
     return re.split(r"\n\s*(?:at |JVM stacktrace:|Driver stacktrace:)", text, maxsplit=1)[0].strip()
+
+
+@contextmanager
+def penstock_in_workers() -> Iterator[None]:
+    """ConfigurationError, in one sentence, where what Spark does fails because workers have no Penstock."""
+    try:
+        yield
+    except (Py4JError, PySparkException) as error:
+        said = describe_spark_error(error)
+        if not TOLD.match(said):
+            raise
+        raise ConfigurationError(said) from None
 
 
 # The message for a disk that refuses what Spark writes: its local files, or those of a store.

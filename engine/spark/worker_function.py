@@ -1,0 +1,76 @@
+"""Functions for Spark's Python workers, and what is said where these have no Penstock, or another one."""
+
+import re
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Any
+
+import pyarrow as pa
+from pyspark import cloudpickle
+
+Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_NEEDED = (
+    "Spark's Python workers need Penstock {}: set PYSPARK_PYTHON (or spark.pyspark.python) to a Python that "
+    "has it, or install it on the machines of the workers"
+)
+_NOT_THERE = re.compile(
+    r"ModuleNotFoundError: No module named '(?:penstock\b|pyarrow').*"
+    r"|AttributeError: .*\bmodule 'penstock\b.*|ImportError: cannot import name .* from 'penstock\b.*"
+)
+TOLD = re.compile(re.escape(_NEEDED.partition("{")[0]) + ".*")
+
+
+class WorkerFunction:
+    """`function` of batches, as mapInArrow takes it: a worker that cannot load it says in a sentence why.
+
+    The worker's Python may lack Penstock and Arrow, so what it loads first is Python's own.
+    """
+
+    def __init__(self, function: Rows) -> None:
+        pickled = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+        self._sent = pickled, version("penstock"), _NEEDED
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function's batches. Spark asks that there be such a method; a worker has what it loads."""
+        return _loader()(*self._sent)(batches)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _loader(), self._sent
+
+
+def _loader() -> Callable[[bytes, str, str], Rows]:
+    def load(pickled, wanted, needed):  # type: ignore[no-untyped-def]  # annotations would be pickled, too
+        # a function in another is pickled as code: to load it takes no module of Penstock's
+        import pickle
+        import sys
+        from importlib import metadata
+
+        try:
+            try:
+                there = metadata.version("penstock")
+            except metadata.PackageNotFoundError:  # it may be on the path all the same
+                there = wanted
+            if there != wanted:
+                raise ImportError(f"Penstock {there}")
+            loaded = pickle.loads(pickled)
+            from penstock.operators.chain.user_errors import author_first
+        except ImportError as error:
+            raise RuntimeError(f"{needed.format(wanted)}; found {sys.executable}: {error}") from None
+
+        def run(batches):  # type: ignore[no-untyped-def]
+            return author_first(loaded(batches))
+
+        return run
+
+    return load
+
+
+def describe_other_penstock(lines: list[str]) -> str | None:
+    """The sentence for the last lines of workers' tracebacks if a worker has no Penstock, or another one."""
+    for line in lines:
+        if told := TOLD.search(line):
+            return told[0]
+        if _NOT_THERE.match(line):
+            return f"{_NEEDED.format(version('penstock'))}; found {line}"
+    return None
