@@ -38,67 +38,56 @@ from penstock.engine.output.redaction import mask_arguments, redact, remember_se
 from penstock.engine.output.say import complain, say
 from penstock.plans.printable import printable_lines
 
-COMMANDS: dict[str, tuple[tuple[str, str, str], ...]] = {
-    "Plan": (
-        ("plan", "penstock.engine.commands.plan", "Plan topology files into a store."),
-        ("capture", "penstock.engine.commands.capture", "Turn jobs of real programs into topologies."),
-        ("import", "penstock.engine.commands.import_files", "Turn graphs of other tools into topologies."),
-        ("generate", "penstock.engine.commands.generate", "Make synthetic topologies."),
-        ("examples", "penstock.engine.commands.examples", "List and copy the bundled examples."),
-    ),
-    "Look at plans": (
-        ("show", "penstock.engine.commands.show", "Show the plans of a store."),
-        ("draw", "penstock.engine.commands.draw", "Draw a plan as a picture, a page or a graph."),
-        ("explain", "penstock.engine.commands.explain", "Say why a plan is as it is: chaining, ids, slots."),
-        ("diff", "penstock.engine.commands.diff", "Compare plans, and say whether savepoints restore."),
-        ("size", "penstock.engine.commands.size", "Say how many TaskManagers the jobs of a store need."),
-        (
-            "metrics",
-            "penstock.engine.commands.metrics",
-            "Show what plans need, and the rates that they sustain.",
-        ),
-        ("rejected", "penstock.engine.commands.rejected", "List the topologies that were refused, and why."),
-        ("edges", "penstock.engine.commands.edges", "Write the execution edges of a topology, one by one."),
-        ("sql", "penstock.engine.commands.sql", "Ask a store by SQL."),
-        ("export", "penstock.engine.commands.export", "Write plans as JSON lines."),
-    ),
-    "Run jobs": (
-        ("run", "penstock.engine.commands.run", "Run a PyFlink or Penstock script on Spark."),
-        ("info", "penstock.engine.commands.info", "Show what a script would run, without running it."),
-        ("list", "penstock.engine.commands.list", "List jobs that run, and the latest that have ended."),
-        ("status", "penstock.engine.commands.status", "Show a job, by vertex."),
-        ("logs", "penstock.engine.commands.logs", "Print what the driver of a detached job writes."),
-        ("wait", "penstock.engine.commands.wait", "Wait until a job has ended."),
-        ("cancel", "penstock.engine.commands.cancel", "Cancel a job."),
-        ("session", "penstock.engine.commands.session", "Start, list and stop sessions that jobs share."),
-        ("ui", "penstock.engine.commands.ui", "Show jobs and runs in a browser, live."),
-        ("runs", "penstock.engine.commands.runs", "List the runs that a store records."),
-    ),
-    "Measure planners": (
-        ("bench", "penstock.engine.commands.bench", "Measure planners, and compare their plans."),
-        ("sweep", "penstock.engine.commands.sweep", "Measure a grid of topologies, options and planners."),
-        ("cite", "penstock.engine.commands.cite", "Print how to cite Penstock."),
-    ),
-    "Keep in order": (
-        ("verify", "penstock.engine.commands.verify", "Check that a store holds what was written to it."),
-        ("recover", "penstock.engine.commands.recover", "Finish or undo what killed runs left behind."),
-        ("drop", "penstock.engine.commands.drop", "Drop versions of a store that nobody needs any more."),
-        (
-            "vacuum",
-            "penstock.engine.commands.vacuum",
-            "Give back the disk space of dropped versions of a store.",
-        ),
-        ("clean", "penstock.engine.commands.clean", "Remove what jobs have kept to be resumed."),
-        (
-            "config",
-            "penstock.engine.commands.config",
-            "List options, their values, and where these come from.",
-        ),
-        ("doctor", "penstock.engine.commands.doctor", "Check the installation."),
-    ),
+HEADINGS = {
+    "plan": "Plan",
+    "look": "Look at plans",
+    "run": "Run jobs",
+    "measure": "Measure planners",
+    "keep": "Keep in order",
 }
-"""Heading of the help to its commands: name, module, what it does."""
-"""Every command: its name, the module whose function `command` it is, and its line in the help."""
+"""Package of commands to its heading in the help."""
+
+COMMANDS = {
+    "plan": ("plan", "Plan topology files into a store."),
+    "capture": ("plan", "Turn jobs of real programs into topologies."),
+    "import": ("plan", "Turn graphs of other tools into topologies."),
+    "generate": ("plan", "Make synthetic topologies."),
+    "examples": ("plan", "List and copy the bundled examples."),
+    "show": ("look", "Show the plans of a store."),
+    "draw": ("look", "Draw a plan as a picture, a page or a graph."),
+    "explain": ("look", "Say why a plan is as it is: chaining, ids, slots."),
+    "diff": ("look", "Compare plans, and say whether savepoints restore."),
+    "size": ("look", "Say how many TaskManagers the jobs of a store need."),
+    "metrics": ("look", "Show what plans need, and the rates that they sustain."),
+    "rejected": ("look", "List the topologies that were refused, and why."),
+    "edges": ("look", "Write the execution edges of a topology, one by one."),
+    "sql": ("look", "Ask a store by SQL."),
+    "export": ("look", "Write plans as JSON lines."),
+    "run": ("run", "Run a PyFlink or Penstock script on Spark."),
+    "info": ("run", "Show what a script would run, without running it."),
+    "list": ("run", "List jobs that run, and the latest that have ended."),
+    "status": ("run", "Show a job, by vertex."),
+    "logs": ("run", "Print what the driver of a detached job writes."),
+    "wait": ("run", "Wait until a job has ended."),
+    "cancel": ("run", "Cancel a job."),
+    "session": ("run", "Start, list and stop sessions that jobs share."),
+    "ui": ("run", "Show jobs and runs in a browser, live."),
+    "runs": ("run", "List the runs that a store records."),
+    "bench": ("measure", "Measure planners, and compare their plans."),
+    "sweep": ("measure", "Measure a grid of topologies, options and planners."),
+    "cite": ("measure", "Print how to cite Penstock."),
+    "verify": ("keep", "Check that a store holds what was written to it."),
+    "recover": ("keep", "Finish or undo what killed runs left behind."),
+    "drop": ("keep", "Drop versions of a store that nobody needs any more."),
+    "vacuum": ("keep", "Give back the disk space of dropped versions of a store."),
+    "clean": ("keep", "Remove what jobs have kept to be resumed."),
+    "config": ("keep", "List options, their values, and where these come from."),
+    "doctor": ("keep", "Check the installation."),
+}
+"""Every command: its package, and its line in the help."""
+
+IMPORT = "import", "import_files"
+"""A command whose module cannot have its name, which is a keyword."""
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed (Spark, or a bug); 2 usage, configuration or installation; "
@@ -119,9 +108,8 @@ class LazyGroup(TyperGroup):
 
     def __init__(self, **attrs: Any) -> None:
         super().__init__(**attrs)
-        for heading, commands in COMMANDS.items():
-            for name, _, line in commands:
-                self.add_command(TyperCommand(name, help=line, rich_help_panel=heading))
+        for name, (package, line) in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=line, rich_help_panel=HEADINGS[package]))
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options before the command, and Typer's."""
@@ -133,11 +121,8 @@ class LazyGroup(TyperGroup):
         """The command that `args` calls, imported, and the arguments left for it."""
         name, placeholder, rest = super().resolve_command(ctx, args)
         ctx.meta[ARGUMENTS] = tuple(rest)
-        module = next(
-            module for group in COMMANDS.values() for command, module, _ in group if command == name
-        )
         require_address_space(str(name))
-        return name, _load(module, placeholder.help) if placeholder else None, rest
+        return name, _load(str(name), placeholder.help) if placeholder else None, rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """The context of `args`; help and version are printed here, and what is said of wrong ones."""
@@ -254,10 +239,12 @@ def _warn(
     complain(warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 
-def _load(module: str, line: str | None) -> Any:
-    """The function `command` of `module` as a command of its own."""
+def _load(name: str, line: str | None) -> Any:
+    """The function `command` of the module of that command, as a command of its own."""
     single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    loaded = import_module(module)
+    package, _ = COMMANDS[name]
+    module = name if name != IMPORT[0] else IMPORT[1]
+    loaded = import_module(f"penstock.engine.commands.{package}.{module}")
     if not gc.isenabled():
         gc.freeze()
         gc.enable()

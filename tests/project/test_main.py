@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from importlib import import_module
-from itertools import chain
 
 import pytest
 import typer
@@ -38,14 +37,13 @@ def failing(monkeypatch):
         def command() -> None:
             raise error
 
-        monkeypatch.setattr(import_module("penstock.engine.commands.doctor"), "command", command)
+        monkeypatch.setattr(import_module("penstock.engine.commands.keep.doctor"), "command", command)
 
     return make
 
 
-@pytest.mark.parametrize(("name", "path", "line"), list(chain.from_iterable(COMMANDS.values())))
-def test_every_command_is_there_and_documented(name, path, line, capsys):
-    assert callable(import_module(path).command)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_there_and_documented(name, capsys):
     assert penstock(name, "--help") == 0
     assert f"penstock {name}" in capsys.readouterr().out
 
@@ -53,7 +51,7 @@ def test_every_command_is_there_and_documented(name, path, line, capsys):
 def test_help_names_commands_and_exit_codes(capsys):
     assert penstock("--help") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert [line for _, _, line in chain.from_iterable(COMMANDS.values()) if line not in said] == []
+    assert [line for _, line in COMMANDS.values() if line not in said] == []
     assert EXIT_CODES in said
 
 

@@ -4,7 +4,6 @@ import errno
 import resource
 import subprocess
 import sys
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -95,7 +94,7 @@ def test_where_libraries_do_not_fit_a_command_does_not_start(command, limit_byte
     assert not (tmp_path / "store").exists()
 
 
-@pytest.mark.parametrize("command", [name for name, _, _ in chain.from_iterable(COMMANDS.values())])
+@pytest.mark.parametrize("command", list(COMMANDS))
 @pytest.mark.parametrize(("kind", "option"), [("RLIMIT_AS", "-v"), ("RLIMIT_DATA", "-d")])
 def test_every_command_but_doctor_needs_address_space(monkeypatch, command, kind, option):
     limits: dict[int, int] = {}

@@ -13,9 +13,10 @@ import pytest
 from rich.cells import cell_len
 from rich.table import Column
 
-from penstock.engine.commands import bench, doctor
-from penstock.engine.commands.check_installation import Finding
+from penstock.engine.commands.keep import doctor
+from penstock.engine.commands.keep.check_installation import Finding
 from penstock.engine.commands.main import app
+from penstock.engine.commands.measure import bench
 from penstock.engine.output import people
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.store.delta_rs_tables import DeltaRsTables

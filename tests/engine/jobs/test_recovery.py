@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.engine.commands import clean
+from penstock.engine.commands.keep import clean
 from penstock.engine.commits.run_owner import this_process
 from penstock.engine.common import Encoder, Types
 from penstock.engine.datastream import StreamExecutionEnvironment

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from typer.testing import CliRunner
 
-from penstock.engine.commands import size
+from penstock.engine.commands.look import size
 from penstock.engine.commands.main import app
 from penstock.engine.output import people
 from penstock.engine.size import tell_size

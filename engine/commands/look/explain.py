@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.explain_what_if import explain_what_if
 from penstock.engine.commands.job_option import JobOption
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commands.plan_to_draw import plan_of_source
+from penstock.engine.commands.look.explain_what_if import explain_what_if
+from penstock.engine.commands.look.plan_to_draw import plan_of_source
 from penstock.engine.explain.explain_in_text import tell
 from penstock.engine.explain.explain_plan import explain_plan
 from penstock.engine.explain.explained_plan import ExplainedPlan
@@ -69,7 +69,7 @@ def command(
     if without is not None and source.endswith(".py"):
         if topology or operator or edge or version is not None:
             raise ConfigurationError("--what-if of a script goes with --job, -D and --json only")
-        from penstock.engine.commands.explain_what_if_of_script import explain_what_if_of_script
+        from penstock.engine.commands.look.explain_what_if_of_script import explain_what_if_of_script
 
         explain_what_if_of_script(
             script=source,

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.describe_job import job_as_json, print_json
-from penstock.engine.commands.job_argument import JobArgument
+from penstock.engine.commands.run.describe_job import job_as_json, print_json
+from penstock.engine.commands.run.job_argument import JobArgument
 from penstock.engine.jobs.job_records import JobRecord, find_job
 from penstock.engine.jobs.vertex_states import VertexState, vertex_states
 from penstock.engine.output.people import print_table

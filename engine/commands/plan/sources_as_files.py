@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.engine.commands.export import ExportFormat, lines_of_plan
+from penstock.engine.commands.look.export import ExportFormat, lines_of_plan
 from penstock.engine.commands.reads_plan import topologies_of_script
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output

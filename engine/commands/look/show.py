@@ -7,9 +7,9 @@ import polars as pl
 import typer
 from rich.table import Column
 
+from penstock.engine.commands.look.show_resources import has_resources, show_fleet_resources
+from penstock.engine.commands.look.show_topology import show_topology
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
-from penstock.engine.commands.show_resources import has_resources, show_fleet_resources
-from penstock.engine.commands.show_topology import show_topology
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say

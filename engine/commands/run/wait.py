@@ -1,6 +1,6 @@
 """`penstock wait`: until a job has ended."""
 
-from penstock.engine.commands.job_argument import JobArgument
+from penstock.engine.commands.run.job_argument import JobArgument
 from penstock.engine.commits.errors import JobCancelledError
 from penstock.engine.jobs.job_records import find_job
 from penstock.engine.jobs.wait_for_job import wait_for_job

@@ -18,8 +18,8 @@ from penstock.engine.bench.bench_choices import (
 )
 from penstock.engine.bench.planners import PLANNERS
 from penstock.engine.bench.suites import SUITES, cases_of, each_once, find_suite
-from penstock.engine.commands.bench_quality import compare_plans_of
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
+from penstock.engine.commands.measure.bench_quality import compare_plans_of
 from penstock.engine.machine.hold_folder import hold_folder
 from penstock.engine.machine.replace_file import make_output_folder
 from penstock.engine.output.pieces import Styled, may_be_terminal

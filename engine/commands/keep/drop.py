@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.given_age import given_age
+from penstock.engine.commands.keep.given_age import given_age
 from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.check_installation import Finding, diagnose, probe
+from penstock.engine.commands.keep.check_installation import Finding, diagnose, probe
 from penstock.engine.output.people import is_terminal, print_rows, print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.redaction import redact

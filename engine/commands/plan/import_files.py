@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
-from penstock.engine.commands.say_imports import say_import
+from penstock.engine.commands.plan.say_imports import say_import
 from penstock.engine.library.import_graph import known_keys
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output

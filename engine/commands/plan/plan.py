@@ -14,9 +14,9 @@ from penstock.engine.commands.key_values import (
     given_settings,
 )
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
+from penstock.engine.commands.plan.say_imports import say_imports
+from penstock.engine.commands.plan.sources_as_files import sources_as_files
 from penstock.engine.commands.reads_plan import require_store, tables_read_once
-from penstock.engine.commands.say_imports import say_imports
-from penstock.engine.commands.sources_as_files import sources_as_files
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
@@ -232,7 +232,7 @@ def command(
                 raise
             chosen = on_spark_instead(asked, error)
     if stored is None:
-        from penstock.engine.commands.plan_on_cluster_or_session import plan_on_cluster_or_session
+        from penstock.engine.commands.plan.plan_on_cluster_or_session import plan_on_cluster_or_session
         from penstock.plans.joins.passes import stages
 
         with progress(stages(until) + 4) as report:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.table import Column
 
-from penstock.engine.commands.plan_to_draw import require_lines_to_draw
+from penstock.engine.commands.look.plan_to_draw import require_lines_to_draw
 from penstock.engine.generate.draw_after import FleetPart, compare_with_model, draw_after, model_fleet
 from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
 from penstock.engine.generate.drawn_topologies import topologies_by_trace

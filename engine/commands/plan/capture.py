@@ -139,7 +139,7 @@ def command(
         raise problem
     differences, own = {}, None
     if verify:
-        from penstock.engine.commands.verify_capture import lowered, require_equal, verified
+        from penstock.engine.commands.plan.verify_capture import lowered, require_equal, verified
 
         differences = verified(captured)
     write_texts([*captured.before, *captured.lines], out)

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from penstock.engine.commands.show_resources import has_resources, show_topology_resources
+from penstock.engine.commands.look.show_resources import has_resources, show_topology_resources
 from penstock.engine.output.pieces import Piece, Styled
 from penstock.engine.output.say import say
 from penstock.engine.store.open_plan import StoredPlan

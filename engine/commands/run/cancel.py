@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.job_argument import JobArgument
+from penstock.engine.commands.run.job_argument import JobArgument
 from penstock.engine.jobs.job_records import JobRecord, find_job
 from penstock.engine.jobs.wait_for_job import wait_for_job
 from penstock.engine.machine.machine_error import machine_error

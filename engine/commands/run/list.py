@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.describe_job import job_as_json, print_json
+from penstock.engine.commands.run.describe_job import job_as_json, print_json
 from penstock.engine.jobs.job_records import JobRecord, list_jobs
 from penstock.engine.jobs.vertex_states import vertex_states
 from penstock.engine.output.people import print_table

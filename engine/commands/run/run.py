@@ -145,7 +145,7 @@ def command(
     if script is None:
         if resume is None:
             raise typer.BadParameter("Missing argument 'SCRIPT'.")
-        from penstock.engine.commands.resume_run import run_again
+        from penstock.engine.commands.run.resume_run import run_again
 
         run_again(context, resume, checkpoint_dir)
         return
@@ -160,13 +160,13 @@ def command(
     if deploy_mode is not None:
         spark[DEPLOY_MODE] = deploy_mode.value
     if spark.get(DEPLOY_MODE, DeployMode.CLIENT) == DeployMode.CLUSTER:
-        from penstock.engine.commands.run_in_cluster import run_in_cluster
+        from penstock.engine.commands.run.run_in_cluster import run_in_cluster
 
         cluster = chosen_cluster(master, session, spark, verbose=verbose)
         run_in_cluster(context, script, arguments or [], configuration, cluster, spark)
         return
     if detached:
-        from penstock.engine.commands.run_in_cluster import run_detached
+        from penstock.engine.commands.run.run_in_cluster import run_detached
 
         run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
@@ -177,7 +177,7 @@ def command(
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
 
-    from penstock.engine.commands.resume_run import script_recovery
+    from penstock.engine.commands.run.resume_run import script_recovery
     from penstock.engine.commits.acknowledge_runs import runs_acknowledged_at_end
     from penstock.engine.datastream.environment_settings import EnvironmentSettings
     from penstock.engine.jobs.submitted_script import submitted_script

@@ -7,8 +7,8 @@ import orjson
 import polars as pl
 from rich.table import Column
 
+from penstock.engine.commands.look.show_resources import buffers_of_vertices
 from penstock.engine.commands.reads_plan import reads_plan
-from penstock.engine.commands.show_resources import buffers_of_vertices
 from penstock.engine.configuration.cluster_settings import recorded_cluster
 from penstock.engine.output.people import print_table
 from penstock.engine.output.progress import progress

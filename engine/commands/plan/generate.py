@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.plan_to_draw import LINES, require_lines_to_draw
+from penstock.engine.commands.look.plan_to_draw import LINES, require_lines_to_draw
 from penstock.engine.generate.drawn_topologies import ENDINGS, workloads
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output
@@ -97,20 +97,20 @@ def command(
     if out is None:
         raise ConfigurationError("--out: found none", "DIR or FILE.jsonl; --list shows what can be drawn")
     if like is not None:
-        from penstock.engine.commands.generate_by_spec import generate_like
+        from penstock.engine.commands.plan.generate_by_spec import generate_like
 
         of_shapes = _given(operators, parallelism, share_of_uids, width, with_refusals)
         generate_like(like, out, topologies, seed, {f"SHAPE {shape}": shape is not None, **of_shapes})
         return
     if shape is not None and shape.endswith(ENDINGS):
-        from penstock.engine.commands.generate_by_spec import generate_by_spec
+        from penstock.engine.commands.plan.generate_by_spec import generate_by_spec
 
         generate_by_spec(
             shape, out, topologies, seed, _given(operators, parallelism, share_of_uids, width, with_refusals)
         )
         return
     if shape in TRACES:
-        from penstock.engine.commands.generate_by_spec import generate_by_trace
+        from penstock.engine.commands.plan.generate_by_spec import generate_by_trace
 
         of_shape = _given(operators, None, share_of_uids, width, with_refusals)
         generate_by_trace(shape, out, topologies, seed, parallelism, of_shape)
