@@ -123,7 +123,7 @@ def _named(tables: Mapping[str, Any], rows: Any, aside: Any, taken: Sequence[str
         beside: list[Any] = []
         if aside is not None:
             beside = [quoted(column) for column in _beside(aside.columns, [*rows.columns, *taken])]
-            of_name = aside.dropDuplicates(["name"]).withColumnRenamed("name", NAME).select(NAME, *beside)
+            of_name = aside.dropDuplicates(["name"]).selectExpr(f"name as {NAME}", *beside)
             named = named.join(of_name, NAME, "left")
         return rows.join(named, TOPOLOGY, "left").select(
             TOPOLOGY, NAME, *beside, *(c for c in rows.columns if c != TOPOLOGY)
