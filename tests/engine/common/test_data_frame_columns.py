@@ -128,3 +128,7 @@ def test_numbers_too_large_for_a_decimal_are_no_other_numbers(text: str) -> None
     assert as_stored(pa.array(["-1E+19", None]), decimal).to_pylist() == [Decimal(-(10**19)), None]
     with pytest.raises(pa.ArrowInvalid, match="fit"):
         as_stored(pa.array([text]), decimal)
+
+
+def test_rows_of_dataframes_are_dicts_as_spark_calls_it() -> None:
+    assert Row(a=1, b=Row(c=2)).asDict(recursive=True) == {"a": 1, "b": {"c": 2}}
