@@ -100,7 +100,9 @@ def _column_at(carried: StructType, path: Sequence[int]) -> Column:
     return column
 
 
-def keys_of_rows(df: DataFrame, type_info: TypeInformation, key: Any) -> tuple[Any, TypeInformation | None]:
+def keys_of_rows(
+    df: DataFrame, type_info: TypeInformation | None, key: Any
+) -> tuple[Any, TypeInformation | None]:
     """What `key_by` takes for the columns `key` of the rows of `df`, a name or several: names, or a function.
 
     Columns and fields of structs are found as the session of `df` compares names. TypeError for what is no
@@ -127,7 +129,7 @@ def keys_of_rows(df: DataFrame, type_info: TypeInformation, key: Any) -> tuple[A
     return keys, types[0] if len(types) == 1 else TupleTypeInfo(types)
 
 
-def _names_as_declared(df: DataFrame, type_info: TypeInformation, names: list[str]) -> list[str]:
+def _names_as_declared(df: DataFrame, type_info: TypeInformation | None, names: list[str]) -> list[str]:
     """`names` as a declared type has them."""
     if not isinstance(type_info, RowTypeInfo):
         return names
