@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
+from penstock.operators.common.arrow_types import arrow_type, is_bytes, type_info_of_arrow
 from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.operators.exchange.rows_and_batches import VALUE_COLUMN
 from penstock.operators.records.key_selection import ColumnKeys
@@ -44,8 +44,19 @@ def column_keys(
             f"key fields {', '.join(missing) or '(none)'}: the records have {', '.join(schema.names)}"
         )
     positions = [schema.names.index(name) for name in wanted]
-    types = [type_info.get_field_types()[position] for position in positions]
+    types = [type_as_key(type_info.get_field_types()[position]) for position in positions]
     return ColumnKeys(wanted, positions), types[0] if len(types) == 1 else TupleTypeInfo(types)
+
+
+def type_as_key(type_info: TypeInformation) -> TypeInformation:
+    """The type of keys that are such fields: of bytes Spark's, for Flink's arrays are no keys."""
+    if not is_bytes(type_info):
+        return type_info
+    from pyspark.sql.types import BinaryType
+
+    from penstock.operators.common.spark_types import SparkTypeInfo
+
+    return SparkTypeInfo(BinaryType())
 
 
 def type_of_schema(schema: pa.Schema) -> TypeInformation:

@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    DataType,
     DateType,
     LongType,
     StructField,
@@ -17,13 +19,19 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.engine.common.time import Duration
-from penstock.engine.common.typeinfo import TypeInformation
-from penstock.engine.datastream.arrow_schemas import schema_of_type
+from penstock.engine.common.time import Duration, Time
+from penstock.engine.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from penstock.engine.datastream.arrow_schemas import schema_of_type, type_as_key
 from penstock.engine.runtime.carried_columns import as_carried
 from penstock.engine.runtime.spark_application import is_stopped
-from penstock.operators.common.spark_schemas import carried_type, given_schema, type_of_spark_schema
+from penstock.operators.common.spark_schemas import (
+    carried_type,
+    given_schema,
+    stream_type,
+    type_of_spark_schema,
+)
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
+from penstock.operators.records.key_selection import NestedKeys
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 _MILLISECONDS = {
@@ -74,20 +82,103 @@ def dataframe_source(
     )
     if watermark is not None and event_time is None:
         raise ValueError("watermark needs event_time, the name of the column with the rows' time")
-    stamps = None if event_time is None else _event_time(df, event_time, watermark)
-    return DataFrameSource(as_carried(df, schema, carried), record_type, declared, stamps)
+    rows = as_carried(df, schema, carried)
+    if event_time is None:
+        return DataFrameSource(rows, record_type, declared)
+    stamps, path = _event_time(df, schema, event_time, watermark)
+    if len(path) > 1:  # beside the records
+        rows = rows.withColumn(f"c{len(schema)}", _column_at(carried, path))
+    return DataFrameSource(rows, record_type, declared, stamps)
 
 
-def names_of_columns(df: DataFrame, names: Sequence[str], wanted: Sequence[str]) -> list[str]:
-    """Each of `wanted` as `names` have it: exactly, else as the session of `df` compares names.
+def _column_at(carried: StructType, path: Sequence[int]) -> Column:
+    """The field at `path` of the columns as they are carried."""
+    column = F.col(f"c{path[0]}")
+    inside: Any = carried[path[0]].dataType
+    for position in path[1:]:
+        column, inside = column.getField(inside.names[position]), inside[position].dataType
+    return column
 
-    One that is not there, or there more than once, is given back as it is.
+
+def keys_of_rows(
+    df: DataFrame, type_info: TypeInformation | None, key: Any
+) -> tuple[Any, TypeInformation | None]:
+    """What `key_by` takes for the columns `key` of the rows of `df`, a name or several: names, or a function.
+
+    Columns and fields of structs are found as the session of `df` compares names. TypeError for what is no
+    name, ValueError for a name that is not there.
     """
-    as_named = []
-    for name in wanted:
-        positions = _positions(df, names, name)
-        as_named.append(names[positions[0]] if len(positions) == 1 else name)
-    return as_named
+    names = [key] if isinstance(key, str) else list(key) if isinstance(key, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"key: found {_said(key)}, allowed the name of a column, or a list of names; stream.key_by takes "
+            "functions"
+        )
+    known = given_schema(type_info)
+    if known is None:
+        return _names_as_declared(df, type_info, names), None
+    of_rows = isinstance(type_info, RowTypeInfo)
+    paths = [_path_of(df, known.carried, name, "key") for name in names]
+    if of_rows and all(len(path) == 1 for path in paths):
+        return [known.carried[path[0]].name for path in paths], None
+    types = [
+        type_as_key(stream_type(_field_at(known.carried, path), _field_at(known.given, path)))
+        for path in paths
+    ]
+    keys = NestedKeys([path if of_rows else path[1:] for path in paths])
+    return keys, types[0] if len(types) == 1 else TupleTypeInfo(types)
+
+
+def _names_as_declared(df: DataFrame, type_info: TypeInformation | None, names: list[str]) -> list[str]:
+    """`names` as a declared type has them."""
+    if not isinstance(type_info, RowTypeInfo):
+        return names
+    fields = type_info.get_field_names()
+    found = [(name, _positions(df, fields, name)) for name in names]
+    return [fields[positions[0]] if len(positions) == 1 else name for name, positions in found]
+
+
+_PART_OF_NAME = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def _path_of(df: DataFrame, schema: StructType, name: str, argument: str) -> list[int]:
+    """The positions of the column `name`, or of the field of a struct that it names with dots."""
+    positions = _positions(df, schema.names, name)
+    if len(positions) == 1:
+        return positions
+    path: list[int] = []
+    inside: Any = schema
+    for quoted, plain in _PART_OF_NAME.findall(name) if not positions else ():
+        at = (
+            _positions(df, inside.names, quoted.replace("``", "`") or plain)
+            if isinstance(inside, StructType)
+            else []
+        )
+        if len(at) != 1:
+            break
+        path += at
+        inside = inside[at[0]].dataType
+    else:
+        if path:
+            return path
+    raise ValueError(
+        f"{argument}: {'several columns' if positions else 'no column'} {name!r}; "
+        f"the DataFrame has {', '.join(map(repr, schema.names))}"
+    )
+
+
+def _field_at(schema: StructType, path: Sequence[int]) -> DataType:
+    inside: Any = schema
+    for position in path:
+        inside = inside[position].dataType
+    kind: DataType = inside
+    return kind
+
+
+def _said(found: Any) -> str:
+    if not isinstance(found, list | tuple):
+        return type(found).__name__
+    return f"[{', '.join(repr(part) if isinstance(part, str) else type(part).__name__ for part in found)}]"
 
 
 def _positions(df: DataFrame, names: Sequence[str], wanted: str) -> list[int]:
@@ -98,22 +189,20 @@ def _positions(df: DataFrame, names: Sequence[str], wanted: str) -> list[int]:
 
 
 def _event_time(
-    df: DataFrame, column: str, watermark: str | datetime.timedelta | Duration | None
-) -> EventTime:
-    schema = df.schema
-    positions = _positions(df, schema.names, column)
-    if len(positions) != 1:
-        raise ValueError(
-            f"event_time: {'several columns' if positions else 'no column'} {column!r}; "
-            f"the DataFrame has {', '.join(map(repr, schema.names))}"
-        )
-    kind = schema[positions[0]].dataType
+    df: DataFrame, schema: StructType, column: Any, watermark: str | datetime.timedelta | Duration | None
+) -> tuple[EventTime, list[int]]:
+    """The event time, and the path of its field."""
+    if not isinstance(column, str):
+        raise TypeError(f"event_time: found {_said(column)}, allowed the name of a column")
+    path = _path_of(df, schema, column, "event_time")
+    kind = _field_at(schema, path)
     if not isinstance(kind, _TIMES):
         raise TypeError(
             f"event_time: column {column!r} is {kind.simpleString()}, allowed timestamp, timestamp_ntz, "
             "date, or bigint (milliseconds since the epoch)"
         )
-    return EventTime(positions[0], schema.names[positions[0]], _lag_milliseconds(watermark))
+    position = path[0] if len(path) == 1 else len(schema)
+    return EventTime(position, column, _lag_milliseconds(watermark)), path
 
 
 def _lag_milliseconds(watermark: Any) -> int:
@@ -121,6 +210,8 @@ def _lag_milliseconds(watermark: Any) -> int:
         return 0
     if isinstance(watermark, Duration):
         lag: int = watermark.nanoseconds // 1_000_000
+    elif isinstance(watermark, Time):
+        lag = watermark.to_milliseconds()
     elif isinstance(watermark, datetime.timedelta):
         lag = watermark // datetime.timedelta(milliseconds=1)
     else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from penstock.engine.common.io import InputFormat
 from penstock.engine.common.time import Duration
-from penstock.engine.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.datastream.data_stream import DataStream, KeyedStream
 from penstock.engine.datastream.environment_options import EnvironmentOptions
@@ -121,20 +121,17 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         rows are read in the order of that time; `watermark` ("10 seconds") says how late a row may come.
         Without, subtasks read whole partitions, one after the other. With `key`, the name of a column or
         several, the stream is keyed by it. A name that is not there is looked for regardless of its case,
-        unless the session's spark.sql.caseSensitive is true.
+        unless the session's spark.sql.caseSensitive is true; `user.id` is also the field of a struct.
 
         TypeError names a column whose type no function can get, ValueError a column that is not there.
         """
-        from penstock.engine.datastream.dataframe_streams import dataframe_source, names_of_columns
+        from penstock.engine.datastream.dataframe_streams import dataframe_source, keys_of_rows
 
         source = dataframe_source(df, type_info, event_time, watermark)
         stream = self._source("source", "DataFrame", source, source.type_info, Call.SOURCE)
         if key is None:
             return stream
-        names = [key] if isinstance(key, str) else list(key)
-        if isinstance(source.type_info, RowTypeInfo):
-            names = names_of_columns(df, source.type_info.get_field_names(), names)
-        return stream.key_by(names)
+        return stream.key_by(*keys_of_rows(df, source.type_info, key))
 
     @abstractmethod
     def _source(

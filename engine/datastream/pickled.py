@@ -15,6 +15,7 @@ from typing import Any
 from pyspark import cloudpickle
 
 from penstock.engine.runtime.errors import JobCompileError
+from penstock.engine.spark.broadcast_variables import note_broadcasts, pickle_with_broadcasts
 from penstock.operators.common.describe_unpicklable import describe_unpicklable
 
 
@@ -27,7 +28,7 @@ class Pickled:
 
     def __init__(self, thing: Any, name: str) -> None:
         try:
-            self._pickle: bytes = cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
+            self._pickle, self._broadcasts = pickle_with_broadcasts(thing)
         except Exception as error:
             function = getattr(thing, "function", thing)
             raise JobCompileError(
@@ -39,4 +40,5 @@ class Pickled:
         return cloudpickle.loads(self._pickle)(*arguments)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        note_broadcasts(self._broadcasts)
         return cloudpickle.loads, (self._pickle,)

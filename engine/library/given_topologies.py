@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.library.frames_as_arrow import frame_as_arrow, is_pandas
+from penstock.engine.library.spelled_columns import with_spelled_columns
 from penstock.engine.library.topology_tables_of_frames import topology_tables_of_frames
 from penstock.plans.errors import InputError, SchemaError
 from penstock.plans.printable import first_and_count
@@ -156,7 +157,7 @@ def _recognise_frames(frames: list[Any]) -> Given:
                 "topologies: found a streaming DataFrame",
                 "plan in df.writeStream.foreachBatch, where each batch is a DataFrame with an end",
             )
-        return SparkFrames(frames)
+        return SparkFrames([with_spelled_columns(frames[0])] if len(frames) == 1 else frames)
     if len(frames) == 1:
         return Objects(topologies_of_rows(frames[0]))
     return TablesOfTopologies(*topology_tables_of_frames(*frames))

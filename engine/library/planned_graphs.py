@@ -55,10 +55,8 @@ class Graph(NamedTuple, Generic[T]):
         import networkx
 
         graph = networkx.MultiDiGraph()
-        for row in _rows(self.vertices):
-            graph.add_node(row.pop("id"), **row)
-        for row in _rows(self.edges):
-            graph.add_edge(row.pop("src"), row.pop("dst"), **row)
+        graph.add_nodes_from((row.pop("id"), row) for row in _rows(self.vertices))
+        graph.add_edges_from((row.pop("src"), row.pop("dst"), row) for row in _rows(self.edges))
         return graph
 
     def to_igraph(self) -> Any:
@@ -75,16 +73,16 @@ class Graph(NamedTuple, Generic[T]):
         return igraph.Graph.DictList(vertices, edges, directed=True)
 
 
-def nodes(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
-    """The nodes of a layer, each with the name of its topology."""
-    return _named(tables, tables[NODES[_layer(layer, tables, NODES)][0]], aside)
+def nodes(tables: Mapping[str, Any], layer: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
+    """The nodes of a layer, each with the name of its topology. `taken`: names for columns that come yet."""
+    return _named(tables, tables[NODES[_layer(layer, tables, NODES)][0]], aside, taken)
 
 
-def edges(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
-    """The edges of a layer, each with the name of its topology."""
+def edges(tables: Mapping[str, Any], layer: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
+    """The edges of a layer, as `nodes`."""
     chosen = _layer(layer, tables, EDGES)
     rows = _inputs(tables["transformations"]) if chosen is Layer.TOPOLOGY else tables[EDGES[chosen][0]]
-    return _named(tables, rows, aside)
+    return _named(tables, rows, aside, taken)
 
 
 def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
@@ -97,11 +95,11 @@ def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph[Any
     chosen = _layer(layer, tables, NODES)
     _, keys = NODES[chosen]
     _, sources, targets = EDGES[chosen]
-    edge_rows = edges(tables, chosen, aside)
+    edge_rows = edges(tables, chosen, aside, ("id", "node", "src", "dst", "source_subtask", "source_vertex"))
     if chosen is Layer.EXECUTION_GRAPH:
         edge_rows = _between_subtasks(edge_rows, tables["job_edges"])
     return Graph(
-        _with_ids(nodes(tables, chosen, aside), {"id": keys}),
+        _with_ids(nodes(tables, chosen, aside, ("id", "node")), {"id": keys}),
         _with_ids(edge_rows, {"src": sources, "dst": targets}),
     )
 
@@ -118,14 +116,14 @@ def _layer(layer: Any, tables: Mapping[str, Any], known: Mapping[Layer, Any]) ->
     return there[-1] if layer is None else Layer(one_of("layer", str(layer), list(map(str, there))))
 
 
-def _named(tables: Mapping[str, Any], rows: Any, aside: Any) -> Any:
+def _named(tables: Mapping[str, Any], rows: Any, aside: Any, taken: Sequence[str] = ()) -> Any:
     names = tables["topologies"]
     if is_spark_frame(rows):
         named = names.select(TOPOLOGY, names["name"].alias(NAME))
         beside: list[Any] = []
         if aside is not None:
-            beside = [quoted(column) for column in _beside(aside.columns, rows.columns)]
-            of_name = aside.dropDuplicates(["name"]).withColumnRenamed("name", NAME).select(NAME, *beside)
+            beside = [quoted(column) for column in _beside(aside.columns, [*rows.columns, *taken])]
+            of_name = aside.dropDuplicates(["name"]).selectExpr(f"name as {NAME}", *beside)
             named = named.join(of_name, NAME, "left")
         return rows.join(named, TOPOLOGY, "left").select(
             TOPOLOGY, NAME, *beside, *(c for c in rows.columns if c != TOPOLOGY)
@@ -133,7 +131,9 @@ def _named(tables: Mapping[str, Any], rows: Any, aside: Any) -> Any:
     here = _polars(names).select(TOPOLOGY, pl.col("name").alias(NAME))
     if aside is not None:
         of_name = _polars(aside).unique("name", keep="first")
-        of_name = of_name.select(pl.col("name").alias(NAME), *_beside(of_name.columns, rows.column_names))
+        of_name = of_name.select(
+            pl.col("name").alias(NAME), *_beside(of_name.columns, [*rows.column_names, *taken])
+        )
         here = here.join(of_name, on=NAME, how="left")
     polars_rows = _polars(rows)
     joined = polars_rows.join(here, on=TOPOLOGY, how="left", maintain_order="left")

@@ -23,6 +23,7 @@ from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.keep_vertices import KeptVertices
 from penstock.engine.runtime.spark_application import is_remote
+from penstock.engine.spark.broadcast_variables import pickle_with_broadcasts
 from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.chain.describe_error import describe_error, shortened
 from penstock.operators.common.describe_unpicklable import describe_unpicklable
@@ -117,12 +118,13 @@ class JobFrames:
         self, vertex: CompiledVertex
     ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         spec = TaskSpec(chain=vertex.chain, settings=self._settings)
-        pickled = _pickled(spec)
+        pickled, broadcasts = _pickled(spec)
         # modules beside a script are found where the worker has the same folders: on this machine, mostly
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
         here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
         prepare = [install] if installed() else []
-        return WorkerFunction(task_function(pickled, folders, prepare, self._dependencies, here))
+        task = task_function(pickled, folders, prepare, self._dependencies, here)
+        return WorkerFunction(task, broadcasts)
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
         parallelism = vertex.chain.parallelism
@@ -199,10 +201,13 @@ _PLACE = "place"
 """Column: where a row was, for rows of the same time; others are named by numbers."""
 
 
-def _pickled(spec: TaskSpec) -> bytes:
-    """The spec as workers get it. JobCompileError names the operator whose function cannot be pickled."""
+def _pickled(spec: TaskSpec) -> tuple[bytes, list[Any]]:
+    """The spec as workers get it, and the broadcast variables in it.
+
+    JobCompileError names the operator whose function cannot be pickled.
+    """
     try:
-        return cloudpickle.dumps(spec)  # type: ignore[no-any-return, no-untyped-call]
+        return pickle_with_broadcasts(spec)
     except Exception as error:
         job, vertex = spec.settings.job_name, shortened(spec.chain.name, 200)
         for role, function in _functions(spec.chain):

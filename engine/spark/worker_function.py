@@ -1,12 +1,14 @@
 """Functions for Spark's Python workers, and what is said where these have no Penstock, or another one."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
+
+from penstock.engine.spark.broadcast_variables import note_broadcasts
 
 Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -24,11 +26,13 @@ TOLD = re.compile(re.escape(_NEEDED.partition("{")[0]) + ".*")
 class WorkerFunction:
     """`function` of batches, as mapInArrow takes it: a worker that cannot load it says in a sentence why.
 
-    The worker's Python may lack Penstock and Arrow, so what it loads first is Python's own.
+    The worker's Python may lack Penstock and Arrow, so what it loads first is Python's own. `broadcasts`: the
+    broadcast variables in pickles that the function holds.
     """
 
-    def __init__(self, function: Rows) -> None:
+    def __init__(self, function: Rows, broadcasts: Sequence[Any] = ()) -> None:
         pickled = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+        self._broadcasts = broadcasts
         self._sent = pickled, version("penstock"), _NEEDED
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -36,6 +40,7 @@ class WorkerFunction:
         return _loader()(*self._sent)(batches)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        note_broadcasts(self._broadcasts)
         return _loader(), self._sent
 
 

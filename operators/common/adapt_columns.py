@@ -63,7 +63,7 @@ def _instants(column: pa.TimestampArray, expected: pa.StructType) -> pa.StructAr
 
 def _cut(column: pa.Array, expected: pa.DataType) -> pa.Array:
     if kinds.is_timestamp(column.type):
-        if column.type.tz is not None:
+        if column.type.tz is not None and getattr(expected, "tz", None) is None:
             column = pc.local_timestamp(column)
         if kinds.is_timestamp(expected):
             column = pc.floor_temporal(column, unit=_UNITS[expected.unit])

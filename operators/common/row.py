@@ -79,6 +79,8 @@ class Row:
         values = map(_plain, self._values) if recursive else self._values
         return dict(zip(self._names, values, strict=False))
 
+    asDict = as_dict  # as Spark calls it, for rows of DataFrames
+
     def get_row_kind(self) -> RowKind:
         """The kind of change."""
         return self._row_kind

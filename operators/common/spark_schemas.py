@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     CalendarIntervalType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -32,6 +33,7 @@ from pyspark.sql.types import (
     TimestampNTZType,
     TimestampType,
     TimeType,
+    VarcharType,
     YearMonthIntervalType,
 )
 
@@ -77,7 +79,7 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
             for name, field in zip(unique_names(schema.names), schema, strict=True)
         ]
     )
-    types = [_stream_type(kept.dataType, field.dataType) for field, kept in zip(schema, carried, strict=True)]
+    types = [stream_type(kept.dataType, field.dataType) for field, kept in zip(schema, carried, strict=True)]
     if schema.names == [VALUE] and not isinstance(schema[0].dataType, StructType):
         type_info = types[0]
     else:
@@ -138,12 +140,10 @@ def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation |
 def carried_type(data_type: DataType, column: str) -> DataType:
     """The type in which a column reaches Python: its own, or a substitute that PySpark can carry.
 
-    Intervals of months become whole numbers, calendar intervals text; arrays and maps that are always empty
-    get an element type, and repeated field names of a struct become unique. If nothing fits, TypeError names
-    the column.
+    Intervals of months become whole numbers, calendar intervals and `char(n)` text; arrays and maps that are
+    always empty get an element type, and repeated field names of a struct become unique. If nothing fits,
+    TypeError names the column.
     """
-    if isinstance(data_type, YearMonthIntervalType):
-        return IntegerType()
     if isinstance(data_type, CalendarIntervalType):
         return StringType()
     if is_always_empty(data_type):
@@ -171,7 +171,7 @@ def _carried_inside(data_type: DataType, column: str) -> DataType:
     def inner(part: DataType) -> DataType:
         if isinstance(part, CalendarIntervalType):
             raise _refused(column, data_type)
-        return IntegerType() if isinstance(part, YearMonthIntervalType) else _carried_inside(part, column)
+        return _carried_inside(part, column)
 
     if isinstance(data_type, StructType):
         names = unique_names(data_type.names)
@@ -187,7 +187,9 @@ def _carried_inside(data_type: DataType, column: str) -> DataType:
         if isinstance(data_type.keyType, NullType):
             raise _refused(column, data_type)
         return MapType(inner(data_type.keyType), inner(data_type.valueType), data_type.valueContainsNull)
-    return data_type
+    if isinstance(data_type, CharType | VarcharType):
+        return StringType()
+    return IntegerType() if isinstance(data_type, YearMonthIntervalType) else data_type
 
 
 def _refused(column: str, data_type: DataType) -> TypeError:
@@ -222,7 +224,7 @@ _SAME: dict[type[DataType], Callable[[], TypeInformation]] = {
 }
 
 
-def _stream_type(carried: DataType, given_type: DataType) -> TypeInformation:
+def stream_type(carried: DataType, given_type: DataType) -> TypeInformation:
     """Flink's type where it says the same as Spark's, else Spark's."""
     if type(carried) in _SAME:
         return _SAME[type(carried)]()

@@ -6,6 +6,7 @@ Source: org.apache.spark.sql.util.ArrowUtils, pyspark.sql.conversion.
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress, pairwise
 from typing import Any
@@ -33,6 +34,8 @@ from penstock.operators.common.polynomial_hashes import Hashes
 from penstock.operators.common.without_pandas import without_pandas
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
+_SECOND = datetime.timedelta(seconds=1)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MICROSECONDS = 1_000_000
 _AS_INTEGERS = (TimestampType, DayTimeIntervalType, TimeType)
@@ -85,13 +88,15 @@ class SparkCodec(Codec):
             return _encoded(values, self._data_type, self.arrow_type, self.type_info)
 
     def decode(self, column: pa.Array) -> list[Any]:
-        """The values of a column. ValueError for a time that Python's datetime cannot hold."""
+        """The values of a column. ValueError or TypeError for a time or a map that Python cannot hold."""
         try:
             return _decoded(column, self._data_type)
         except (ValueError, OverflowError) as error:
             raise ValueError(
                 f"a {self.type_info.name} is outside of what Python can hold: {error}"
             ) from error
+        except TypeError as error:  # of dicts
+            raise TypeError(f"a {self.type_info.name} is no dict of Python: {error}") from error
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         return self.decode(self.encode(values))
@@ -229,7 +234,11 @@ def _row_of(names: Sequence[str]) -> Callable[..., Row]:
 def _local_time(microseconds: int) -> datetime.datetime:
     """As PySpark gives it: in the time zone of the process, which says in `fold` what is ambiguous."""
     seconds, rest = divmod(microseconds, _MICROSECONDS)
-    return datetime.datetime.fromtimestamp(seconds).replace(microsecond=rest)
+    try:
+        return datetime.datetime.fromtimestamp(seconds).replace(microsecond=rest)
+    except ValueError:  # it looks at the day before, which the first one has not
+        offset = time.localtime(seconds).tm_gmtoff
+        return _NAIVE_EPOCH + datetime.timedelta(seconds=seconds + offset, microseconds=rest)
 
 
 def _to_microseconds(value: Any) -> int:
@@ -237,4 +246,9 @@ def _to_microseconds(value: Any) -> int:
         raise TypeError
     if value.tzinfo is not None:
         return (value - _EPOCH) // _MICROSECOND
-    return int(value.replace(microsecond=0).timestamp()) * _MICROSECONDS + value.microsecond
+    try:
+        return int(value.replace(microsecond=0).timestamp()) * _MICROSECONDS + value.microsecond
+    except ValueError:  # as above
+        since = value - _NAIVE_EPOCH
+        offset = time.localtime(since // _SECOND).tm_gmtoff
+        return (since - datetime.timedelta(seconds=offset)) // _MICROSECOND

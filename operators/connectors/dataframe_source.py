@@ -23,7 +23,10 @@ _MILLIS_PER_DAY = 86_400_000
 
 
 class EventTime(NamedTuple):
-    """The column of rows' event time, and how late a row may come."""
+    """The column of rows' event time, and how late a row may come.
+
+    A position after those of the records is a column beside them, which holds a nested field.
+    """
 
     position: int
     column: str
@@ -97,7 +100,8 @@ class DataFrameSource(Source):
         column = batch.column(self.event_time.position)
         if column.null_count:
             raise ValueError(f"event_time: a row has null in the column {self.event_time.column!r}")
-        return StampedBatch(self.checked(batch), milliseconds(column))
+        records = batch.select(range(len(self.schema))) if batch.num_columns > len(self.schema) else batch
+        return StampedBatch(self.checked(records), milliseconds(column))
 
     def values(self, count: int) -> Chunk:
         """A chunk of `count` rows without columns."""

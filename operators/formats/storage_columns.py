@@ -101,7 +101,16 @@ def as_stored(column: pa.Array, stored: pa.DataType) -> pa.Array:
     if kinds.is_map(stored):
         keys, items = as_stored(column.keys, stored.key_type), as_stored(column.items, stored.item_type)
         return pa.MapArray.from_arrays(_offsets(column), keys, items, type=stored, mask=mask)
+    if kinds.is_decimal(stored) and kinds.is_string(column.type):
+        _require_that_fit(column, stored)
     return pc.cast(column, stored)
+
+
+def _require_that_fit(texts: pa.StringArray, stored: pa.Decimal128Type) -> None:
+    # Arrow's cast of texts does not notice every overflow
+    largest = pc.max(pc.abs(pc.cast(texts, pa.float64()))).as_py()
+    if largest is not None and largest > 10.0 ** (stored.precision - stored.scale):
+        raise pa.ArrowInvalid(f"a number of the size of {largest:g} does not fit {stored}")
 
 
 def _offsets(column: pa.Array) -> pa.Array:

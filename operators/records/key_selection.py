@@ -106,6 +106,29 @@ class ColumnKeys:
         return tuple(value[position] for position in self.positions)
 
 
+class NestedKeys:
+    """Keys that are fields of a record or of structs in it, each by a path of positions.
+
+    Null in place of a struct gives None. The empty path is the record itself.
+    """
+
+    def __init__(self, paths: Sequence[Sequence[int]]) -> None:
+        self.paths = tuple(map(tuple, paths))
+
+    def __call__(self, value: Any) -> Any:
+        """The field, or a tuple of the fields."""
+        keys = tuple(_at_path(value, path) for path in self.paths)
+        return keys[0] if len(keys) == 1 else keys
+
+
+def _at_path(value: Any, path: Sequence[int]) -> Any:
+    for position in path:
+        if value is None:
+            return None
+        value = value[position]
+    return value
+
+
 class KeyedRow:
     """A Row of a record's key and the record, as a function."""
 

@@ -262,6 +262,9 @@ TRANSFORMATION_RULES: Rules = {
 }
 """Every key any kind takes."""
 
+TRANSFORMATION_KEYS = tuple(TRANSFORMATION_RULES)
+"""Their names."""
+
 _REQUIRED: dict[Kind, tuple[str, ...]] = {
     Kind.SOURCE: (),
     Kind.LEGACY_SOURCE: (),

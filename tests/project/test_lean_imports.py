@@ -170,6 +170,7 @@ TAKE_SPARK = {
         "engine/library/plan_here.py",
         "engine/library/planned_graphs.py",
         "engine/library/small_inputs.py",
+        "engine/library/spelled_columns.py",
         "engine/library/sweep.py",
         "engine/library/transform.py",
         "engine/library/topologies_on_spark.py",

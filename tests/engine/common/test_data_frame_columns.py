@@ -6,10 +6,12 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_columns import from_arrow, type_info_of_arrow
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import LocalTimeTypeInfo, Types
+from penstock.operators.formats.storage_columns import as_stored
 
 LOCAL = {one.name: LocalTimeTypeInfo(one) for one in LocalTimeTypeInfo.TimeType}
 ROW = Types.ROW_NAMED(["word", "count"], [Types.STRING(), Types.INT()])
@@ -111,3 +113,22 @@ def test_types_of_structs_and_schemas():
 def test_columns_without_a_type(data_type):
     with pytest.raises(TypeError, match="no Flink type"):
         type_info_of_arrow(data_type)
+
+
+def test_moments_stay_the_same_in_another_time_zone() -> None:
+    moments = pa.array([-1_500_000, None], pa.timestamp("us", "America/New_York"))
+    lists = pa.LargeListArray.from_arrays([0, 2], moments)
+    adapted = as_arrow_type(lists, pa.list_(pa.timestamp("us", "UTC")))
+    assert adapted.values.cast(pa.int64()).to_pylist() == [-1_500_000, None]
+
+
+@pytest.mark.parametrize("text", ["1E+30", "-1E+30", "100000000000000000000.5", "1" + "0" * 400])
+def test_numbers_too_large_for_a_decimal_are_no_other_numbers(text: str) -> None:
+    decimal = pa.decimal128(38, 18)
+    assert as_stored(pa.array(["-1E+19", None]), decimal).to_pylist() == [Decimal(-(10**19)), None]
+    with pytest.raises(pa.ArrowInvalid, match="fit"):
+        as_stored(pa.array([text]), decimal)
+
+
+def test_rows_of_dataframes_are_dicts_as_spark_calls_it() -> None:
+    assert Row(a=1, b=Row(c=2)).asDict(recursive=True) == {"a": 1, "b": {"c": 2}}

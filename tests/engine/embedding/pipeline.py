@@ -108,6 +108,7 @@ def in_order(df: Any) -> list[str]:
 
 
 def types(spark: Any) -> dict[str, Any]:
+    spark.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
     every = {name: sample.expression for name, sample in SAMPLES.items()} | PASSED_ONLY
     df = spark.range(3).selectExpr("id", *(f"{text} as `{name}`" for name, text in every.items()))
     half = spark.range(3).selectExpr(
@@ -199,6 +200,19 @@ def streams(spark: Any) -> dict[str, Any]:
         mode="batch",
     )
     found["transform"] = sorted([row.user, row.n] for row in transformed.collect())
+    nested = penstock.transform(
+        df.selectExpr("n", "struct(user, ts) as meta").repartition(3),
+        lambda stream: stream.reduce(lambda a, b: Row(n=(a.n * 2 + b.n) % 1009, meta=b.meta)),
+        event_time="meta.TS",
+        key=["meta.user"],
+        mode="batch",
+    )
+    digits = {"a": 0, "b": 0}
+    for row in sorted(df.collect(), key=lambda row: row.ts):
+        digits[row.user] = (digits[row.user] * 2 + row.n) % 1009
+    found["nested"] = sorted([row.meta.user, row.n] for row in nested.collect()) == sorted(
+        [user, number] for user, number in digits.items()
+    )
     df.sparkSession.conf.set("spark.sql.caseSensitive", "true")
     for wrong in ({"key": "USER"}, {"event_time": "Ts"}):
         with suppress(ValueError):

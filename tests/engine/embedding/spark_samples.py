@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
     DayTimeIntervalType,
     DecimalType,
@@ -62,6 +63,7 @@ SAMPLES = {
         VariantType(),
         VariantVal(b"\x02\x01\x00\x00\x02\x0c\x01", b"\x01\x01\x00\x01a"),
     ),
+    "binary": Sample("X'0001ff'", BinaryType(), b"\x00\x01\xff"),
     "void": Sample("null", NullType(), None),
     "struct": Sample(
         "named_struct('a', 1, 'b c', array(cast(1.5 as decimal(5,1)), null))",
@@ -96,7 +98,8 @@ PASSED_ONLY = {
     "no elements": "array()",
     "no entries": "map()",
     "not a number": "cast('nan' as float)",
-    "bytes": "X'0102'",
+    "char": "cast('ab' as char(5))",
+    "nested varchar": "array(named_struct('x', cast('ab' as varchar(3))))",
     "byte": "1Y",
     "commented": "2S",
 }

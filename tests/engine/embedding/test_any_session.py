@@ -41,6 +41,7 @@ EXPECTED: dict[str, Any] = {
         "first frame": ["pipeline.py"],
         "late and main": [20, 20, 20],
         "metrics": {"seen": 40, "sizes": {"count": 40, "max": 39, "min": 0, "sum": 780}},
+        "nested": True,
         "observed": [
             40,
             {"seen": 40, "sizes": {"count": 40, "max": 39, "min": 0, "sum": 780}},

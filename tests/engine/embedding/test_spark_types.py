@@ -127,6 +127,8 @@ def test_times_that_occur_twice_keep_apart(zone: str, monkeypatch: pytest.Monkey
         codec = codec_of(SparkTypeInfo(TimestampType()))
         column = pa.array([1636266600 * 10**6, 1636270200 * 10**6 + 1, -(10**16)]).cast(codec.arrow_type)
         assert codec.encode(codec.decode(column)).equals(column)
+        first = [datetime.datetime(1, 1, 1, 0, 0, 0, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)]
+        assert codec.decode(codec.encode(first)) == first
         aware = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
         assert codec.decode(codec.encode([aware])) == [aware.astimezone().replace(tzinfo=None)]
     finally:
@@ -151,6 +153,13 @@ def test_values_of_another_type_are_named(data_type: Any, value: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as raised:
         codec_of(SparkTypeInfo(data_type)).encode([value])
     assert data_type.simpleString() in str(raised.value)
+
+
+def test_a_map_whose_keys_no_dict_takes_is_named() -> None:
+    kind = SparkTypeInfo(MapType(ArrayType(LongType()), LongType()))
+    column = pa.array([[([1], 2)]], kind.column_type)
+    with pytest.raises(TypeError, match="map<array<bigint>,bigint>"):
+        codec_of(kind).decode(column)
 
 
 @pytest.mark.parametrize(

@@ -100,3 +100,27 @@ def test_what_is_said_of_frames_that_are_not_topologies(spark):
         penstock.plan(team, ignore=["cost"])
     with pytest.raises(penstock.ConfigurationError, match="plans in this process"):
         penstock.plan(EVERY_KEY, spark=spark, planner="flink")
+
+
+def test_names_of_columns_and_fields_are_found_as_spark_finds_them(spark):
+    schema = "NAME string, Transformations array<struct<ID int, Kind string, inputs array<int>>>, "
+    schema += "Team string, topology string"
+    row = ("a", [(1, "source", []), (2, "sink", [1])], "t", "own")
+    given = spark.createDataFrame([row], schema)
+    planned = penstock.plan(given, ignore=["team", "TOPOLOGY"])
+    assert planned.nodes("stream_graph").select("topology", "Team").distinct().collect() == [("a", "t")]
+    assert planned.ignored.collect() == [("a", "t", "own")]
+    with pytest.raises(penstock.ConfigurationError, match="planned from"):
+        penstock.plan(given, ignore=["Name"])
+    other = given.drop("Team", "topology").withColumn(
+        "transformations",
+        F.expr("transform(transformations, t -> named_struct('id', t.id, 'kind', t.kind, 'team', 'x'))"),
+    )
+    with pytest.raises(penstock.SchemaError, match="no transformation has: 'team'"):
+        penstock.plan(other)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(penstock.InputError, match="the columns NAME"):
+            penstock.plan(given)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")

@@ -44,6 +44,21 @@ def test_edges_join_vertices(layer: LayerName) -> None:
         assert graph.edges.num_rows == 2 * 3
 
 
+@pytest.mark.parametrize("layer", ["topology", "stream_graph", "job_graph", "execution_graph"])
+def test_columns_of_ones_own_never_take_the_place_of_a_graphs(layer: LayerName) -> None:
+    names = ["id", "node", "src", "DST", "source_subtask", "key", "u_for_edge"]
+    planned = penstock.plan(
+        GIVEN.with_columns(**{name: pl.lit(7) for name in names}), ignore=["team", *names]
+    )
+    plain = penstock.plan(GIVEN, ignore=["team"]).graph(layer)
+    graph = planned.graph(layer)
+    for mine, its in zip(graph, plain, strict=True):
+        assert mine.select(its.column_names).equals(its)
+        assert not {"id", "node"} & (set(mine.column_names) - set(its.column_names))
+    assert list(graph.to_networkx().edges) == list(plain.to_networkx().edges)
+    assert {edge["key"] for *_, edge in graph.to_networkx().edges(data=True)} <= {7}
+
+
 def test_layers_that_are_not_planned_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     planned = penstock.plan([simple("a"), simple("wrong", parallelism=-5)], until="stream_graph")
     assert planned.nodes().num_rows == planned.tables["stream_nodes"].num_rows
