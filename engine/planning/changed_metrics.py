@@ -1,12 +1,18 @@
 """Metrics of a job after a change of decisions, as a library call."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypedDict, cast
+from dataclasses import dataclass, field, fields
+from numbers import Integral
+from typing import Any, TypedDict
 
-from penstock.plans.custom_planners.decisions import ANSWERS, Decision
+import numpy as np
+import polars as pl
+
+from penstock.engine.output.html_table import html_table
+from penstock.plans.custom_planners.decisions import ANSWERS, Answer, Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.metrics.neighbours.job_metrics import JobMetrics
+from penstock.plans.printable import printable
 
 
 class Change(TypedDict, total=False):
@@ -36,55 +42,86 @@ class ChangedMetrics(JobMetrics):
     )
 
     def after(self, change: Change) -> "ChangedMetrics":
-        """The metrics after a further change, as Measured.after."""
-        assert self.evaluate is not None
+        """The metrics after a further change, as Measured.after.
+
+        Raises ConfigurationError also if these metrics come from another process.
+        """
+        if self.evaluate is None:
+            raise ConfigurationError(
+                "after: found metrics of another process", "give their change to the after of a Measured"
+            )
         return self.evaluate(self.change, change)
 
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """All but the job, which stays in its process."""
+        return None, {**{each.name: getattr(self, each.name) for each in fields(self)}, "evaluate": None}
 
-_KEYS = {decision.value: (answer.of, answer.keys, answer.value) for decision, answer in ANSWERS.items()}
+    def _repr_html_(self) -> str:
+        rows = [(each.name, printable(str(getattr(self, each.name)))) for each in fields(JobMetrics)]
+        return html_table("Metrics of a job after a change", ("metric", "value"), rows)
+
+
 _ALLOWED = ", ".join(decision.value for decision in Decision if decision is not Decision.PLAN)
-_TYPES = {
-    "chainable": (bool,),
-    "parallelism": (int,),
-    "partitioner": (str,),
-    "slot_sharing_group": (str, int),
-}
+_LARGEST = {pl.Int32(): 2**31 - 1, pl.Int64(): 2**63 - 1}
+_TYPES = {pl.Boolean(): "bool", pl.Int32(): "int", pl.Int64(): "int", pl.String(): "str"}
 
 
 def checked(change: Any) -> Decided:
-    """`change`, if it is a Change; which edges and vertices there are is not looked at.
+    """A Change with plain Python values in place of NumPy's.
 
-    Raises ConfigurationError.
+    Which edges and vertices there are is not looked at.
+
+    Raises ConfigurationError if it is no Change.
     """
     if not isinstance(change, Mapping):
         raise ConfigurationError(
             f"change: found {type(change).__name__}, allowed a dict of decisions",
             '{"chaining": {(4, 0): False}}: the edge into operator 4 with in_index 0 is not chained',
         )
+    plain: dict[str, dict[Any, Any]] = {}
     for decision, values in change.items():
-        if decision not in _KEYS:
+        if decision not in ANSWERS:
             raise ConfigurationError(f"change: found {decision!r}, allowed {_ALLOWED}")
-        _, keys, value = _KEYS[decision]
+        answer = ANSWERS[decision]
         if not isinstance(values, Mapping):
             raise ConfigurationError(
                 f"change: {decision}: found {type(values).__name__}, "
-                f"allowed a dict of {_key(keys)} to {value}"
+                f"allowed a dict of {_key(answer.keys)} to {answer.value}"
             )
-        types = _TYPES.get(value, (int,))
-        for key, chosen in values.items():
-            _require(decision, keys, key)
-            if not isinstance(chosen, types) or (isinstance(chosen, bool) and bool not in types):
-                allowed = " or ".join(kind.__name__ for kind in types)
-                raise ConfigurationError(
-                    f"change: {decision}: {key}: found {chosen!r}, allowed a {allowed} ({value})"
-                )
-    return cast(Decided, change)
+        plain[decision] = {
+            _plain_key(decision, answer.keys, key): _plain_value(decision, answer, key, value)
+            for key, value in values.items()
+        }
+    return plain
 
 
-def _require(decision: str, keys: tuple[str, ...], key: Any) -> None:
+def _plain_key(decision: str, keys: tuple[str, ...], key: Any) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
-    if len(parts) != len(keys) or not all(type(part) is int for part in parts):
+    if len(parts) != len(keys) or not all(_is_whole(part, pl.Int32()) for part in parts):
         raise ConfigurationError(f"change: {decision}: found the key {key!r}, allowed {_key(keys)}")
+    return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
+
+
+def _plain_value(decision: str, answer: Answer, key: Any, value: Any) -> Any:
+    if answer.kind == pl.Boolean() and isinstance(value, bool | np.bool_):
+        return bool(value)
+    if answer.kind in _LARGEST and _is_whole(value, answer.kind):
+        return int(value)
+    if answer.kind == pl.String() and isinstance(value, str):
+        return value
+    takes_numbers = answer.value == "slot_sharing_group"
+    if takes_numbers and isinstance(value, Integral) and not isinstance(value, bool):
+        return int(value)
+    allowed = _TYPES[answer.kind] + (" or int" if takes_numbers else "")
+    raise ConfigurationError(
+        f"change: {decision}: {key}: found {value!r}, allowed a {allowed} ({answer.value})",
+        f"at most {_LARGEST[answer.kind]}" if isinstance(value, int) and answer.kind in _LARGEST else None,
+    )
+
+
+def _is_whole(value: Any, kind: pl.DataType) -> bool:
+    is_number = isinstance(value, Integral) and not isinstance(value, bool)
+    return is_number and abs(value) <= _LARGEST[kind]
 
 
 def _key(keys: tuple[str, ...]) -> str:

@@ -3,6 +3,8 @@ model."""
 
 import json
 from collections.abc import Mapping
+from math import inf
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,12 +102,12 @@ def read_constants(path: Path) -> Constants:
     CONSTANTS.
 
     The file is {"terms": {name: {"value": number, ...}}}, or {name: number}. Raises InputError for a file
-    that cannot be read, names that are no term, and values that are no numbers above 0 (of costs: at least
-    0).
+    that cannot be read, names that are no term, units other than the term's, and values that are no numbers
+    above 0 (of costs: at least 0).
     """
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document: Any = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: {str(error).splitlines()[0]}", "constants are JSON, as penstock metrics "
                          "--calibrate writes them") from None  # fmt: skip
     return constants_of(document, str(path))
@@ -123,15 +125,21 @@ def constants_of(document: Any, where: str) -> Constants:
     for name, entry in terms.items():
         if name not in TERMS:
             raise InputError(f"{where}: found the term {name!r}, allowed {', '.join(TERMS)}")
+        unit = entry.get("unit", TERMS[name].unit) if isinstance(entry, Mapping) else TERMS[name].unit
+        if unit != TERMS[name].unit:
+            raise InputError(f"{where}: {name}: found the unit {unit!r}, allowed {TERMS[name].unit}")
         value = entry.get("value") if isinstance(entry, Mapping) else entry
         values[name] = _checked(where, name, value)
     return CONSTANTS._replace(**values)
 
 
 def _checked(where: str, name: str, value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
     capacity = name in (SLOT_CORES, CORES, "network_bytes_per_second")
     if not is_number or not value >= 0 or (capacity and value == 0) or (not capacity and value > 1e12):
         allowed = "a number above 0" if capacity else "0 to 1e12"
         raise InputError(f"{where}: {name}: found {value!r}, allowed {allowed}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return inf  # a capacity so large is no limit
