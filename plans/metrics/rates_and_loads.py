@@ -37,6 +37,17 @@ class ModelCluster(NamedTuple):
     buffer_bytes: int
 
 
+class HandingOn(NamedTuple):
+    """What handing a record on costs, for each edge: nanoseconds of a call in a chain, of sending and of
+    receiving; nanoseconds of network threads and bytes, if the record crosses TaskManagers."""
+
+    call: Floats
+    send: Floats
+    receive: Floats
+    network: Floats
+    size: Floats
+
+
 class Sorted(NamedTuple):
     """Nodes by (topology, id), edges by target and input; places of the edges' ends; the order of edges."""
 
@@ -70,7 +81,7 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     emitted = np.where(reads, selectivity, 1.0)
     task_managers = count_task_managers(order, slots, cluster.slots)
     remote = remote_shares(order, slots, task_managers)
-    graph = graph_of_flows(order, slots, cluster, emitted, shares, copies, remote)
+    graph = graph_of_flows(order, slots, cost_handing_on(order, cluster), emitted, shares, copies, remote)
     offered = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
     in_given_order = np.empty_like(offered.along)
@@ -152,10 +163,24 @@ def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
     return np.where(together, 0.0, 1.0 - 1.0 / task_managers[order.number[order.source]])
 
 
+def cost_handing_on(order: Sorted, cluster: ModelCluster) -> HandingOn:
+    """The costs of each edge, whether it is chained or not (see exchange_costs.TERMS)."""
+    terms, edges, size = cluster.constants, order.edges, order.nodes.record_bytes[order.source]
+    handover = terms.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
+    send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
+    return HandingOn(
+        call=terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size),
+        send=send + np.where(edges.forward, 0.0, terms.route_ns),
+        receive=terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover,
+        network=terms.remote_ns_per_byte * size,
+        size=size,
+    )
+
+
 def graph_of_flows(
     order: Sorted,
     slots: Slots,
-    cluster: ModelCluster,
+    each: HandingOn,
     emitted: Floats,
     shares: Floats,
     copies: Floats,
@@ -163,18 +188,11 @@ def graph_of_flows(
 ) -> FlowGraph:
     """The input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
-    terms, chained = cluster.constants, edges.chained
-    size = nodes.record_bytes[order.source]
-    handover = terms.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
-    network = terms.remote_ns_per_byte * size * remote / 2
-    call = terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size)
-    send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
-    send += np.where(edges.forward, 0.0, terms.route_ns)
-    receive = terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover
+    chained, network = edges.chained, each.network * remote / 2
 
-    def emits(each: Floats) -> Floats:
+    def emits(costs: Floats) -> Floats:
         """The cost of a node's outputs for each record that arrives."""
-        return emitted * np.bincount(order.source, weights=shares * each, minlength=count)
+        return emitted * np.bincount(order.source, weights=shares * costs, minlength=count)
 
     alone = np.where(edges.alone, 1 - 1 / nodes.tasks[order.target], 0.0)
     outputs = np.argsort(order.source, kind="stable")
@@ -186,9 +204,10 @@ def graph_of_flows(
         tasks=nodes.tasks.astype(np.float64),
         rates=nodes.records_per_second,
         emitted=emitted,
-        seconds=(nodes.cpu_nanoseconds_per_record + emits(np.where(chained, call, send))) * NANOSECOND,
+        seconds=(nodes.cpu_nanoseconds_per_record + emits(np.where(chained, each.call, each.send)))
+        * NANOSECOND,
         background=emits(network * copies) * NANOSECOND,
-        sent=emits(size * copies * remote),
+        sent=emits(each.size * copies * remote),
         first_input=_firsts(order.target, count),
         source=order.source,
         copies=copies,
@@ -196,7 +215,7 @@ def graph_of_flows(
         leaves=(~chained).astype(np.int64),
         stays=(chained | edges.forward).astype(np.int64),
         unshared=alone,
-        edge_seconds=np.where(chained, 0.0, receive) * NANOSECOND,
+        edge_seconds=np.where(chained, 0.0, each.receive) * NANOSECOND,
         edge_background=network * NANOSECOND,
         outputs=outputs,
         first_output=_firsts(order.source, count),
@@ -271,7 +290,7 @@ def _plans(
     rates = np.where(nodes.records_per_second > 0, nodes.records_per_second, 0.0)
     raised = np.where(rates > 0, offered.level, 0.0)
     with np.errstate(over="ignore"):
-        sustained = summed(number, np.minimum(np.where(raised == np.inf, np.inf, rates * raised), np.inf))
+        sustained = summed(number, rates * raised)
     return Plans(
         topologies=nodes.topologies[starts],
         operators=np.bincount(number, minlength=len(starts)),

@@ -55,7 +55,9 @@ def keys(tmp_path, monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("file", ["own_policy.py", "helpers/level.py", "helpers/__init__.py", "later.py", "named.py"])
+@pytest.mark.parametrize(
+    "file", ["own_policy.py", "helpers/level.py", "helpers/__init__.py", "later.py", "named.py"]
+)
 def test_a_cell_is_another_one_when_a_file_of_its_planner_changes(keys, tmp_path, file):
     before = keys()
     assert keys() == before
