@@ -8,7 +8,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from penstock.plans.errors import InputError
+from penstock.plans.metrics.plan_arrays import Edges, Floats
 
 NANOSECOND = 1e-9
 
@@ -95,6 +98,30 @@ class Constants(NamedTuple):
 
 CONSTANTS = Constants(**{name: term.value for name, term in TERMS.items()})
 """What the model takes where nothing else is given."""
+
+
+class HandingOn(NamedTuple):
+    """What handing a record on costs, for each edge: nanoseconds of a call in a chain, of sending and of
+    receiving; nanoseconds of network threads and bytes, if the record crosses TaskManagers."""
+
+    call: Floats
+    send: Floats
+    receive: Floats
+    network: Floats
+    size: Floats
+
+
+def cost_handing_on(terms: Constants, buffer_bytes: int, size: Floats, edges: Edges) -> HandingOn:
+    """The costs of each edge, whether it is chained or not. `size`: bytes of its records."""
+    handover = terms.handover_ns_per_buffer / buffer_bytes * size / 2
+    send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
+    return HandingOn(
+        call=terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size),
+        send=send + np.where(edges.forward, 0.0, terms.route_ns),
+        receive=terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover,
+        network=terms.remote_ns_per_byte * size,
+        size=size,
+    )
 
 
 def read_constants(path: Path) -> Constants:

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.plans.arrow_walks import Flags, Ints, positions
 from penstock.plans.counts import sums_before
-from penstock.plans.metrics.exchange_costs import NANOSECOND, Constants
+from penstock.plans.metrics.exchange_costs import NANOSECOND, Constants, HandingOn, cost_handing_on
 from penstock.plans.metrics.fill_progressively import MOST_ROUNDS, TOLERANCE, offered_and_levels
 from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered
 from penstock.plans.metrics.operator_costs import MOST, selectivity_of_levels
@@ -35,17 +35,6 @@ class ModelCluster(NamedTuple):
     constants: Constants
     slots: int
     buffer_bytes: int
-
-
-class HandingOn(NamedTuple):
-    """What handing a record on costs, for each edge: nanoseconds of a call in a chain, of sending and of
-    receiving; nanoseconds of network threads and bytes, if the record crosses TaskManagers."""
-
-    call: Floats
-    send: Floats
-    receive: Floats
-    network: Floats
-    size: Floats
 
 
 class Sorted(NamedTuple):
@@ -81,7 +70,9 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     emitted = np.where(reads, selectivity, 1.0)
     task_managers = count_task_managers(order, slots, cluster.slots)
     remote = remote_shares(order, slots, task_managers)
-    graph = graph_of_flows(order, slots, cost_handing_on(order, cluster), emitted, shares, copies, remote)
+    size = nodes.record_bytes[order.source]
+    each = cost_handing_on(cluster.constants, cluster.buffer_bytes, size, order.edges)
+    graph = graph_of_flows(order, slots, each, emitted, shares, copies, remote)
     offered = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
     in_given_order = np.empty_like(offered.along)
@@ -163,20 +154,6 @@ def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
     return np.where(together, 0.0, 1.0 - 1.0 / task_managers[order.number[order.source]])
 
 
-def cost_handing_on(order: Sorted, cluster: ModelCluster) -> HandingOn:
-    """The costs of each edge, whether it is chained or not (see exchange_costs.TERMS)."""
-    terms, edges, size = cluster.constants, order.edges, order.nodes.record_bytes[order.source]
-    handover = terms.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
-    send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
-    return HandingOn(
-        call=terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size),
-        send=send + np.where(edges.forward, 0.0, terms.route_ns),
-        receive=terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover,
-        network=terms.remote_ns_per_byte * size,
-        size=size,
-    )
-
-
 def graph_of_flows(
     order: Sorted,
     slots: Slots,
@@ -189,6 +166,7 @@ def graph_of_flows(
     """The input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
     chained, network = edges.chained, each.network * remote / 2
+    handed_on = np.where(chained, each.call, each.send)
 
     def emits(costs: Floats) -> Floats:
         """The cost of a node's outputs for each record that arrives."""
@@ -204,8 +182,7 @@ def graph_of_flows(
         tasks=nodes.tasks.astype(np.float64),
         rates=nodes.records_per_second,
         emitted=emitted,
-        seconds=(nodes.cpu_nanoseconds_per_record + emits(np.where(chained, each.call, each.send)))
-        * NANOSECOND,
+        seconds=(nodes.cpu_nanoseconds_per_record + emits(handed_on)) * NANOSECOND,
         background=emits(network * copies) * NANOSECOND,
         sent=emits(each.size * copies * remote),
         first_input=_firsts(order.target, count),

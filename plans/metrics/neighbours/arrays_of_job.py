@@ -7,7 +7,7 @@ import polars as pl
 
 from penstock.plans.arrow_walks import Ints
 from penstock.plans.job_graph.reuse_data_sets import REUSABLE
-from penstock.plans.metrics.exchange_costs import Constants
+from penstock.plans.metrics.exchange_costs import Constants, cost_handing_on
 from penstock.plans.metrics.fill_progressively import offered_arrays, room_arrays
 from penstock.plans.metrics.flow_arrays import FlowGraph
 from penstock.plans.metrics.neighbours.neighbour_arrays import (
@@ -24,7 +24,6 @@ from penstock.plans.metrics.rates_and_loads import (
     ModelCluster,
     Sorted,
     copies_read,
-    cost_handing_on,
     count_task_managers,
     graph_of_flows,
     remote_shares,
@@ -98,7 +97,7 @@ def arrays_of_job(
     reads = np.bincount(order.target, minlength=len(nodes.ids)) > 0
     slots = slots_of_tables(apart)
     remote = remote_shares(order, slots, count_task_managers(order, slots, cluster.slots))
-    each = cost_handing_on(order, cluster)
+    each = cost_handing_on(constants, cluster.buffer_bytes, nodes.record_bytes[order.source], edges)
     graph = graph_of_flows(order, slots, each, np.where(reads, selectivity, 1.0), shares, copies, remote)
     by_name = {name: number for number, name in enumerate(_groups(apart, order).unique().sort())}
     counts = _count_per_edge(apart, order, network)
