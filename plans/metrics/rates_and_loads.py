@@ -262,7 +262,6 @@ def _plans(
         return np.bincount(numbers, weights=values, minlength=len(starts)).astype(np.float64)
 
     own = offered.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
-    in_vertex = order.heads != NO_VERTEX
     cpu_load = summed(of_vertices, vertices.cpu_load)
     rates = np.where(nodes.records_per_second > 0, nodes.records_per_second, 0.0)
     raised = np.where(rates > 0, offered.level, 0.0)
@@ -276,7 +275,7 @@ def _plans(
         shuffled_bytes_per_second=summed(number[order.source[crossing]], moved[crossing]),
         remote_bytes_per_second=offered.sent,
         cpu_load=cpu_load,
-        exchange_cpu_load=np.maximum(cpu_load - summed(number[in_vertex], own[in_vertex]), 0.0),
+        exchange_cpu_load=np.maximum(cpu_load - summed(number, own), 0.0),
         utilisation=utilisation,
         slot_utilisation=offered.slot_utilisation,
         network_utilisation=offered.sent / (task_managers * terms.network_bytes_per_second),

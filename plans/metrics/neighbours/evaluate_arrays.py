@@ -177,8 +177,7 @@ def _summarise(
     cpu_load, own, busiest, bottleneck, needed, longest = 0.0, 0.0, 0.0, -1, 0, 0
     for node in range(len(job.order)):
         longest = max(longest, offered.exchanges[node])
-        if g.heads[node] >= 0:
-            own += offered.arriving[node] * job.nanoseconds[node] * NANOSECOND
+        own += offered.arriving[node] * job.nanoseconds[node] * NANOSECOND
         if g.heads[node] == node:
             load = offered.load[node]
             cpu_load += load + offered.network_load[node]
