@@ -33,7 +33,8 @@ def one_of(argument: str, value: Any, allowed: Iterable[str]) -> str:
 
 def whole_number(argument: str, value: Any, least: int | None = 1) -> int:
     """An int of at least that much, also one of NumPy. Raises ConfigurationError."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or (least is not None and value < least):
+    is_whole = isinstance(value, Integral)
+    if not is_whole or isinstance(value, bool) or (least is not None and value < least):
         allowed = "a whole number" if least is None else f"a whole number from {least}"
         raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed {allowed}")
     return int(value)
@@ -41,7 +42,8 @@ def whole_number(argument: str, value: Any, least: int | None = 1) -> int:
 
 def share(argument: str, value: Any) -> float:
     """A number of 0 to 1. Raises ConfigurationError."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value <= 1:
+    is_number = isinstance(value, Real)
+    if not is_number or isinstance(value, bool) or not 0 <= value <= 1:
         raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed 0 to 1")
     return float(value)
 

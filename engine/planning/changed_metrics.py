@@ -6,10 +6,9 @@ from numbers import Integral
 from typing import Any, TypedDict
 
 import numpy as np
-import polars as pl
 
 from penstock.engine.output.html_table import html_table
-from penstock.plans.custom_planners.decisions import ANSWERS, Answer, Decision
+from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.metrics.neighbours.job_metrics import JobMetrics
 from penstock.plans.printable import printable
@@ -62,8 +61,15 @@ class ChangedMetrics(JobMetrics):
 
 
 _ALLOWED = ", ".join(decision.value for decision in Decision if decision is not Decision.PLAN)
-_LARGEST = {pl.Int32(): 2**31 - 1, pl.Int64(): 2**63 - 1}
-_TYPES = {pl.Boolean(): "bool", pl.Int32(): "int", pl.Int64(): "int", pl.String(): "str"}
+_TYPES = {
+    Decision.CHAINING: "bool",
+    Decision.PARTITIONERS: "str",
+    Decision.SLOT_SHARING_GROUPS: "str or int",
+    Decision.PARALLELISM: "int",
+    Decision.EXECUTION_SLOT_SHARING_GROUPS: "int",
+}
+_LARGEST = {Decision.PARALLELISM: 2**31 - 1, Decision.EXECUTION_SLOT_SHARING_GROUPS: 2**63 - 1}
+_LARGEST_ID = 2**31 - 1
 
 
 def checked(change: Any) -> Decided:
@@ -82,14 +88,14 @@ def checked(change: Any) -> Decided:
     for decision, values in change.items():
         if decision not in ANSWERS:
             raise ConfigurationError(f"change: found {decision!r}, allowed {_ALLOWED}")
-        answer = ANSWERS[decision]
+        known, answer = Decision(decision), ANSWERS[decision]
         if not isinstance(values, Mapping):
             raise ConfigurationError(
                 f"change: {decision}: found {type(values).__name__}, "
                 f"allowed a dict of {_key(answer.keys)} to {answer.value}"
             )
         plain[decision] = {
-            _plain_key(decision, answer.keys, key): _plain_value(decision, answer, key, value)
+            _plain_key(decision, answer.keys, key): _plain_value(known, key, value)
             for key, value in values.items()
         }
     return plain
@@ -97,31 +103,31 @@ def checked(change: Any) -> Decided:
 
 def _plain_key(decision: str, keys: tuple[str, ...], key: Any) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
-    if len(parts) != len(keys) or not all(_is_whole(part, pl.Int32()) for part in parts):
+    if len(parts) != len(keys) or not all(_is_whole(part, _LARGEST_ID) for part in parts):
         raise ConfigurationError(f"change: {decision}: found the key {key!r}, allowed {_key(keys)}")
+    if all(type(part) is int for part in parts):
+        return key
     return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
 
 
-def _plain_value(decision: str, answer: Answer, key: Any, value: Any) -> Any:
-    if answer.kind == pl.Boolean() and isinstance(value, bool | np.bool_):
+def _plain_value(decision: Decision, key: Any, value: Any) -> Any:
+    allowed, largest = _TYPES[decision], _LARGEST.get(decision)
+    if allowed == "bool" and isinstance(value, bool | np.bool_):
         return bool(value)
-    if answer.kind in _LARGEST and _is_whole(value, answer.kind):
-        return int(value)
-    if answer.kind == pl.String() and isinstance(value, str):
+    if allowed.startswith("str") and isinstance(value, str):
         return value
-    takes_numbers = answer.value == "slot_sharing_group"
-    if takes_numbers and isinstance(value, Integral) and not isinstance(value, bool):
+    if allowed.endswith("int") and _is_whole(value, largest):
         return int(value)
-    allowed = _TYPES[answer.kind] + (" or int" if takes_numbers else "")
     raise ConfigurationError(
-        f"change: {decision}: {key}: found {value!r}, allowed a {allowed} ({answer.value})",
-        f"at most {_LARGEST[answer.kind]}" if isinstance(value, int) and answer.kind in _LARGEST else None,
+        f"change: {decision}: {key}: found {value!r}, allowed a {allowed} ({ANSWERS[decision].value})",
+        f"at most {largest}" if isinstance(value, int) and largest is not None else None,
     )
 
 
-def _is_whole(value: Any, kind: pl.DataType) -> bool:
-    is_number = isinstance(value, Integral) and not isinstance(value, bool)
-    return is_number and abs(value) <= _LARGEST[kind]
+def _is_whole(value: Any, largest: int | None) -> bool:
+    """Whether a value is a whole number, also one of NumPy, that is not too large."""
+    is_whole = type(value) is int or (isinstance(value, Integral) and type(value) is not bool)
+    return is_whole and (largest is None or -largest <= value <= largest)
 
 
 def _key(keys: tuple[str, ...]) -> str:

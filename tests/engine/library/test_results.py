@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from datetime import datetime
-from typing import get_args
+from typing import Any, get_args
 
 import polars as pl
 import pyarrow as pa
@@ -117,7 +117,8 @@ def test_messages_name_file_and_line_of_a_planner():
 )
 def test_a_damaged_plan_is_no_plan(table, damage, said):
     plan = penstock.plan(simple("a"))
-    plan.tables = {**plan.tables, table: damage(plan.tables[table])}
+    tables: Any = {**plan.tables, table: damage(plan.tables[table])}
+    plan.tables = tables
     with pytest.raises(penstock.errors.BrokenInvariantError, match=said):
         penstock.check(plan)
 

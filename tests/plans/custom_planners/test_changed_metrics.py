@@ -123,8 +123,9 @@ def test_of_vertices_that_are_as_busy_the_first_is_the_bottleneck():
 
 def test_changes_take_numbers_of_numpy_and_metrics_go_to_other_processes():
     metrics = penstock.plan({"name": "job", "parallelism": 2, "transformations": OPERATORS}).metrics()
-    edge = (np.int64(2), np.int32(0))
-    found = metrics.after({"chaining": {edge: np.bool_(False)}, "parallelism": {np.int64(5): np.int64(2)}})
+    edge: Any = (np.int64(2), np.int32(0))
+    change: Any = {"chaining": {edge: np.bool_(False)}, "parallelism": {np.int64(5): np.int64(2)}}
+    found = metrics.after(change)
     assert found.change == {"chaining": {(2, 0): False}, "parallelism": {5: 2}}
     sent = pickle.loads(pickle.dumps(found))
     assert sent == found
