@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from numbers import Integral
 from typing import Any, TypedDict
 
 import numpy as np
@@ -126,8 +125,8 @@ def _plain_value(decision: Decision, key: Any, value: Any) -> Any:
 
 def _is_whole(value: Any, largest: int | None) -> bool:
     """Whether a value is a whole number, also one of NumPy, that is not too large."""
-    is_whole = type(value) is int or (isinstance(value, Integral) and type(value) is not bool)
-    return is_whole and (largest is None or -largest <= value <= largest)
+    is_whole = isinstance(value, int | np.integer)
+    return is_whole and not isinstance(value, bool) and (largest is None or -largest <= value <= largest)
 
 
 def _key(keys: tuple[str, ...]) -> str:

@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep import grid
+from penstock.engine.sweep.format_table import formatted
 from penstock.engine.sweep.grid import cells_of
 from penstock.engine.sweep.plot_results import plot_results
 from penstock.engine.sweep.read_results import read_results
 from penstock.engine.sweep.results_table import append_rows, result_row
 from penstock.engine.sweep.run_sweep import run_sweep
 from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_spec_of
+from penstock.engine.sweep.sweep_spec import TableFormat
 from penstock.plans.errors import InputError
 
 PLANNER = """
@@ -168,3 +170,10 @@ def test_a_cell_is_another_one_when_the_configuration_or_the_time_limit_changes(
     assert flinks == before[0]
     assert not own & before[1]
     assert {str(cell.options) for cell in prepare_sweep(SPEC, None, slots, 60.0).cells} == {str(slots)}
+
+
+def test_names_that_begin_with_a_bracket_or_star_are_no_lengths_to_latex():
+    rows = pl.DataFrame({"file": ["[1]_&%#", "*"], "rate": [2e49, 1234.5]})
+    assert formatted(rows, TableFormat.LATEX).splitlines()[4:6] == [
+        r"{[}1]\_\&\%\# & 2e+49 \\", r"{*} & 1,234 \\",
+    ]  # fmt: skip
