@@ -185,7 +185,7 @@ def _model(plan: Frames, called: str) -> Model:
     if not len(fleet.topologies):
         raise InputError(
             f"{called}: no topology was planned, so there is none to draw after",
-            f"penstock plan {called} --out STORE, and penstock rejected STORE, say why",
+            "the table rejected of its plan says why",
         )
     return Model(plan, fleet, find_segments(fleet))
 

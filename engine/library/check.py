@@ -7,6 +7,7 @@ from penstock.plans.custom_planners.find_omissions import STAGE
 from penstock.plans.custom_planners.find_violations import find_violations
 from penstock.plans.errors import BrokenInvariantError, ConfigurationError
 from penstock.plans.printable import limited, printable
+from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
 _SHOWN = 10
@@ -25,7 +26,11 @@ def check(plan: Plan) -> Plan:
             f"plan: found {type(plan).__name__}, allowed what penstock.plan or read_plan gives"
         )
     require_arrow(by_text(plan.tables), "check")
-    tables = {name: from_arrow(table) for name, table in by_text(plan.tables).items()}
+    arrow = by_text(plan.tables)
+    for name in arrow.keys() & TABLES.keys():
+        if missing := [column for column in TABLES[name].names if column not in arrow[name].column_names]:
+            raise BrokenInvariantError(f"table {name}: found no column {missing[0]}, allowed are all of it")
+    tables = {name: from_arrow(table) for name, table in arrow.items()}
     rejected = tables["rejected"]
     rejected = rejected.filter(rejected["error_stage"] == STAGE).sort("name")
     names = dict(tables["topologies"].select(TOPOLOGY, "name").iter_rows())

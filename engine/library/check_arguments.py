@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from enum import StrEnum
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from penstock.plans.errors import ConfigurationError, InputError
@@ -30,11 +31,27 @@ def one_of(argument: str, value: Any, allowed: Iterable[str]) -> str:
     return str(value)
 
 
-def whole_number(argument: str, value: Any, least: int = 1) -> int:
-    """An int of at least that much. Raises ConfigurationError."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed a whole number from {least}")
-    return value
+def whole_number(argument: str, value: Any, least: int | None = 1) -> int:
+    """An int of at least that much, also one of NumPy. Raises ConfigurationError."""
+    is_whole = isinstance(value, Integral)
+    if not is_whole or isinstance(value, bool) or (least is not None and value < least):
+        allowed = "a whole number" if least is None else f"a whole number from {least}"
+        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed {allowed}")
+    return int(value)
+
+
+def share(argument: str, value: Any) -> float:
+    """A number of 0 to 1. Raises ConfigurationError."""
+    is_number = isinstance(value, Real)
+    if not is_number or isinstance(value, bool) or not 0 <= value <= 1:
+        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed 0 to 1")
+    return float(value)
+
+
+def require_session(spark: Any) -> None:
+    """ConfigurationError unless this is a session of Spark, classic or Connect."""
+    if type(spark).__name__ != "SparkSession" or not type(spark).__module__.startswith("pyspark."):
+        raise ConfigurationError(f"spark: found {type(spark).__name__}, allowed a SparkSession")
 
 
 def text(argument: str, value: Any, example: str) -> str:

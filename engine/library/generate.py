@@ -10,7 +10,7 @@ from penstock.engine.generate.drawn_topologies import (
     topologies_by_trace,
     workloads,
 )
-from penstock.engine.library.check_arguments import text, whole_number
+from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.planned_tables import Plan, by_text
 from penstock.engine.output.html_table import html_table
@@ -20,7 +20,6 @@ from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.shapes import WORKLOADS, fleet_of_shape
 from penstock.plans.generate.topology_lines import fleet_tables
 from penstock.plans.literals import ShapeName
-from penstock.plans.topology.rules import shorten
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +97,13 @@ def generate(
     With `spark`, DataFrames, which Spark's workers make in parallel when they are read: nothing is written.
     Raises ConfigurationError, InputError and StoreError.
     """
-    count, first = whole_number("topologies", topologies), _integer("seed", seed)
+    count, first = whole_number("topologies", topologies), whole_number("seed", seed, None)
+    if spark is not None:
+        require_session(spark)
+    parallelism = None if parallelism is None else whole_number("parallelism", parallelism, None)
+    operators = None if operators is None else whole_number("operators", operators, None)
+    width = None if width is None else whole_number("width", width, None)
+    share_of_uids = None if share_of_uids is None else share("share_of_uids", share_of_uids)
     of_shapes = {
         "operators": operators is not None,
         "share_of_uids": share_of_uids is not None,
@@ -143,12 +148,6 @@ def _require_none(options: dict[str, bool], not_with: str) -> None:
         raise ConfigurationError(f"{', '.join(refused)}: not with {not_with}")
 
 
-def _integer(argument: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigurationError(f"{argument}: found {shorten(value)}, allowed a whole number")
-    return value
-
-
 def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
     from penstock.engine.planning.plan_in_process import read_in_process
 
@@ -158,12 +157,12 @@ def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
 
 def _like(like: Any, topologies: int, seed: int) -> Generated:
     from penstock.engine.generate.draw_after import draw_after, model_fleet, model_of_plan
-    from penstock.engine.library.store import path_of_store
+    from penstock.engine.library.store import Store
 
     model = (
         model_of_plan(by_text(like.tables), like.source)
         if isinstance(like, Plan)
-        else model_fleet(path_of_store(like))
+        else model_fleet(like.path if isinstance(like, Store) else path("like", like))
     )
     parts = [part.tables for part in draw_after(model, topologies, seed)]
     return Generated(

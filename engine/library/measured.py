@@ -47,6 +47,8 @@ class ChangedJobs:
 
     def after(self, change: Change, topology: str | None) -> ChangedMetrics:
         """See Measured.after."""
+        if topology is not None:
+            text("topology", topology, "my job")
         job = self._jobs.get(topology)
         if job is None:
             job = self._prepared(topology)
@@ -76,13 +78,13 @@ class ChangedJobs:
     def _topology(self, name: str | None) -> int:
         topologies = from_arrow(self._tables["topologies"])
         if name is not None:
-            wanted = text("topology", name, "my job")
-            topologies = topologies.filter(pl.col("name") == wanted)
+            topologies = topologies.filter(pl.col("name") == name)
             if topologies.is_empty():
-                raise ConfigurationError(f"topology: found no plan of {limited(printable(wanted))}")
+                raise ConfigurationError(f"topology: found no plan of {limited(printable(name))}")
         elif len(topologies) != 1:
             raise ConfigurationError(
-                f"topology: found {len(topologies):,} planned topologies", "name one of them"
+                f"topology: found {len(topologies):,} planned topologies",
+                "name one of them" if len(topologies) else "the table rejected says why there is none",
             )
         key: int = topologies[TOPOLOGY][0]
         return key
@@ -168,7 +170,8 @@ def measure(
         from penstock.plans.metrics.plan_metrics import plan_metrics
 
         frames = {name: from_arrow(tables[name]) for name in NEEDED}
-        chosen = chosen_costs(named, frames["topologies"])
+        with arguments_of_call():
+            chosen = chosen_costs(named, frames["topologies"])
     of_operators = chosen(frames["stream_nodes"], frames["stream_edges"])
     metrics = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import pyarrow as pa
 
-from penstock.engine.library.check_arguments import member, one_of, text, whole_number
+from penstock.engine.library.check_arguments import member, one_of, require_session, text, whole_number
 from penstock.engine.library.given_topologies import Given, Paths, SparkFrames, given_topologies
 from penstock.engine.library.ignored_columns import set_aside
 from penstock.engine.library.library_configuration import Config, library_configuration
@@ -152,7 +152,7 @@ def plan(
         raise ConfigurationError("costs: found costs, and no planner of your own that reads them")
     longest = whole_number("max_line_bytes", max_line_bytes)
     if spark is not None:
-        _require_session(spark)
+        require_session(spark)
     topologies, aside = set_aside(topologies, ignore)
     source = given_topologies(topologies)
     if is_own:
@@ -160,7 +160,7 @@ def plan(
     asked = Planner(str(planner))
     if isinstance(source, SparkFrames):
         spark = spark or source.frames[0].sparkSession
-        _require_session(spark)
+        require_session(spark)
     chosen = _choose(asked, source, wants_spark=spark is not None)
     if chosen.on_spark and spark is not None:
         here = _in_this_process(asked, source, spark, chosen)
@@ -270,9 +270,3 @@ def _on_spark(
         release=planned.release,
         aside=aside,
     )
-
-
-def _require_session(spark: Any) -> None:
-    """ConfigurationError unless this is a session of Spark, classic or Connect."""
-    if type(spark).__name__ != "SparkSession" or not type(spark).__module__.startswith("pyspark."):
-        raise ConfigurationError(f"spark: found {type(spark).__name__}, allowed a SparkSession")

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from penstock.engine.library.check_arguments import one_of
 from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.engine.output.html_table import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
@@ -49,6 +50,15 @@ class Graph(NamedTuple, Generic[T]):
 
     vertices: T
     edges: T
+
+    def __repr__(self) -> str:
+        if is_spark_frame(self.vertices):
+            return "<penstock.Graph: DataFrames of Spark>"
+        vertices, edges = (rows.num_rows for rows in self)  # type: ignore[attr-defined]
+        return f"<penstock.Graph: {vertices:,} vertices, {edges:,} edges>"
+
+    def _repr_html_(self) -> str:
+        return html_table(repr(self)[10:-1], ("table",), [("vertices",), ("edges",)])
 
     def to_networkx(self) -> Any:
         """A networkx.MultiDiGraph, with the other columns as attributes; this needs networkx."""

@@ -9,6 +9,7 @@ import os
 import select
 import shlex
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -93,6 +94,7 @@ class PlannerProgram:
             self._start()
         process = self._process
         assert process is not None
+        _skip_what_nobody_asked(process)
         writer = threading.Thread(target=self._write, args=(process, tables), daemon=True)
         writer.start()
         try:
@@ -110,7 +112,8 @@ class PlannerProgram:
         """End the program, whatever it does; the next call starts it again."""
         process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            with suppress(OSError):  # with all that it has started, which would keep its pipes open
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             for pipe in (process.stdin, process.stdout):
                 with suppress(OSError):
@@ -120,7 +123,11 @@ class PlannerProgram:
         self._said.clear()
         try:
             process = subprocess.Popen(
-                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
             )
         except (OSError, ValueError) as error:
             raise ConfigurationError(
@@ -199,6 +206,18 @@ class PlannerProgram:
         """The files that its command line names: the program, and arguments that are files."""
         words = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
         return (path for path in words if os.path.isfile(path))
+
+
+def _skip_what_nobody_asked(process: subprocess.Popen[bytes]) -> None:
+    """Read what a program has written beyond its last answer, which would be taken for the next one."""
+    assert process.stdout is not None
+    descriptor = process.stdout.fileno()
+    os.set_blocking(descriptor, False)
+    try:
+        while process.stdout.peek():  # type: ignore[attr-defined]
+            process.stdout.read(len(process.stdout.peek()))  # type: ignore[attr-defined]
+    finally:
+        os.set_blocking(descriptor, True)
 
 
 def planner_program(*command: str) -> PlannerProgram:

@@ -14,16 +14,18 @@ from penstock.engine.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
 
+_LARGE = 1e15
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
     "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-    ">": r"\textgreater{}", "|": r"\textbar{}",
+    ">": r"\textgreater{}", "|": r"\textbar{}", "[": "{[}", "*": "{*}",
 }  # fmt: skip
+# What follows \\ in brackets is a length to LaTeX, and a star is a part of it.
 _MARKDOWN = re.compile(r"[\\`*_{}\[\]<>#|~]")
 
 
 def formatted(rows: pl.DataFrame, form: TableFormat) -> str:
-    """The table as text; numbers with four significant digits, but in CSV as they are."""
+    """The table as text; numbers below 1,000 with four significant digits, but in CSV as they are."""
     if form is TableFormat.CSV:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -39,7 +41,7 @@ def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return f"{value:,.0f}" if 1000 <= abs(value) < _LARGE else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else printable(str(value))
 
 

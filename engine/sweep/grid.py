@@ -8,7 +8,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from itertools import product
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from penstock.engine.bench.describe_machine import describe_machine
 from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 from penstock.engine.planning.planner_program import PlannerProgram
 from penstock.engine.sweep.sweep_spec import (
     CAPTURED,
@@ -69,25 +70,41 @@ class Cell(NamedTuple):
         return ", ".join([self.topologies, *chosen, *costs, self.planner])
 
 
-def cells_of(spec: SweepSpec, path: str, depends: Sequence[str] = ()) -> list[Cell]:
+def cells_of(
+    spec: SweepSpec,
+    path: str,
+    depends: Sequence[str] = (),
+    defines: Mapping[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
+    time_limit: float = DEFAULT_SECONDS,
+) -> list[Cell]:
     """The grid of the spec file `path`, in the order in which it is measured.
 
     Planners take turns on the same topologies and options, repetition by repetition. `depends`: files and
-    folders that planners read or run, beside what they import. Raises InputError for more than MOST_CELLS,
-    and where such a file is not there.
+    folders that planners read or run, beside what they import. `defines`: options that all cells have,
+    below those of the spec; `settings`: of files of the configuration, below both. `time_limit`: seconds of a
+    planner for a batch. Files are read at each call. Raises InputError for more than MOST_CELLS, and where
+    such a file is not there.
     """
+    code_of_planner.cache_clear()
+    digest_of_path.cache_clear()
+    importlib.invalidate_caches()
     sources = [point for source in spec.topologies for point in _points(source, path)]
-    options = list(axes_of_options(spec.options))
+    options = [{**(defines or {}), **chosen} for chosen in axes_of_options(spec.options)]
     costs: Sequence[str | None] = spec.costs or [None]
     count = len(sources) * len(options) * len(costs) * spec.repeat * len(spec.planners)
     if count > MOST_CELLS:
         raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")
     if missing := [place for place in depends if not os.path.exists(place)]:
         raise InputError(f"--depends {missing[0]}: no such file or folder")
-    declared = digests_of_paths(depends)
+    declared = [digest_of_path(place) for place in depends]
+    if time_limit != DEFAULT_SECONDS:
+        declared.append(f"time limit {time_limit:g}")
     constants = None if spec.constants is None else beside(path, spec.constants)
     return [
-        _cell(source, chosen, costs_beside(path, cost), planner, repetition, declared, constants)
+        _cell(
+            source, chosen, costs_beside(path, cost), planner, repetition, declared, constants, settings or {}
+        )
         for source in sources
         for chosen in options
         for cost in costs
@@ -132,6 +149,7 @@ def _cell(
     repetition: int,
     declared: Sequence[str],
     constants: str | None,
+    settings: Mapping[str, str],
 ) -> Cell:
     contents = [
         digest_of_path(path)
@@ -140,6 +158,8 @@ def _cell(
     ]
     code = [*code_of_planner(planner), *(declared if names_custom_planner(planner) else ())]
     means = [VERSION, _version(), _processor(), source, options, costs, contents, planner, code]
+    if below := {key: text for key, text in settings.items() if key not in options}:
+        means.append(below)
     key = hashlib.sha256(json.dumps(means, sort_keys=True).encode()).hexdigest()[:32]
     return Cell(source, options, costs, planner, repetition, key, constants)
 
@@ -163,6 +183,7 @@ def _version() -> str:
 _READ_BYTES = 1 << 20
 _INSTALLED = ("site-packages", "dist-packages")
 _OWN = "penstock"
+_IMPORTING = ("__import__", "import_module", "importlib.import_module")
 
 
 @cache
@@ -216,11 +237,6 @@ def digest_of_path(path: str) -> str:
     return digest.hexdigest()
 
 
-def digests_of_paths(paths: Iterable[str]) -> list[str]:
-    """Digests of files and folders that were declared, in their order."""
-    return [digest_of_path(path) for path in paths]
-
-
 def _place(name: str) -> str | None:
     """The file of a module; None: none is known (of C, or not there); an empty text: Penstock's own."""
     if name.partition(".")[0] == _OWN and not name.startswith("penstock.engine.examples."):
@@ -228,7 +244,7 @@ def _place(name: str) -> str | None:
     loaded: Any = sys.modules.get(name)
     if isinstance(loaded, ModuleType):
         try:
-            return inspect.getsourcefile(loaded)
+            return inspect.getsourcefile(loaded) or inspect.getfile(loaded)  # of C: itself
         except TypeError:
             return None
     try:
@@ -260,6 +276,10 @@ def _imported(name: str, place: str) -> Iterator[str]:
                 base = ".".join([*above, *filter(None, [base])])
             yield from _with_packages(base)
             yield from (f"{base}.{alias.name}" for alias in node.names if _place(f"{base}.{alias.name}"))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in _IMPORTING and node.args:
+            named = node.args[0]
+            if isinstance(named, ast.Constant) and isinstance(named.value, str):
+                yield from _with_packages(named.value)
 
 
 def _with_packages(name: str) -> Iterator[str]:

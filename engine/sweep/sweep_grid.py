@@ -49,7 +49,8 @@ def prepare_sweep(
     configuration = find_configuration(config_dir, dict(defines))
     path = spec if isinstance(spec, str) else "spec"
     read = read_sweep_spec(path) if isinstance(spec, str) else sweep_spec_of(spec, path)
-    cells = cells_of(read, path, depends)
+    settings = {key: setting.text for key, setting in configuration.settings.items() if key not in defines}
+    cells = cells_of(read, path, depends, defines, settings, time_limit)
     named = None if config_dir is None else str(configuration_directory(config_dir).path.resolve())
     return PreparedSweep(
         cells, CellRequest({}, {}, None, "", named, dict(defines), time_limit), configuration

@@ -180,15 +180,16 @@ def _with_ends(tables: Tables, column: str) -> pl.DataFrame:
 def _ids(tables: Tables) -> pl.DataFrame:
     unique = (
         ("stream_nodes", ["id"]),
+        ("stream_edges", ["target", "in_index"]),
         ("job_vertices", ["vertex"]),
         ("job_vertices", ["vertex_id"]),
         ("chained_operators", ["operator_id"]),
         ("intermediate_data_sets", ["data_set_id"]),
         ("job_edges", ["target_vertex", "input_index"]),
+        ("execution_job_vertices", ["vertex"]),
         ("execution_vertices", ["vertex", "subtask"]),
     )
-    repeated_ids = [_repeated(tables[table], table, keys) for table, keys in unique if table in tables]
-    return pl.concat(repeated_ids)
+    return pl.concat(_repeated(tables[table], table, keys) for table, keys in unique if table in tables)
 
 
 def _repeated(rows: pl.DataFrame, table: str, keys: list[str]) -> pl.DataFrame:

@@ -3,10 +3,15 @@ model."""
 
 import json
 from collections.abc import Mapping
+from math import inf
+from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from penstock.plans.errors import InputError
+from penstock.plans.metrics.plan_arrays import Edges, Floats
 
 NANOSECOND = 1e-9
 
@@ -95,17 +100,41 @@ CONSTANTS = Constants(**{name: term.value for name, term in TERMS.items()})
 """What the model takes where nothing else is given."""
 
 
+class HandingOn(NamedTuple):
+    """What handing a record on costs, for each edge: nanoseconds of a call in a chain, of sending and of
+    receiving; nanoseconds of network threads and bytes, if the record crosses TaskManagers."""
+
+    call: Floats
+    send: Floats
+    receive: Floats
+    network: Floats
+    size: Floats
+
+
+def cost_handing_on(terms: Constants, buffer_bytes: int, size: Floats, edges: Edges) -> HandingOn:
+    """The costs of each edge, whether it is chained or not. `size`: bytes of its records."""
+    handover = terms.handover_ns_per_buffer / buffer_bytes * size / 2
+    send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
+    return HandingOn(
+        call=terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size),
+        send=send + np.where(edges.forward, 0.0, terms.route_ns),
+        receive=terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover,
+        network=terms.remote_ns_per_byte * size,
+        size=size,
+    )
+
+
 def read_constants(path: Path) -> Constants:
     """Constants of a JSON file, as `penstock metrics --calibrate` writes it; those that it lacks are
     CONSTANTS.
 
     The file is {"terms": {name: {"value": number, ...}}}, or {name: number}. Raises InputError for a file
-    that cannot be read, names that are no term, and values that are no numbers above 0 (of costs: at least
-    0).
+    that cannot be read, names that are no term, units other than the term's, and values that are no numbers
+    above 0 (of costs: at least 0).
     """
     try:
-        document: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        document: Any = json.loads(path.read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: {str(error).splitlines()[0]}", "constants are JSON, as penstock metrics "
                          "--calibrate writes them") from None  # fmt: skip
     return constants_of(document, str(path))
@@ -123,15 +152,21 @@ def constants_of(document: Any, where: str) -> Constants:
     for name, entry in terms.items():
         if name not in TERMS:
             raise InputError(f"{where}: found the term {name!r}, allowed {', '.join(TERMS)}")
+        unit = entry.get("unit", TERMS[name].unit) if isinstance(entry, Mapping) else TERMS[name].unit
+        if unit != TERMS[name].unit:
+            raise InputError(f"{where}: {name}: found the unit {unit!r}, allowed {TERMS[name].unit}")
         value = entry.get("value") if isinstance(entry, Mapping) else entry
         values[name] = _checked(where, name, value)
     return CONSTANTS._replace(**values)
 
 
 def _checked(where: str, name: str, value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
     capacity = name in (SLOT_CORES, CORES, "network_bytes_per_second")
     if not is_number or not value >= 0 or (capacity and value == 0) or (not capacity and value > 1e12):
         allowed = "a number above 0" if capacity else "0 to 1e12"
         raise InputError(f"{where}: {name}: found {value!r}, allowed {allowed}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return inf  # a capacity so large is no limit

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.plans.arrow_walks import Flags, Ints, positions
 from penstock.plans.counts import sums_before
-from penstock.plans.metrics.exchange_costs import NANOSECOND, Constants
+from penstock.plans.metrics.exchange_costs import NANOSECOND, Constants, HandingOn, cost_handing_on
 from penstock.plans.metrics.fill_progressively import MOST_ROUNDS, TOLERANCE, offered_and_levels
 from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered
 from penstock.plans.metrics.operator_costs import MOST, selectivity_of_levels
@@ -70,7 +70,9 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     emitted = np.where(reads, selectivity, 1.0)
     task_managers = count_task_managers(order, slots, cluster.slots)
     remote = remote_shares(order, slots, task_managers)
-    graph = graph_of_flows(order, slots, cluster, emitted, shares, copies, remote)
+    size = nodes.record_bytes[order.source]
+    each = cost_handing_on(cluster.constants, cluster.buffer_bytes, size, order.edges)
+    graph = graph_of_flows(order, slots, each, emitted, shares, copies, remote)
     offered = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
     in_given_order = np.empty_like(offered.along)
@@ -155,7 +157,7 @@ def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
 def graph_of_flows(
     order: Sorted,
     slots: Slots,
-    cluster: ModelCluster,
+    each: HandingOn,
     emitted: Floats,
     shares: Floats,
     copies: Floats,
@@ -163,18 +165,12 @@ def graph_of_flows(
 ) -> FlowGraph:
     """The input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
-    terms, chained = cluster.constants, edges.chained
-    size = nodes.record_bytes[order.source]
-    handover = terms.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
-    network = terms.remote_ns_per_byte * size * remote / 2
-    call = terms.call_ns + np.where(edges.reuses, 0.0, terms.copy_ns + terms.copy_ns_per_byte * size)
-    send = terms.serialise_ns + terms.serialise_ns_per_byte * size + handover
-    send += np.where(edges.forward, 0.0, terms.route_ns)
-    receive = terms.deserialise_ns + terms.deserialise_ns_per_byte * size + handover
+    chained, network = edges.chained, each.network * remote / 2
+    handed_on = np.where(chained, each.call, each.send)
 
-    def emits(each: Floats) -> Floats:
+    def emits(costs: Floats) -> Floats:
         """The cost of a node's outputs for each record that arrives."""
-        return emitted * np.bincount(order.source, weights=shares * each, minlength=count)
+        return emitted * np.bincount(order.source, weights=shares * costs, minlength=count)
 
     alone = np.where(edges.alone, 1 - 1 / nodes.tasks[order.target], 0.0)
     outputs = np.argsort(order.source, kind="stable")
@@ -186,9 +182,9 @@ def graph_of_flows(
         tasks=nodes.tasks.astype(np.float64),
         rates=nodes.records_per_second,
         emitted=emitted,
-        seconds=(nodes.cpu_nanoseconds_per_record + emits(np.where(chained, call, send))) * NANOSECOND,
+        seconds=(nodes.cpu_nanoseconds_per_record + emits(handed_on)) * NANOSECOND,
         background=emits(network * copies) * NANOSECOND,
-        sent=emits(size * copies * remote),
+        sent=emits(each.size * copies * remote),
         first_input=_firsts(order.target, count),
         source=order.source,
         copies=copies,
@@ -196,7 +192,7 @@ def graph_of_flows(
         leaves=(~chained).astype(np.int64),
         stays=(chained | edges.forward).astype(np.int64),
         unshared=alone,
-        edge_seconds=np.where(chained, 0.0, receive) * NANOSECOND,
+        edge_seconds=np.where(chained, 0.0, each.receive) * NANOSECOND,
         edge_background=network * NANOSECOND,
         outputs=outputs,
         first_output=_firsts(order.source, count),
@@ -266,12 +262,11 @@ def _plans(
         return np.bincount(numbers, weights=values, minlength=len(starts)).astype(np.float64)
 
     own = offered.arriving * nodes.cpu_nanoseconds_per_record * NANOSECOND
-    in_vertex = order.heads != NO_VERTEX
     cpu_load = summed(of_vertices, vertices.cpu_load)
     rates = np.where(nodes.records_per_second > 0, nodes.records_per_second, 0.0)
     raised = np.where(rates > 0, offered.level, 0.0)
     with np.errstate(over="ignore"):
-        sustained = summed(number, np.minimum(np.where(raised == np.inf, np.inf, rates * raised), np.inf))
+        sustained = summed(number, rates * raised)
     return Plans(
         topologies=nodes.topologies[starts],
         operators=np.bincount(number, minlength=len(starts)),
@@ -280,7 +275,7 @@ def _plans(
         shuffled_bytes_per_second=summed(number[order.source[crossing]], moved[crossing]),
         remote_bytes_per_second=offered.sent,
         cpu_load=cpu_load,
-        exchange_cpu_load=np.maximum(cpu_load - summed(number[in_vertex], own[in_vertex]), 0.0),
+        exchange_cpu_load=np.maximum(cpu_load - summed(number, own), 0.0),
         utilisation=utilisation,
         slot_utilisation=offered.slot_utilisation,
         network_utilisation=offered.sent / (task_managers * terms.network_bytes_per_second),

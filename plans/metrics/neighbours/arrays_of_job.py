@@ -7,7 +7,7 @@ import polars as pl
 
 from penstock.plans.arrow_walks import Ints
 from penstock.plans.job_graph.reuse_data_sets import REUSABLE
-from penstock.plans.metrics.exchange_costs import Constants
+from penstock.plans.metrics.exchange_costs import Constants, cost_handing_on
 from penstock.plans.metrics.fill_progressively import offered_arrays, room_arrays
 from penstock.plans.metrics.flow_arrays import FlowGraph
 from penstock.plans.metrics.neighbours.neighbour_arrays import (
@@ -97,10 +97,8 @@ def arrays_of_job(
     reads = np.bincount(order.target, minlength=len(nodes.ids)) > 0
     slots = slots_of_tables(apart)
     remote = remote_shares(order, slots, count_task_managers(order, slots, cluster.slots))
-    graph = graph_of_flows(order, slots, cluster, np.where(reads, selectivity, 1.0), shares, copies, remote)
-    size = nodes.record_bytes[order.source]
-    handover = constants.handover_ns_per_buffer / cluster.buffer_bytes * size / 2
-    send = constants.serialise_ns + constants.serialise_ns_per_byte * size + handover
+    each = cost_handing_on(constants, cluster.buffer_bytes, nodes.record_bytes[order.source], edges)
+    graph = graph_of_flows(order, slots, each, np.where(reads, selectivity, 1.0), shares, copies, remote)
     by_name = {name: number for number, name in enumerate(_groups(apart, order).unique().sort())}
     counts = _count_per_edge(apart, order, network)
     job = JobArrays(
@@ -110,12 +108,7 @@ def arrays_of_job(
         levels=np.unique(nodes.tasks),
         nanoseconds=nodes.cpu_nanoseconds_per_record,
         bytes=nodes.record_bytes,
-        call=constants.call_ns
-        + np.where(edges.reuses, 0.0, constants.copy_ns + constants.copy_ns_per_byte * size),
-        send=send + np.where(edges.forward, 0.0, constants.route_ns),
-        receive=constants.deserialise_ns + constants.deserialise_ns_per_byte * size + handover,
-        network=constants.remote_ns_per_byte * size,
-        size=size,
+        **each._asdict(),
         forward=edges.forward,
         execution_edges=counts["execution_edges"].to_numpy(),
         channels=counts["channels"].to_numpy(),

@@ -167,7 +167,6 @@ def _summarise(
     figures: Figures,
 ) -> None:
     """The figures that follow from rates; see rates_and_loads."""
-    infinity = limits.infinity[0]
     exchanged, shuffled = 0.0, 0.0
     for edge in range(len(job.size)):
         if not changed.chained[edge]:
@@ -178,8 +177,7 @@ def _summarise(
     cpu_load, own, busiest, bottleneck, needed, longest = 0.0, 0.0, 0.0, -1, 0, 0
     for node in range(len(job.order)):
         longest = max(longest, offered.exchanges[node])
-        if g.heads[node] >= 0:
-            own += offered.arriving[node] * job.nanoseconds[node] * NANOSECOND
+        own += offered.arriving[node] * job.nanoseconds[node] * NANOSECOND
         if g.heads[node] == node:
             load = offered.load[node]
             cpu_load += load + offered.network_load[node]
@@ -192,12 +190,8 @@ def _summarise(
     for node in range(len(job.order)):
         offers += g.rates[node]
         if g.rates[node] > 0:
-            level = offered.level[node]
-            delivered += g.rates[node] * min(level, 1.0)
-            if level == infinity:
-                sustained = infinity
-            else:
-                sustained += g.rates[node] * level
+            delivered += g.rates[node] * min(offered.level[node], 1.0)
+            sustained += g.rates[node] * offered.level[node]
     numbers = figures.numbers
     numbers[0], numbers[1], numbers[2], numbers[3] = exchanged, shuffled, offered.sent[0], cpu_load
     numbers[4], numbers[5], numbers[6] = max(cpu_load - own, 0.0), busiest, offered.slot_utilisation[0]

@@ -38,6 +38,8 @@ def test_edges_join_vertices(layer: LayerName) -> None:
     assert set(graph.edges["src"].to_pylist()) | set(graph.edges["dst"].to_pylist()) <= set(ids)
     made = graph.to_networkx()
     assert (made.number_of_nodes(), made.number_of_edges()) == (len(ids), graph.edges.num_rows)
+    assert "vertices" in repr(graph)
+    assert "<td>edges</td>" in graph._repr_html_()
     of_igraph = graph.to_igraph()
     assert (of_igraph.vcount(), of_igraph.ecount()) == (len(ids), graph.edges.num_rows)
     if layer == "execution_graph":

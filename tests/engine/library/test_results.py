@@ -3,9 +3,10 @@
 import subprocess
 import sys
 from datetime import datetime
-from typing import get_args
+from typing import Any, get_args
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import penstock
@@ -59,6 +60,20 @@ def test_a_drawn_fleet_is_the_one_that_the_command_writes(tmp_path):
             penstock.generate(**wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"operators": "8"}, "operators: found '8', allowed a whole number"),
+        ({"share_of_uids": "all"}, "share_of_uids: found 'all', allowed 0 to 1"),
+        ({"parallelism": 2.5}, "parallelism: found 2.5, allowed a whole number"),
+        ({"spark": 3}, "spark: found int, allowed a SparkSession"),
+    ],
+)
+def test_arguments_of_another_type_are_said(wrong, said):
+    with pytest.raises(penstock.ConfigurationError, match=said):
+        penstock.generate("chain", **wrong)
+
+
 def test_what_a_notebook_shows_of_a_fleet_and_a_store():
     table = FLEET._repr_html_()
     assert [name in table for name in FLEET.topologies["name"].to_pylist()[:11]] == [True] * 10 + [False]
@@ -90,6 +105,22 @@ def test_messages_name_file_and_line_of_a_planner():
         penstock.plan(FLEET, planner=len)
     with pytest.raises(penstock.ConfigurationError, match="costs"):
         penstock.plan(FLEET, costs="drawn")
+
+
+@pytest.mark.parametrize(
+    ("table", "damage", "said"),
+    [
+        ("stream_edges", lambda rows: pa.concat_tables([rows, rows]), "IdNotUnique: stream_edges target 2"),
+        ("execution_job_vertices", lambda rows: pa.concat_tables([rows, rows]), "IdNotUnique"),
+        ("execution_slot_sharing_groups", lambda rows: rows.drop_columns(["subtask"]), "no column subtask"),
+    ],
+)
+def test_a_damaged_plan_is_no_plan(table, damage, said):
+    plan = penstock.plan(simple("a"))
+    tables: Any = {**plan.tables, table: damage(plan.tables[table])}
+    plan.tables = tables
+    with pytest.raises(penstock.errors.BrokenInvariantError, match=said):
+        penstock.check(plan)
 
 
 def test_explain_size_and_metrics_show_themselves(capsys):

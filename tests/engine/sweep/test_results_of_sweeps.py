@@ -10,12 +10,14 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep import grid
+from penstock.engine.sweep.format_table import formatted
 from penstock.engine.sweep.grid import cells_of
 from penstock.engine.sweep.plot_results import plot_results
 from penstock.engine.sweep.read_results import read_results
 from penstock.engine.sweep.results_table import append_rows, result_row
 from penstock.engine.sweep.run_sweep import run_sweep
-from penstock.engine.sweep.sweep_grid import sweep_spec_of
+from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_spec_of
+from penstock.engine.sweep.sweep_spec import TableFormat
 from penstock.plans.errors import InputError
 
 PLANNER = """
@@ -24,6 +26,7 @@ from helpers import level
 @penstock.decides("chaining")
 def policy(stream_edges):
     import later
+    __import__("named")
     return stream_edges
 """
 SPEC = {
@@ -39,6 +42,7 @@ def keys(tmp_path, monkeypatch):
     (tmp_path / "helpers" / "__init__.py").write_text("")
     (tmp_path / "helpers" / "level.py").write_text("import polars\nLEVEL = 1\n")
     (tmp_path / "later.py").write_text("")
+    (tmp_path / "named.py").write_text("")
     (tmp_path / "own_policy.py").write_text(PLANNER)
     (tmp_path / "solver").write_bytes(b"\x7fELF of yesterday")
     monkeypatch.chdir(tmp_path)
@@ -47,15 +51,15 @@ def keys(tmp_path, monkeypatch):
     def found(*depends):
         for module in ("own_policy", "helpers", "helpers.level", "later"):
             sys.modules.pop(module, None)
-        grid.code_of_planner.cache_clear()
-        grid.digest_of_path.cache_clear()
         cells = cells_of(sweep_spec_of(SPEC, "spec"), "spec", depends)
         return [{cell.key for cell in cells if cell.planner == name} for name in SPEC["planners"]]
 
     return found
 
 
-@pytest.mark.parametrize("file", ["own_policy.py", "helpers/level.py", "helpers/__init__.py", "later.py"])
+@pytest.mark.parametrize(
+    "file", ["own_policy.py", "helpers/level.py", "helpers/__init__.py", "later.py", "named.py"]
+)
 def test_a_cell_is_another_one_when_a_file_of_its_planner_changes(keys, tmp_path, file):
     before = keys()
     assert keys() == before
@@ -148,3 +152,28 @@ def test_force_takes_the_rows_of_the_grid_away_and_measures_anew(tmp_path, swept
     assert run_sweep(swept, folder, measure, Report(), again=False).measured == 0
     assert run_sweep(swept[:2], folder, measure, Report(), again=False, anew=True).measured == 2
     assert sorted(read_results(folder)["planned"].to_list()) == [1, 1, 1, 1, 7, 7]
+
+
+def test_a_cell_is_another_one_when_the_configuration_or_the_time_limit_changes(tmp_path, keys):
+    def found(defines=None, config_dir=None, time_limit=60.0):
+        prepared = prepare_sweep(SPEC, config_dir, defines or {}, time_limit)
+        return [{cell.key for cell in prepared.cells if cell.planner == name} for name in SPEC["planners"]]
+
+    before = found()
+    assert before == keys()
+    slots = {"taskmanager.numberOfTaskSlots": "4"}
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "config.yaml").write_text("taskmanager.numberOfTaskSlots: 4\n")
+    for others in (found(slots), found(config_dir=str(tmp_path / "conf"))):
+        assert not any(one & other for one, other in zip(before, others, strict=True))
+    flinks, own = found(time_limit=1.0)
+    assert flinks == before[0]
+    assert not own & before[1]
+    assert {str(cell.options) for cell in prepare_sweep(SPEC, None, slots, 60.0).cells} == {str(slots)}
+
+
+def test_names_that_begin_with_a_bracket_or_star_are_no_lengths_to_latex():
+    rows = pl.DataFrame({"file": ["[1]_&%#", "*"], "rate": [2e49, 1234.5]})
+    assert formatted(rows, TableFormat.LATEX).splitlines()[4:6] == [
+        r"{[}1]\_\&\%\# & 2e+49 \\", r"{*} & 1,234 \\",
+    ]  # fmt: skip

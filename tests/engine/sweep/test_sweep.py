@@ -23,7 +23,7 @@ from penstock.engine.bench.prepare_inputs import count_operators
 from penstock.engine.commands.main import app
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep import results_table
-from penstock.engine.sweep.grid import Cell, cells_of, digest_of_path
+from penstock.engine.sweep.grid import Cell, cells_of
 from penstock.engine.sweep.measure_cell import CellMeter, CellRequest
 from penstock.engine.sweep.results_table import MEASURED, measured_cells, result_row
 from penstock.engine.sweep.run_sweep import Answer, run_sweep
@@ -75,7 +75,6 @@ def test_every_combination_is_measured_once_and_equals_bench(folder):
 
 def test_what_a_result_follows_from_makes_another_cell(folder):
     def keys() -> set[str]:
-        digest_of_path.cache_clear()
         return {cell.key for cell in cells_of(read_sweep_spec("grid.yaml"), "grid.yaml")}
 
     first = keys()

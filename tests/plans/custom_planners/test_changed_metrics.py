@@ -2,12 +2,14 @@
 
 import contextlib
 import io
+import pickle
 import random
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -102,6 +104,36 @@ def test_numbers_are_those_of_planning_and_measuring_whole(shape: str, seed: int
         assert row_of(found) == {metric: expected[name][metric] for metric in METRICS}, (name, change)
 
 
+def test_of_vertices_that_are_as_busy_the_first_is_the_bottleneck():
+    operators = [
+        {"id": 1, "kind": "source", "name": "in"},
+        *({"id": n, "kind": "one_input", "name": f"map {n}", "inputs": [n - 1]} for n in (2, 3)),
+        {"id": 4, "kind": "sink", "name": "out", "inputs": [3]},
+    ]
+    job = {"name": "job", "transformations": operators}
+    plan = penstock.plan(job)
+    change: Change = {"chaining": {(target, 0): False for target in (2, 3, 4)}}
+    (topology,) = plan.tables["topologies"]["topology_id"].to_pylist()
+    whole = penstock.plan(job, planner=planner_of({topology: change}))
+    (expected,) = whole.metrics().plans.to_pylist()
+    found = plan.metrics().after(change)
+    assert found.bottleneck == expected["bottleneck"] == "map 2"
+    assert row_of(found) == {metric: expected[metric] for metric in METRICS}
+
+
+def test_changes_take_numbers_of_numpy_and_metrics_go_to_other_processes():
+    metrics = penstock.plan({"name": "job", "parallelism": 2, "transformations": OPERATORS}).metrics()
+    edge: Any = (np.int64(2), np.int32(0))
+    change: Any = {"chaining": {edge: np.bool_(False)}, "parallelism": {np.int64(5): np.int64(2)}}
+    found = metrics.after(change)
+    assert found.change == {"chaining": {(2, 0): False}, "parallelism": {5: 2}}
+    sent = pickle.loads(pickle.dumps(found))
+    assert sent == found
+    assert "<td>slots</td>" in sent._repr_html_()
+    with pytest.raises(ConfigurationError, match="metrics of another process"):
+        sent.after({})
+
+
 def row_of(found: ChangedMetrics) -> dict[str, Any]:
     return {metric: getattr(found, metric) for metric in METRICS}
 
@@ -152,6 +184,8 @@ def test_what_flinks_rules_forbid_is_said(partitioner: str):
         ({"chaining": [(2, 0)]}, r"change: chaining: found list, allowed a dict of \(target, in_index\)"),
         ({"chaining": {2: False}}, r"change: chaining: found the key 2, allowed \(target, in_index\)"),
         ({"chaining": {(2, 0): 0}}, r"chaining: \(2, 0\): found 0, allowed a bool \(chainable\)"),
+        ({"parallelism": {2: 2**40}}, "parallelism: 2: found 1099511627776, allowed a int"),
+        ({"parallelism": {2**40: 2}}, "parallelism: found the key 1099511627776, allowed id"),
         ({"parallelism": {2: True}}, r"parallelism: 2: found True, allowed a int \(parallelism\)"),
     ],
 )

@@ -339,13 +339,17 @@ def test_constants_of_a_file(tmp_path):
     assert read_constants(path) == CONSTANTS._replace(call_ns=3.0, slot_cores=0.5)
     path.write_text('{"route_ns": 4}')
     assert read_constants(path).route_ns == 4.0
+    path.write_text('\ufeff{"cores": 1' + 400 * "0" + "}", encoding="utf-8")
+    assert read_constants(path).cores == float("inf")
     for wrong in (
         '{"terms": {"speed": 1}}',
         '{"call_ns": -1}',
         '{"cores": 0}',
         '{"call_ns": "1"}',
+        '{"call_ns": {"value": 0.02, "unit": "us/record"}}',
         "[]",
         "{",
+        100_000 * "[",
     ):
         path.write_text(wrong)
         with pytest.raises(InputError, match=r"constants\.json"):

@@ -38,6 +38,13 @@ def is_alive(pid):
     return Path(f"/proc/{pid}").exists()
 
 
+def is_running(pid):
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def program():
     planner = penstock.planner_program(sys.executable, str(PROGRAM))
@@ -54,6 +61,21 @@ def test_it_decides_batch_after_batch_in_one_process(program):
         assert planned.tables["job_vertices"].num_rows == 4
     assert program._process.pid == started
     assert program.device_seconds == before + 0.5
+
+
+@pytest.mark.slow
+def test_what_it_writes_beyond_an_answer_is_not_the_next_one(program):
+    for name in ("twice", "other", "sink"):
+        assert penstock.check(penstock.plan([chain(name)], planner=program)).planned == 1
+
+
+def test_what_a_program_has_started_ends_with_it(tmp_path):
+    greeting = '{"decides": "chaining", "reads": []}'
+    script = f"sleep 1000 & echo $! > child; echo '{greeting}'; wait"
+    program = penstock.planner_program("sh", "-c", f"cd {shlex.quote(str(tmp_path))}; {script}")
+    rejected = penstock.plan([chain("sink")], planner=program, time_limit=0.5).tables["rejected"]
+    assert "PlannerTimedOut" in rejected["message"][0].as_py()
+    assert not is_running(int((tmp_path / "child").read_text()))
 
 
 @pytest.mark.slow
