@@ -134,8 +134,8 @@ def _names_as_declared(df: DataFrame, type_info: TypeInformation | None, names: 
     if not isinstance(type_info, RowTypeInfo):
         return names
     fields = type_info.get_field_names()
-    found = [(name, _positions(df, fields, name)) for name in names]
-    return [fields[positions[0]] if len(positions) == 1 else name for name, positions in found]
+    positions_of_names = [(name, _positions(df, fields, name)) for name in names]
+    return [fields[at[0]] if len(at) == 1 else name for name, at in positions_of_names]
 
 
 _PART_OF_NAME = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")

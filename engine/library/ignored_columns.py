@@ -28,10 +28,10 @@ def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
     if not frames or not all(map(is_frame, frames)):
         raise ConfigurationError("ignore: only frames have columns", "leave it out")
     first, *others = frames
-    of_spark = is_spark_frame(first)
-    columns = list(map(str, first.columns)) if of_spark else _columns(first)
+    is_on_spark = is_spark_frame(first)
+    columns = list(map(str, first.columns)) if is_on_spark else _columns(first)
     name = NAME
-    if of_spark:
+    if is_on_spark:
         name = column_named(first, NAME) or NAME
         ignore = [column_named(first, column) or column for column in ignore]
         _require_no_keys(spelled_names(ignore, TOPOLOGY_KEYS))
@@ -41,7 +41,7 @@ def set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
             f"ignore: the frame has no column {', '.join(map(repr, missing))}; "
             f"it has {first_and_count(columns)}"
         )
-    if of_spark:
+    if is_on_spark:
         kept = first.drop(*ignore)
         aside = first.selectExpr(f"{quoted(name)} as {NAME}", *map(quoted, ignore))
     else:

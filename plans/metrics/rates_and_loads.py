@@ -71,8 +71,8 @@ def rates_and_loads(operators: Operators, edges: Edges, slots: Slots, cluster: M
     task_managers = count_task_managers(order, slots, cluster.slots)
     remote = remote_shares(order, slots, task_managers)
     size = nodes.record_bytes[order.source]
-    each = cost_handing_on(cluster.constants, cluster.buffer_bytes, size, order.edges)
-    graph = graph_of_flows(order, slots, each, emitted, shares, copies, remote)
+    handing_on = cost_handing_on(cluster.constants, cluster.buffer_bytes, size, order.edges)
+    graph = graph_of_flows(order, slots, handing_on, emitted, shares, copies, remote)
     offered = offered_and_levels(graph, task_managers, limits_of(cluster.constants))
 
     in_given_order = np.empty_like(offered.along)
@@ -157,7 +157,7 @@ def remote_shares(order: Sorted, slots: Slots, task_managers: Floats) -> Floats:
 def graph_of_flows(
     order: Sorted,
     slots: Slots,
-    each: HandingOn,
+    handing_on: HandingOn,
     emitted: Floats,
     shares: Floats,
     copies: Floats,
@@ -165,8 +165,8 @@ def graph_of_flows(
 ) -> FlowGraph:
     """The input of the loop. `emitted`: records per record in; `remote`: see remote_shares."""
     nodes, edges, count = order.nodes, order.edges, len(order.nodes.ids)
-    chained, network = edges.chained, each.network * remote / 2
-    handed_on = np.where(chained, each.call, each.send)
+    chained, network = edges.chained, handing_on.network * remote / 2
+    handed_on = np.where(chained, handing_on.call, handing_on.send)
 
     def emits(costs: Floats) -> Floats:
         """The cost of a node's outputs for each record that arrives."""
@@ -184,7 +184,7 @@ def graph_of_flows(
         emitted=emitted,
         seconds=(nodes.cpu_nanoseconds_per_record + emits(handed_on)) * NANOSECOND,
         background=emits(network * copies) * NANOSECOND,
-        sent=emits(each.size * copies * remote),
+        sent=emits(handing_on.size * copies * remote),
         first_input=_firsts(order.target, count),
         source=order.source,
         copies=copies,
@@ -192,7 +192,7 @@ def graph_of_flows(
         leaves=(~chained).astype(np.int64),
         stays=(chained | edges.forward).astype(np.int64),
         unshared=alone,
-        edge_seconds=np.where(chained, 0.0, each.receive) * NANOSECOND,
+        edge_seconds=np.where(chained, 0.0, handing_on.receive) * NANOSECOND,
         edge_background=network * NANOSECOND,
         outputs=outputs,
         first_output=_firsts(order.source, count),

@@ -97,8 +97,10 @@ def arrays_of_job(
     reads = np.bincount(order.target, minlength=len(nodes.ids)) > 0
     slots = slots_of_tables(apart)
     remote = remote_shares(order, slots, count_task_managers(order, slots, cluster.slots))
-    each = cost_handing_on(constants, cluster.buffer_bytes, nodes.record_bytes[order.source], edges)
-    graph = graph_of_flows(order, slots, each, np.where(reads, selectivity, 1.0), shares, copies, remote)
+    handing_on = cost_handing_on(constants, cluster.buffer_bytes, nodes.record_bytes[order.source], edges)
+    graph = graph_of_flows(
+        order, slots, handing_on, np.where(reads, selectivity, 1.0), shares, copies, remote
+    )
     by_name = {name: number for number, name in enumerate(_groups(apart, order).unique().sort())}
     counts = _count_per_edge(apart, order, network)
     job = JobArrays(
@@ -108,7 +110,7 @@ def arrays_of_job(
         levels=np.unique(nodes.tasks),
         nanoseconds=nodes.cpu_nanoseconds_per_record,
         bytes=nodes.record_bytes,
-        **each._asdict(),
+        **handing_on._asdict(),
         forward=edges.forward,
         execution_edges=counts["execution_edges"].to_numpy(),
         channels=counts["channels"].to_numpy(),
