@@ -71,7 +71,9 @@ def measure_quality_on_spark(
     at_once = min(partitions, spark.sparkContext.defaultParallelism)
     if is_local(spark.sparkContext):  # on a cluster, memory is the executors'
         planned_rows = rows_at_once(rows, largest, partitions, at_once)
-        require_memory_of_workers(planned_rows, BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
+        require_memory_of_workers(
+            planned_rows, planned_rows * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark)
+        )
     # workers have other working folders
     named = os.path.abspath(costs) if costs is not None and os.path.exists(costs) else costs
     report("plan and measure in workers")

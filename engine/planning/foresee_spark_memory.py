@@ -13,6 +13,9 @@ BYTES_OF_A_PLANNED_ROW = 7_000
 BYTES_OF_A_WALKED_ROW = 400
 """What a transformation or stream node takes in a worker that only walks its topology for the joins."""
 
+BYTES_OF_A_PACKED_ROW = 160
+"""The same where the topology has blocks, which come packed: 114 to 125 of layered topologies and giants."""
+
 BYTES_OF_A_JOINED_ROW = 2_500
 """What joins take in the heap for a transformation or stream node, beside LEAST_HEAP_MEBIBYTES."""
 
@@ -31,13 +34,18 @@ def rows_at_once(rows: int, largest: int, partitions: int, cores: int) -> int:
     return min(rows, int(min(partitions, cores) * rows / partitions * _UNEVEN) + largest)
 
 
-def require_memory_of_workers(rows: int, row_bytes: int, available: Available) -> None:
+def bytes_to_walk(rows: int, giant: int) -> int:
+    """What workers take that walk `rows` at a time for the joins, `giant` of them of a topology in blocks."""
+    return (rows - giant) * BYTES_OF_A_WALKED_ROW + giant * BYTES_OF_A_PACKED_ROW
+
+
+def require_memory_of_workers(rows: int, size_bytes: int, available: Available) -> None:
     """Raise NotEnoughMemoryError if Python workers of a local Spark cannot have what they plan at once.
 
-    `rows`: see rows_at_once; `row_bytes`: memory for a row in a worker; `available`: see memory_of_workers.
+    `rows`: see rows_at_once; `size_bytes`: what these take; `available`: see memory_of_workers.
     """
     work = f"planning {rows:,} transformations at a time in workers of a local Spark"
-    require_memory(rows * row_bytes, work, available, f"use fewer cores (--master local[1]), or {HINT}")
+    require_memory(size_bytes, work, available, f"use fewer cores (--master local[1]), or {HINT}")
 
 
 def require_heap_to_join(rows: int, heap: int | None) -> None:

@@ -13,7 +13,7 @@ from penstock.engine.planning.count_rows import count_rows
 from penstock.engine.planning.custom_planners import CustomPlanners
 from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
-    BYTES_OF_A_WALKED_ROW,
+    bytes_to_walk,
     require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
@@ -151,7 +151,7 @@ def _plan_by_choice(
     if choice.planner is Planner.COLUMNAR and foreseen:
         try:
             at_once = rows_at_once(rows, largest, partitions, cores)
-            require_memory_of_workers(at_once, BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
+            require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
         except NotEnoughMemoryError as error:
             if planner is not Planner.AUTO:
                 raise
@@ -161,7 +161,8 @@ def _plan_by_choice(
             at_once = rows_at_once(rows, min(largest, ROWS_PER_PARTITION), partitions, cores)
             require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
             walked = rows_at_once(rows, largest, partitions, cores)
-            require_memory_of_workers(walked, BYTES_OF_A_WALKED_ROW, memory_of_workers(spark))
+            size_bytes = bytes_to_walk(walked, largest if giants else 0)
+            require_memory_of_workers(walked, size_bytes, memory_of_workers(spark))
         planned = _plan_by_joins(spark, read, giants, rows, until, report, choices, finished)
     else:
         with planning_settings(spark, partitions):

@@ -13,6 +13,7 @@ from penstock.engine.machine.available_memory import Available
 from penstock.engine.planning import memory_of_workers as planning
 from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
+    bytes_to_walk,
     require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
@@ -162,10 +163,18 @@ def test_what_workers_plan_is_foreseen(monkeypatch, rows, largest, fits):
     left = planning.memory_of_workers(spark)
     at_once = rows_at_once(rows, largest, 8, 2)
     if fits:
-        require_memory_of_workers(at_once, BYTES_OF_A_PLANNED_ROW, left)
+        require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, left)
     else:
         with pytest.raises(NotEnoughMemoryError, match=f"planning {at_once:,} transformations at a time"):
-            require_memory_of_workers(at_once, BYTES_OF_A_PLANNED_ROW, left)
+            require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, left)
+
+
+@pytest.mark.parametrize(
+    ("rows", "giant", "gibibytes"),
+    [(250_000, 0, 0.09), (37_494_172, 37_494_172, 5.6), (37_744_172, 37_494_172, 5.7), (37_494_172, 0, 14)],
+)
+def test_a_giant_comes_to_its_worker_packed(rows, giant, gibibytes):
+    assert bytes_to_walk(rows, giant) / 2**30 == pytest.approx(gibibytes, abs=0.05)
 
 
 def test_what_the_jvm_may_still_take_is_not_the_workers(monkeypatch):
