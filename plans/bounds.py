@@ -19,8 +19,6 @@ MOST_NODES = 2_000_000
 MOST_EDGES = 5_000_000
 MOST_VALUES = 20_000_000
 """Attributes of all nodes and edges together, set or not."""
-MOST_WORDS_OF_DOT = 1_000_000
-"""Its parser takes about a KiB for each."""
 DEEPEST = 100
 MOST_SECONDS = 180.0
 MOST_VALUES_OF_YAML = 100_000

@@ -1,7 +1,9 @@
 """Graphs of other tools, nodes and edges with attributes, as topologies of transformations."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from operator import index
@@ -10,7 +12,7 @@ from typing import Any, NamedTuple
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.imported import Imported, with_notes
-from penstock.plans.printable import first_and_count
+from penstock.plans.stream_graph.refuse_stream_graphs import MAX_INPUTS
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.find_cycle import find_cycle
 from penstock.plans.topology.rules import shorten
@@ -43,12 +45,16 @@ class GivenEdge(NamedTuple):
 
 
 class GivenGraph(NamedTuple):
-    """A graph as a file or a library gives it. Ends of edges that are no nodes yet become nodes."""
+    """A graph as a file or a library gives it, with notes of its reader."""
 
     name: str
     nodes: Sequence[GivenNode]
     edges: Sequence[GivenEdge]
     directed: bool = True
+    left_out: Sequence[str] = ()  #: parts of the file that are in neither nodes nor edges
+    assumed: Mapping[str, str] = {}  #: what the reader filled in
+    lists_nodes: bool = False  #: whether edges may only name nodes of the list; else their ends become nodes
+    keys_are_ids: bool = True  #: False: the reader made the keys, or names hold them
 
 
 class ImportOptions(NamedTuple):
@@ -58,6 +64,7 @@ class ImportOptions(NamedTuple):
     partitioner: str | None = None  #: for edges that have none
     several_inputs: SeveralInputs = SeveralInputs.OPERATOR
     take: Mapping[str, str] = {}  #: key of a topology file to the attribute that holds it
+    reverse: bool = False  #: whether edges point from readers to what they read
 
 
 AS_GIVEN = ImportOptions()
@@ -82,9 +89,15 @@ EDGE_ATTRIBUTES = ("partitioner", "exchange_mode", "tag")
 _INTEGERS = ("parallelism", "max_parallelism", "buffer_timeout")
 _ONE_INPUT = (Kind.ONE_INPUT, Kind.ASYNC, Kind.SINK)
 _PARTITIONERS = tuple(map(str, Partitioner))
-_DRAWN_PARALLELISM = re.compile(r"parallelism ([0-9,]+)(, max .*)?").fullmatch
+DRAWN_PARALLELISM = re.compile(r"parallelism (?:([0-9,]+)|decided at run time)(?:, max ([0-9,]+))?").fullmatch
 _BOX = "inside"
 """How `penstock draw` writes a parallelism, and the box around a node of a chain."""
+_LABEL = "label"
+_READS_LATER = re.compile(r"sink|print|materiali[sz]e|output", re.IGNORECASE).search
+_READS_FIRST = re.compile(r"source|scan|input", re.IGNORECASE).search
+_MOST_LISTED = 5
+_GROUPED = re.compile(r"[0-9]{1,3}(,[0-9]{3})+").fullmatch
+_PLAIN_NAME = re.compile(r"[\w.: -]{1,60}", re.ASCII).fullmatch
 
 
 def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_GIVEN) -> Imported:
@@ -93,12 +106,18 @@ def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_
     Operators are created in topological order, ties in the order of the nodes. A graph that is undirected,
     empty, cyclic or without edges gives errors.
     """
-    boxes = {node.attributes.get(_BOX) for node in graph.nodes}
+    if options.reverse:
+        graph = graph._replace(
+            edges=[edge._replace(source=edge.target, target=edge.source) for edge in graph.edges]
+        )
+    ends = {end for edge in graph.edges for end in (edge.source, edge.target)}
+    boxes = {node.attributes.get(_BOX) for node in graph.nodes} - ends
     nodes = {node.key: node for node in graph.nodes if node.key not in boxes}
+    errors = _errors_of_ids(graph, nodes, ends)
     for edge in graph.edges:
         for end in (edge.source, edge.target):
             nodes.setdefault(end, GivenNode(end, {}))
-    errors = _errors(graph, nodes)
+    errors = errors or _errors(graph, nodes)
     if errors:
         return errors
     numbers = {key: number for number, key in enumerate(nodes)}
@@ -110,28 +129,84 @@ def topology_of_graph(graph: GivenGraph, form: str, options: ImportOptions = AS_
     written = _Written(options)
     for key in _in_order(incoming, outgoing, numbers):
         written.operator(nodes[key], incoming[key], bool(outgoing[key]))
+    if written.errors:
+        return written.errors
     topology: dict[str, Any] = {"name": graph.name, "transformations": written.transformations}
     if options.parallelism is not None:
         topology["parallelism"] = options.parallelism
+    if options.reverse:
+        written.assumed["direction"] = "against the edges"
+    elif _points_backwards(nodes, incoming, outgoing, written.names):
+        written.assumed["direction"] = (
+            "along the edges; --reverse if they point from readers to what they read"
+        )
+    ignored = {*graph.left_out, *_attributes_left(graph, nodes, options, written)}
+    for what, keys in (
+        ("boxes", [node.attributes.get("name", node.key) for node in graph.nodes if node.key in boxes]),
+        # Flink's graph has no source without a reader.
+        ("isolated nodes", [key for key in nodes if not incoming[key] and not outgoing[key]]),
+        (
+            "ids of nodes that have names",
+            [key for key in nodes if graph.keys_are_ids and written.names[key] != key],
+        ),
+    ):
+        if keys:
+            shown = [shorten(key, 40) for key in keys[: _MOST_LISTED + 1]]
+            more = len(keys) - _MOST_LISTED
+            ignored.add(
+                f"{what} {', '.join(shown[:_MOST_LISTED])}" + (f", and {more:,} more" if more > 0 else "")
+            )
+    return with_notes(topology, form, {**graph.assumed, **written.assumed}, ignored)
+
+
+def _attributes_left(
+    graph: GivenGraph, nodes: Mapping[str, GivenNode], options: ImportOptions, written: "_Written"
+) -> set[str]:
+    """Notes of attributes that no key of topologies took, and of keys to take that no attribute has."""
     ignored, used_names = set(), set()
-    for kind, keys, elements in (
-        ("node", NODE_ATTRIBUTES, nodes.values()),
-        ("edge", EDGE_ATTRIBUTES, graph.edges),
+    for kind, keys, elements, labels in (
+        ("node", NODE_ATTRIBUTES, nodes.values(), written.labels_of_nodes),
+        ("edge", EDGE_ATTRIBUTES, graph.edges, written.labels_of_edges),
     ):
         taken = {options.take.get(key, key) for key in keys}
-        names = {name for element in elements for name in element.attributes}
-        ignored |= {f"{kind} attribute {name}" for name in names - taken}
-        used_names |= names & taken
-    ignored |= {
-        f"{key} from {name}, which nothing has"
+        counts = Counter(
+            name
+            for element in elements
+            for name, value in element.attributes.items()
+            if name in taken or not is_missing(value)
+        )
+        if labels:
+            counts[_LABEL] -= labels
+        ignored |= {
+            f"{kind} attribute {attribute_name(name)}"
+            for name, count in counts.items()
+            if count > 0 and name not in taken
+        }
+        used_names |= counts.keys() & taken
+    return ignored | {
+        f"{key} from {attribute_name(name)}, which nothing has"
         for key, name in options.take.items()
         if name not in used_names
     }
-    alone = [key for key in nodes if not incoming[key] and not outgoing[key]]
-    if alone:
-        # Flink's graph has no source without a reader.
-        ignored.add(f"isolated nodes {first_and_count([shorten(key, 40) for key in alone], most=5)}")
-    return with_notes(topology, form, written.assumed, ignored)
+
+
+def attribute_name(name: object) -> str:
+    """The name of an attribute as notes show it: plain words as they are."""
+    return name if isinstance(name, str) and _PLAIN_NAME(name) else shorten(name, 60)
+
+
+def _points_backwards(
+    nodes: Mapping[str, GivenNode],
+    incoming: Mapping[str, Sequence[GivenEdge]],
+    outgoing: Mapping[str, Sequence[str]],
+    names: Mapping[str, str],
+) -> bool:
+    """Whether all nodes that read nothing are named as sinks are, and all that nothing reads as sources."""
+    firsts = [names[key] for key in nodes if outgoing[key] and not incoming[key]]
+    lasts = [names[key] for key in nodes if incoming[key] and not outgoing[key]]
+    return all(_READS_LATER(name) and not _READS_FIRST(name) for name in firsts) and all(
+        _READS_FIRST(name) and not _READS_LATER(name) for name in lasts
+    )
 
 
 class _Written:
@@ -142,10 +217,19 @@ class _Written:
         self.transformations: list[dict[str, Any]] = []
         self._ids: dict[str, int] = {}
         self.assumed: dict[str, str] = {}
+        self.names: dict[str, str] = {}  #: of nodes, by their keys
+        self.labels_of_nodes = self.labels_of_edges = 0  #: that were taken as names and partitioners
+        self.errors: list[TopologyError] = []
 
     def operator(self, node: GivenNode, incoming: Sequence[GivenEdge], is_read: bool) -> None:
         """Add what the node reads, then the node."""
         known = _known(node.attributes, NODE_ATTRIBUTES, self._options.take)
+        if "name" not in known and "name" not in self._options.take:
+            label = node.attributes.get(_LABEL)
+            if not is_missing(label):
+                known["name"] = _plain(label)
+                self.labels_of_nodes += 1
+                self.assumed["name"] = "the label"
         own_kind = known.pop("kind", None)
         if own_kind is None:
             self.assumed["kind"] = ASSUMED_KINDS
@@ -153,7 +237,17 @@ class _Written:
             self.assumed["parallelism"] = "1"
         unions = self._options.several_inputs == SeveralInputs.UNION
         kind = own_kind if own_kind is not None else _kind(len(incoming), is_read, unions)
-        name = str(known.pop("name", node.key))
+        self.names[node.key] = name = str(known.pop("name", node.key))
+        if kind == Kind.MULTI_INPUT and len(incoming) > MAX_INPUTS:
+            self.errors.append(
+                TopologyError(
+                    ErrorKind.WRONG_NUMBER_OF_INPUTS,
+                    f"node {shorten(node.key, 60)}",
+                    f"{len(incoming):,} inputs",
+                    f"{MAX_INPUTS} of a multi_input operator",
+                    "--several-inputs union makes it a one_input operator that reads a union",
+                )
+            )
         prefix = OPERATOR_KINDS[kind].name_prefix if kind in OPERATOR_KINDS else ""
         inputs = [self._edge(edge) for edge in incoming]
         if kind in _ONE_INPUT and len(inputs) > 1:
@@ -167,7 +261,9 @@ class _Written:
         at = self._ids[edge.source]
         if (tag := known.get("tag")) is not None:
             at = self._add(kind="side_output", inputs=[at], tag=tag)
-        partitioner = known.get("partitioner", self._options.partitioner)
+        partitioner = known["partitioner"] if "partitioner" in known else self._label_of_edge(edge)
+        if partitioner is None:
+            partitioner = self._options.partitioner
         if partitioner is None:
             self.assumed["partitioner"] = ASSUMED_PARTITIONER
             return at
@@ -176,6 +272,17 @@ class _Written:
             partitioner = "hash" if partitioner.startswith("hash[") else partitioner
         mode = {key: known[key] for key in ("exchange_mode",) if key in known}
         return self._add(kind="partition", inputs=[at], partitioner=partitioner, **mode)
+
+    def _label_of_edge(self, edge: GivenEdge) -> str | None:
+        """The label of the edge if it is the name of a partitioner."""
+        label = edge.attributes.get(_LABEL)
+        if "partitioner" in self._options.take or not isinstance(label, str):
+            return None
+        if label.strip().lower() not in _PARTITIONERS:
+            return None
+        self.labels_of_edges += 1
+        self.assumed["partitioner of edges with the label of one"] = "the label"
+        return label.strip()
 
     def _add(self, **transformation: Any) -> int:
         number = len(self.transformations) + 1
@@ -202,6 +309,11 @@ def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str
             continue
         plain = _plain(value)
         values[key] = _integer(plain) if key in _INTEGERS else plain if key == "name" else _text(plain)
+    drawn = DRAWN_PARALLELISM(values["parallelism"]) if isinstance(values.get("parallelism"), str) else None
+    if drawn is not None:
+        del values["parallelism"]
+        given = {"parallelism": drawn[1], "max_parallelism": values.get("max_parallelism", drawn[2])}
+        values |= {key: _integer(text) for key, text in given.items() if text is not None}
     return values
 
 
@@ -217,9 +329,8 @@ def is_missing(value: Any) -> bool:
 def _integer(value: Any) -> Any:
     """A whole number where `value` is one, however it is written; validation refuses other values."""
     if isinstance(value, str):
-        drawn = _DRAWN_PARALLELISM(value)
         try:
-            value = float(drawn[1].replace(",", "") if drawn else value)
+            value = float(value.replace(",", "") if _GROUPED(value) else value)
         except ValueError:
             return value
     if isinstance(value, float) and value.is_integer():
@@ -239,6 +350,38 @@ def _plain(value: Any) -> Any:
 
 def _text(value: Any) -> Any:
     return value.strip() if isinstance(value, str) else value
+
+
+def _errors_of_ids(
+    graph: GivenGraph, nodes: Mapping[str, GivenNode], ends: AbstractSet[str]
+) -> list[TopologyError]:
+    """Ids that several nodes have, and edges of what is no node, where the file lists its nodes."""
+    if not graph.lists_nodes:
+        return []
+    errors = []
+    counts = Counter(node.key for node in graph.nodes)
+    if len(counts) < len(graph.nodes):
+        errors += [
+            TopologyError(
+                ErrorKind.DUPLICATE_ID, f"node {shorten(key, 60)}", f"{count} nodes of this id", "1", ""
+            )
+            for key, count in counts.items()
+            if count > 1
+        ]
+    if not ends <= nodes.keys():
+        errors += [
+            TopologyError(
+                ErrorKind.DANGLING_EDGE,
+                f"edge from {shorten(edge.source, 60)} to {shorten(edge.target, 60)}",
+                f"{shorten(end, 60)}, which no node has as its id",
+                "the id of a node",
+                "",
+            )
+            for edge in graph.edges
+            for end in (edge.source, edge.target)
+            if end not in nodes
+        ]
+    return errors
 
 
 def _errors(graph: GivenGraph, nodes: Mapping[str, GivenNode]) -> list[TopologyError]:
