@@ -4,8 +4,8 @@ from typing import Any
 
 from penstock.plans.errors import InputError
 from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
-from penstock.plans.importing.read_graphml import graph_of_igraph
 
+_ID = "id"
 _ALLOWED = "a graph of networkx or igraph"
 
 
@@ -33,3 +33,22 @@ def graph_of_library(graph: Any, name: str | None) -> GivenGraph:
 
 def _name(name: str | None, own: Any) -> str:
     return name or (own if isinstance(own, str) and own else "imported")
+
+
+def graph_of_igraph(graph: Any, name: str) -> GivenGraph:
+    """An igraph.Graph; vertices are named by `id`, `name`, or their numbers."""
+    vertices = [vertex.attributes() for vertex in graph.vs]
+    keys = [_key(attributes, number) for number, attributes in enumerate(vertices)]
+    if len(set(keys)) < len(keys):
+        keys = [f"{key}#{number}" for number, key in enumerate(keys)]
+    nodes = [
+        GivenNode(key, {attribute: value for attribute, value in attributes.items() if attribute != _ID})
+        for key, attributes in zip(keys, vertices, strict=True)
+    ]
+    edges = [GivenEdge(keys[edge.source], keys[edge.target], edge.attributes()) for edge in graph.es]
+    return GivenGraph(name, nodes, edges, graph.is_directed())
+
+
+def _key(attributes: dict[str, Any], number: int) -> str:
+    own_key = attributes.get(_ID, attributes.get("name"))
+    return str(number) if own_key is None or own_key == "" else str(own_key)

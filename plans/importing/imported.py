@@ -11,6 +11,12 @@ ASSUMED_KEY = "penstock.import.assumed"
 IGNORED_KEY = "penstock.import.ignored"
 """Keys of the configuration of a topology that was imported: from what, what was filled in, what was left."""
 
+READ_FORMS = (
+    "DOT, GraphML, Pajek, edge lists, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, STG, "
+    "daggen, DAX and YAML of Pegasus, Alibaba's batch tasks, Flink's JSON, flink info, EXPLAIN and plan JSON"
+)
+"""The forms that are read, for messages."""
+
 Imported = dict[str, Any] | list[TopologyError]
 """A topology as docs/topology-files.md describes it, or why there is none."""
 

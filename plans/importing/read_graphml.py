@@ -1,89 +1,211 @@
-"""GraphML files as graphs, read by igraph."""
+"""GraphML files as graphs, also those of yEd, whose names are in its labels."""
 
-import warnings
+from collections.abc import Mapping
 from typing import Any
+from xml.parsers import expat
 
-from penstock.plans.bounds import BoundError
+from penstock.plans.bounds import DEEPEST, MOST_EDGES, MOST_NODES, MOST_VALUES, BoundError, require_at_most
 from penstock.plans.errors import InputError
-from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, is_missing
-from penstock.plans.importing.graphml_structure import require_one_plain_graph
+from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, attribute_name
+from penstock.plans.topology.rules import shorten
 
-_ID = "id"
-_NAMES = ("name", "label")
+_LABELS = ("NodeLabel", "EdgeLabel")
+"""Elements of yEd that hold the texts that it shows."""
+
+_OF_GRAPH = ("node", "edge", "data", "desc", "hyperedge", "locator")
+_MOST_LISTED = 5
 
 
-def read_graphml(path: str, file: str, name: str) -> GivenGraph:
-    """The graph of the file at `path`; <data> elements become attributes of nodes and edges.
+def read_graphml(text: bytes, file: str, name: str) -> GivenGraph:
+    """The graph of a file; <data> elements become attributes of nodes and edges, labels of yEd `label`.
 
-    `file`: the name for messages. Raises InputError for anything but GraphML, and for parts that igraph would
-    drop (see require_one_plain_graph).
+    Raises InputError for anything but GraphML with one graph of nodes and edges: entities, which may grow or
+    name other files, several graphs, graphs inside of nodes, hyperedges, an id that two nodes have, and an
+    edge whose end is no node. BoundError for too much of anything (see plans.bounds).
     """
-    import igraph
-
+    reader = _Reader()
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.StartElementHandler, parser.EndElementHandler = reader.start, reader.end
+    parser.CharacterDataHandler, parser.EntityDeclHandler = reader.characters, reader.entity
     try:
-        with open(path, "rb") as opened:
-            require_one_plain_graph(opened)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # such as those for attributes of the graph
-            graph = igraph.Graph.Read_GraphML(path)
+        parser.Parse(text, True)
+        if reader.graphs != 1:
+            raise ValueError(
+                f"it has {reader.graphs} graphs, not one" if reader.graphs else "it has no graph"
+            )
+        return reader.given(name)
     except BoundError:
         raise
+    except expat.ExpatError as error:
+        reason = f"no XML: {expat.errors.messages[error.code]}, line {error.lineno}"
+    except LookupError as error:  # of Python's codecs, for the encoding that the file declares
+        reason = f"no XML: {error}"
     except ValueError as error:
-        raise _not_graphml(file, str(error)) from None
-    except (igraph.InternalError, OSError) as error:
-        reason = str(error).partition(" -- ")[0].rpartition(": ")[2]
-        raise _not_graphml(file, reason) from None
-    return graph_of_igraph(graph, name)
+        reason = str(error)
+    raise InputError(f"cannot read {file}: it is no GraphML that can be imported ({reason})")
 
 
-def _not_graphml(file: str, reason: str) -> InputError:
-    return InputError(f"cannot read {file}: it is no GraphML that can be imported ({reason})")
+class _Reader:
+    """Parser state; a handler raises the error that stops the parser."""
 
+    def __init__(self) -> None:
+        self.graphs = 0
+        self._open: list[str] = []
+        self._keys: dict[str, tuple[str, str]] = {}  # for what, and the name
+        self._defaults: dict[str, str] = {}
+        self._nodes: dict[str, dict[str, str]] = {}
+        self._edges: list[tuple[str, str, dict[str, str]]] = []
+        self._is_directed: list[bool] = []
+        self._default_is_directed = True
+        self._graph: dict[str, str] = {}
+        self._left_out: dict[str, list[str]] = {}
+        self._values = 0
+        self._owner: dict[str, str] = {}  # attributes, by key, of the element that is open
+        self._key, self._text = "", ""
+        self._labels: list[str] = []
 
-def graph_of_igraph(graph: Any, name: str) -> GivenGraph:
-    """An igraph.Graph; vertices are named by `id`, `name`, or their numbers."""
-    vertices = [vertex.attributes() for vertex in graph.vs]
-    keys = [_key(attributes, number) for number, attributes in enumerate(vertices)]
-    if len(set(keys)) < len(keys):
-        keys = [f"{key}#{number}" for number, key in enumerate(keys)]
-    nodes = [
-        GivenNode(
-            key, _with_name({attribute: value for attribute, value in attributes.items() if attribute != _ID})
+    def entity(self, name: str, *_: object) -> None:
+        raise ValueError(f"entity {name!r:.60}: entities of a document type are not read")
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        name = tag.rpartition(":")[2]
+        require_at_most(len(self._open), DEEPEST, "elements in one another")
+        outer = self._open[-1] if self._open else ""
+        if "data" not in self._open:
+            self._structure(name, outer, attributes)
+        elif name in _LABELS:
+            self._text = ""
+        self._open.append(name)
+
+    def _structure(self, name: str, outer: str, attributes: dict[str, str]) -> None:
+        if outer == "graph" and name not in _OF_GRAPH:
+            raise ValueError(f"an element {name!r:.60} in the graph; {', '.join(_OF_GRAPH[:3])} are read")
+        match name:
+            case "key":
+                key = attributes.get("id", "")
+                own = attributes.get("attr.name") or attributes.get("yfiles.type") or key
+                self._keys[key] = (attributes.get("for", "all"), own)
+                self._key = key
+            case "default":
+                self._text = ""
+            case "graph":
+                if "node" in self._open:
+                    raise ValueError(f"a graph inside of a node: {attributes.get('id', '')!r:.60}")
+                self.graphs += 1
+                self._default_is_directed = attributes.get("edgedefault", "directed") != "undirected"
+                self._owner = self._graph
+                if attributes.get("id"):
+                    self._leave("id of the graph", attributes["id"])
+            case "hyperedge":
+                raise ValueError("hyperedges, which no operator reads from")
+            case "node":
+                self._node(attributes)
+            case "edge":
+                self._edge(attributes)
+            case "data":
+                self._key, self._text, self._labels = attributes.get("key", ""), "", []
+                if outer in ("graphml", "port", ""):
+                    self._leave(
+                        f"data of {outer or 'the file'}", self._keys.get(self._key, ("", self._key))[1]
+                    )
+            case "port":
+                self._leave("ports", attributes.get("name", ""))
+            case "desc" | "locator":
+                self._leave("elements", name)
+
+    def _node(self, attributes: dict[str, str]) -> None:
+        own = attributes.get("id", "")
+        if not own:
+            raise ValueError("a node without an id")
+        if own in self._nodes:
+            raise ValueError(f"two nodes with the id {own!r:.60}")
+        self._owner = self._nodes[own] = {}
+        require_at_most(len(self._nodes), MOST_NODES, "nodes")
+
+    def _edge(self, attributes: dict[str, str]) -> None:
+        self._owner = {key: attributes[key] for key in ("id",) if key in attributes}
+        source, target = (attributes.get(end, "") for end in ("source", "target"))
+        if not source or not target:
+            raise ValueError(f"an edge without a {'target' if source else 'source'}")
+        self._edges.append((source, target, self._owner))
+        require_at_most(len(self._edges), MOST_EDGES, "edges")
+        given = attributes.get("directed")
+        self._is_directed.append(self._default_is_directed if given is None else given == "true")
+        for port in ("sourceport", "targetport"):
+            if port in attributes:
+                self._leave("ports", attributes[port])
+
+    def _leave(self, what: str, item: str) -> None:
+        listed = self._left_out.setdefault(what, [])
+        if item not in listed[:_MOST_LISTED]:
+            listed.append(item)
+
+    def characters(self, text: str) -> None:
+        """Only of the innermost element that holds any; what is in deeper ones is not its text."""
+        if self._open and self._open[-1] in ("data", "default", *_LABELS):
+            self._text += text
+
+    def end(self, tag: str) -> None:
+        name = self._open.pop()
+        if "data" in self._open:
+            if name in _LABELS:
+                self._labels.append(" ".join(self._text.split()))
+                self._text = ""
+        elif name == "default":
+            self._defaults[self._key] = self._text
+        elif name == "data":
+            self._data(self._open[-1] if self._open else "")
+        elif name in ("node", "edge"):
+            self._owner = self._graph
+
+    def _data(self, outer: str) -> None:
+        if outer not in ("node", "edge", "graph"):
+            return
+        label = " ".join(filter(None, self._labels))
+        if label:
+            self._owner.setdefault("\0label", label)
+        if not self._labels or self._text.strip():
+            self._owner[self._key] = self._text
+        self._values += 1
+        require_at_most(self._values, MOST_VALUES, "values of attributes")
+
+    def given(self, name: str) -> GivenGraph:
+        """The graph that was read. Raises ValueError for an edge of what is not a node."""
+        ends = {end for source, target, _ in self._edges for end in (source, target)}
+        if unknown := sorted(ends - self._nodes.keys()):
+            raise ValueError(f"an edge of {unknown[0]!r:.60}, which is no node")
+        defaults = {
+            kind: {key: self._defaults[key] for key, (what, _) in self._keys.items()
+                   if what in (kind, "all") and key in self._defaults}
+            for kind in ("node", "edge")
+        }  # fmt: skip
+        values = len(defaults["node"]) * len(self._nodes) + len(defaults["edge"]) * len(self._edges)
+        require_at_most(values, MOST_VALUES, "values of attributes")
+        graph = self._named(self._graph)
+        own_name = graph.pop("name", None)
+        left_out = [f"graph attribute {attribute_name(attribute)}" for attribute in graph]
+        for what, items in self._left_out.items():
+            more = ", …" if len(items) > _MOST_LISTED else ""
+            left_out.append(f"{what} {', '.join(shorten(item, 60) for item in items[:_MOST_LISTED])}{more}")
+        return GivenGraph(
+            own_name or name,
+            [GivenNode(key, self._named({**defaults["node"], **own})) for key, own in self._nodes.items()],
+            [
+                GivenEdge(source, target, self._named({**defaults["edge"], **own}))
+                for source, target, own in self._edges
+            ],
+            all(self._is_directed) if self._edges else self._default_is_directed,
+            left_out,
         )
-        for key, attributes in zip(keys, vertices, strict=True)
-    ]
-    edges = [
-        GivenEdge(
-            keys[edge.source],
-            keys[edge.target],
-            {attribute: value for attribute, value in edge.attributes().items() if attribute != _ID},
-        )
-        for edge in graph.es
-    ]
-    return GivenGraph(name, nodes, _without_missing(edges), graph.is_directed())
 
-
-def _key(attributes: dict[str, Any], number: int) -> str:
-    own_key = attributes.get(_ID, attributes.get("name"))
-    return str(number) if own_key is None or own_key == "" else str(own_key)
-
-
-def _with_name(attributes: dict[str, Any]) -> dict[str, Any]:
-    """With the first of _NAMES as its name; without what is missing: empty texts, not a number."""
-    kept = {key: value for key, value in attributes.items() if not is_missing(value)}
-    for key in _NAMES:
-        if key in kept:
-            return {
-                **{attribute: value for attribute, value in kept.items() if attribute not in _NAMES},
-                "name": kept[key],
-            }
-    return kept
-
-
-def _without_missing(edges: list[GivenEdge]) -> list[GivenEdge]:
-    return [
-        edge._replace(
-            attributes={key: value for key, value in edge.attributes.items() if not is_missing(value)}
-        )
-        for edge in edges
-    ]
+    def _named(self, attributes: Mapping[str, str]) -> dict[str, Any]:
+        """Attributes by the names of their keys; a label of yEd is `label` if there is no other."""
+        named = {
+            self._keys[key][1] if key in self._keys else key: value
+            for key, value in attributes.items()
+            if key != "\0label"
+        }
+        if "\0label" in attributes:
+            named["label" if "label" not in named else "label of yEd"] = attributes["\0label"]
+        return named

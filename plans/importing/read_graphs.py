@@ -2,7 +2,6 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -104,10 +103,7 @@ def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
 def _read(file: str, form: str, name: str) -> list[GivenGraph]:
     whole = bounded_text(texts_of_file(file))
     if form == GRAPHML:
-        with tempfile.NamedTemporaryFile(suffix=".graphml") as unpacked:
-            unpacked.write(whole)
-            unpacked.flush()
-            return [read_graphml(unpacked.name, file, name)]
+        return [read_graphml(whole, file, name)]
     try:
         text = whole.decode("utf-8-sig")
     except UnicodeDecodeError as error:
