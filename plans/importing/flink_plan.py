@@ -27,6 +27,7 @@ ASSUMED = {**OF_VERTICES, "slot_sharing_group": "default", "max_parallelism": "n
 
 NOTHING_KNOWN: Mapping[str, Mapping[str, Any]] = {}
 
+_OF_FLINK = ("inputs", "operator_strategy", "optimizer_properties")
 _LINE_END = "<br/>"
 _LIST = Rule(
     lambda value: type(value) is list,
@@ -53,7 +54,12 @@ def is_flink_plan(document: Mapping[str, Any]) -> bool:
     nodes = document.get("nodes")
     if type(nodes) is not list:
         return False
-    return any(type(node) is dict and "description" in node for node in nodes[:1]) or "jid" in document
+    if "jid" in document:
+        return True
+    first = nodes[0] if nodes and type(nodes[0]) is dict else {}
+    return "description" in first and any(
+        type(node) is dict and not node.keys().isdisjoint(_OF_FLINK) for node in nodes
+    )
 
 
 def from_flink_plan(

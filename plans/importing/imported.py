@@ -9,11 +9,12 @@ from penstock.plans.topology.rules import Rules, explain_keys
 FORM_KEY = "penstock.import.form"
 ASSUMED_KEY = "penstock.import.assumed"
 IGNORED_KEY = "penstock.import.ignored"
-"""Keys of the configuration of a topology that was imported: from what, what was filled in, what was left."""
+FILE_KEY = "penstock.import.file"
+"""Keys of the configuration of an imported topology: its form, what was filled in, what was left, its file."""
 
 READ_FORMS = (
-    "DOT, GraphML, Pajek, edge lists, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, STG, "
-    "daggen, DAX and YAML of Pegasus, Alibaba's batch tasks, Flink's JSON, flink info, EXPLAIN and plan JSON"
+    "DOT, GraphML, Pajek, edge lists, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, "
+    "STG, daggen, Pegasus (DAX, YAML), Alibaba's batch tasks, Flink's JSON, flink info, EXPLAIN and plan JSON"
 )
 """The forms that are read, for messages."""
 

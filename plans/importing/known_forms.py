@@ -4,104 +4,29 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.plans.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.execution_plan import from_execution_plan, is_execution_plan
 from penstock.plans.importing.flink_plan import from_flink_plan, is_flink_plan
-from penstock.plans.importing.given_graph import (
-    AS_GIVEN,
-    GivenEdge,
-    GivenGraph,
-    GivenNode,
-    ImportOptions,
-    topology_of_graph,
+from penstock.plans.importing.given_graph import AS_GIVEN, ImportOptions, attribute_name
+from penstock.plans.importing.imported import (
+    READ_FORMS,
+    Imported,
+    also_ignored,
+    errors_of_known,
+    ignored_keys,
 )
-from penstock.plans.importing.imported import Imported, also_ignored, errors_of_known, ignored_keys
+from penstock.plans.importing.json_graphs import from_json_graph
 from penstock.plans.importing.node_errors import errors_of_nodes
 from penstock.plans.importing.plan_json import from_plan_json, is_plan_json, is_refusal
 from penstock.plans.importing.stream_graph_form import DEFAULT_GROUP
 from penstock.plans.importing.wfformat import from_wfformat, is_wfformat
+from penstock.plans.printable import first_and_count
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.operator_rules import UID_HASH
-from penstock.plans.topology.rules import INT32_MAX, Rules, integer, text, wrong_type
+from penstock.plans.topology.rules import INT32_MAX, Rules, integer, text
 from penstock.plans.topology.unpacked_texts import CODECS
 from penstock.plans.topology.validate_topology import LINE
 from penstock.plans.vocabulary import JobType, TopologyForm
-
-# Graphs in networkx's node-link JSON.
-#
-# Source: networkx.readwrite.json_graph.node_link_data; versions before 3.4 call the edges `links`.
-
-
-FORM = "node-link"
-
-
-def is_node_link(document: Mapping[str, Any]) -> bool:
-    """Whether an object is one: nodes with ids, and links between them."""
-    nodes, links = document.get("nodes"), _links(document)
-    if type(nodes) is not list or type(links) is not list or "directed" not in document:
-        return False
-    return all(type(entry) is dict and "id" in entry for entry in nodes[:1]) and all(
-        type(entry) is dict and {"source", "target"} <= entry.keys() for entry in links[:1]
-    )
-
-
-def from_node_link(document: Mapping[str, Any], name: str, options: ImportOptions) -> Imported:
-    """A topology named `name`: an operator for each node, an edge for each link."""
-    nodes, links = document["nodes"], _links(document)
-    require_at_most(len(nodes), MOST_NODES, "nodes")
-    require_at_most(len(links), MOST_EDGES, "edges")
-    errors = [
-        wrong_type(f"{label} at position {place}", label, entry, f"an object with {' and '.join(keys)}")
-        for label, keys, entries in (("node", ("id",), nodes), ("link", ("source", "target"), links))
-        for place, entry in enumerate(entries, 1)
-        if type(entry) is not dict or not set(keys) <= entry.keys()
-    ]
-    if errors:
-        return errors
-    keys = [_key(node["id"]) for node in nodes]
-    if len(set(keys)) < len(keys):
-        twice = next(key for place, key in enumerate(keys) if key in keys[:place])
-        return [TopologyError(ErrorKind.DUPLICATE_ID, f"node {twice:.60}", "2 nodes of this id", "1", "")]
-    known = set(keys)
-    for link in links:
-        for end in ("source", "target"):
-            if (key := _key(link[end])) not in known:
-                return [TopologyError(ErrorKind.DANGLING_EDGE, "link", f"{key:.60}", "the id of a node", "")]
-    return topology_of_graph(
-        GivenGraph(
-            name,
-            [
-                GivenNode(key, {"name": key, **_plain(node, "id")})
-                for key, node in zip(keys, nodes, strict=True)
-            ],
-            [
-                GivenEdge(_key(link["source"]), _key(link["target"]), _plain(link, "source", "target", "key"))
-                for link in links
-            ],
-            directed=document["directed"] is True,
-        ),
-        FORM,
-        options,
-    )
-
-
-def _links(document: Mapping[str, Any]) -> Any:
-    return document["edges"] if "edges" in document else document.get("links")
-
-
-def _key(value: object) -> str:
-    return value if type(value) is str else str(value)
-
-
-def _plain(attributes: Mapping[str, Any], *but: str) -> dict[str, Any]:
-    """Attributes that are texts, numbers or truth values."""
-    return {
-        key: value
-        for key, value in attributes.items()
-        if type(value) in (str, int, float, bool) and key not in but
-    }
-
 
 # All forms that are known.
 
@@ -112,8 +37,9 @@ def as_topology(
     """`document` converted to a topology; unchanged if it is one already or in no known form.
 
     Forms: Flink's plan of a job, with details of the job or without, and its execution plan, each as Flink
-    gives it or as export writes it, plan JSON, and WfFormat, which is read with `options`. A document without
-    a name takes that of its file, with its `place` (from 0) after the first.
+    gives it or as export writes it, plan JSON, and, read with `options`, WfFormat and graphs of other tools
+    (json_graphs). A document without a name takes the name of its file, with its `place` (from 0) after the
+    first.
     """
     if TopologyForm.TRANSFORMATIONS in document:
         return dict(document)
@@ -132,18 +58,23 @@ def as_topology(
             own_name, document = document.get("name", inner.get("name")), inner
             break
     name = _name(own_name, file, place)
-    read = next((read for is_one, read in _OTHER_TOOLS if is_one(document)), None)
-    if read is not None:
-        return read(
-            document, _name(_graph_name(document), file, place) if read is from_node_link else name, options
-        )
+    if is_wfformat(document):
+        return from_wfformat(document, name, options)
+    graph = from_json_graph(document, name, options)
+    if graph is not None:
+        return graph
     if is_execution_plan(document) or is_flink_plan(document):
         from_flink = from_execution_plan if is_execution_plan(document) else from_flink_plan
         return also_ignored(from_flink(document, name), beside)
     return _refused(document) or dict(document)
 
 
-_OTHER_TOOLS = ((is_wfformat, from_wfformat), (is_node_link, from_node_link))
+_NETWORKX = "read it by networkx, and make a topology by penstock.import_graph"
+_OF_REST = "a description of running jobs of Flink's REST interface"
+_NODE_ALONE = "a node of a plan by itself"
+_ARRAY = "penstock import makes a topology of an array of nodes"
+_DETAILS = "GET /jobs/:id gives the details of a job, with its plan"
+READS = f"penstock import reads {READ_FORMS}"
 
 
 def _refused(document: Mapping[str, Any]) -> list[TopologyError]:
@@ -156,26 +87,43 @@ def _refused(document: Mapping[str, Any]) -> list[TopologyError]:
     return [] if known is None else [TopologyError(ErrorKind.UNKNOWN_KEY, LINE, *known)]
 
 
-def _graph_name(document: Mapping[str, Any]) -> object:
-    graph = document.get("graph")
-    return graph.get("name") if type(graph) is dict else None
+_OF_TOPOLOGIES = ("transformations", "stream_graph", "job_graph", "execution_graph", "slots")
+_OF_OTHERS = (
+    ({"pact"}, _NODE_ALONE, _ARRAY),
+    ({"id", "predecessors"}, _NODE_ALONE, _ARRAY),
+    ({"jid", "state", "start-time"}, _OF_REST, _DETAILS),
+    ({"jobs"}, _OF_REST, _DETAILS),
+    ({"cells", "nbformat"}, "a Jupyter notebook", "penstock.plan plans the jobs of a notebook"),
+    ({"vertices", "edges"}, "a graph of vertices and edges (GraphSON)", _NETWORKX),
+    ({"outE"}, "a vertex of GraphSON", _NETWORKX),
+    ({"inE"}, "a vertex of GraphSON", _NETWORKX),
+    ({"outV", "inV"}, "an edge of GraphSON", _NETWORKX),
+    ({"children"}, "a tree (networkx's tree_data, or d3's hierarchies)", _NETWORKX),
+    ({"dag_id"}, "a DAG of Airflow", "penstock import reads graphs of streaming jobs, such as DOT"),
+    ({"spouts", "bolts"}, "a topology of Storm", "penstock import reads it as DOT or an edge list"),
+    ({"graphs"}, "several graphs in the JSON Graph Format", "write each by itself, under the key graph"),
+    ({"graph"}, "a graph in the JSON Graph Format without a list of edges", _NETWORKX),
+    ({"elements"}, "a graph of Cytoscape without elements that have data", _NETWORKX),
+    ({"nodes"}, "nodes without a list of edges", "edges are listed under edges or links"),
+)
+"""Keys of objects that are known and no topologies, with what they are and what to do."""
 
 
 def _no_job(document: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """The description, allowed values and hint for a known object that is no job; None if it is unknown."""
-    graph = "read it by networkx, and make a topology by penstock.import_graph"
-    if "pact" in document or {"id", "predecessors"} <= document.keys():
-        return "a node of a plan by itself", "a plan", "penstock import makes a topology of an array of nodes"
-    if type(document.get("elements")) is dict and "nodes" in document["elements"]:
-        return "a graph of Cytoscape", "a topology, or a plan", graph
-    if type(document.get("graph")) is dict and "nodes" in document["graph"]:
-        return "a graph in the JSON Graph Format", "a topology, or a plan", graph
-    if {"jid", "state", "start-time"} <= document.keys() or type(document.get("jobs")) is list:
-        said = "what Flink's REST interface says of running jobs"
-        return said, "the details of a job", "GET /jobs/:id gives them, with the job's plan"
-    if {"cells", "nbformat"} <= document.keys():
-        return "a Jupyter notebook", "a topology, or a plan", "penstock.plan plans what a notebook makes"
+    for keys, what, hint in _OF_OTHERS:
+        if keys <= document.keys() and (keys != {"jobs"} or type(document["jobs"]) is list):
+            return what, "a topology, or a plan", hint
     return None
+
+
+def unknown_form(document: Mapping[str, Any]) -> TopologyError | None:
+    """The one error of an object that is in no form that is known: which keys it has; None for a topology."""
+    if not document.keys().isdisjoint((*_OF_TOPOLOGIES, "name")) or not document:
+        return None
+    keys = [attribute_name(key) for key in document]
+    found = f"an object with the keys {first_and_count(keys, most=8)}"
+    return TopologyError(ErrorKind.UNKNOWN_KEY, LINE, found, "a topology, a plan or a graph", READS)
 
 
 def _name(name: object, file: str | None, place: int) -> str:

@@ -82,7 +82,7 @@ def read_edge_list(text: str, separator: str | None, file: str, name: str) -> Gi
     one cell is a node. Blank lines and those that begin with #, % or // are left out. Raises InputError, with
     the number of the line.
     """
-    if file.lower().endswith(".adjlist"):
+    if ".adjlist" in file.lower()[-12:]:
         return _read_adjacency(text, file, name)
     comments = _Comments()
     sample = list(islice(_data_lines(text, _Comments()), _SAMPLE))

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from penstock.plans.bounds import bounded_file, bounded_seconds, bounded_text
@@ -11,8 +11,16 @@ from penstock.plans.importing.known_forms import name_of_file
 from penstock.plans.importing.read_dot import read_dot
 from penstock.plans.importing.read_edge_list import SEPARATORS, read_edge_list
 from penstock.plans.importing.read_graphml import read_graphml
-from penstock.plans.importing.recognise_content import Content, NoJob, content_of, json_in_text, read_explain
-from penstock.plans.importing.task_graphs import read_alibaba, read_dax, read_pegasus, read_stg
+from penstock.plans.importing.read_pajek import read_pajek
+from penstock.plans.importing.recognise_content import (
+    Content,
+    NoJob,
+    content_of,
+    json_in_text,
+    read_explain,
+    unknown_text,
+)
+from penstock.plans.importing.task_graphs import read_alibaba, read_daggen, read_dax, read_pegasus, read_stg
 from penstock.plans.topology.input_errors import unreadable_file
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
@@ -27,6 +35,8 @@ _FORMS = {
     ".tsv": EDGE_LIST,
     ".edges": EDGE_LIST,
     ".edgelist": EDGE_LIST,
+    ".adjlist": EDGE_LIST,
+    ".tgf": EDGE_LIST,
     ".txt": EDGE_LIST,
 }
 """What a graph's file ends in, before the ending of a packed one, and its form."""
@@ -37,43 +47,53 @@ def form_of_graph(file: str) -> str | None:
     return _FORMS.get(_ending(file))
 
 
-def begins_as_json(file: str) -> bool:
+def begins_as_json(path: str) -> bool:
     """Whether the content of a local file begins like JSON, regardless of its name."""
-    beginning = next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES]
-    return beginning.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+    return _beginning(path).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
 
 
-def recognised(file: str) -> Content | NoJob | None:
+def recognised(path: str) -> Content | NoJob | None:
     """The kind of a local file by its first bytes, regardless of its name; None if they do not tell."""
-    return content_of(next(iter(texts_of_file(file)), b"")[:_LOOKED_AT_BYTES])
+    return content_of(_beginning(path))
 
 
-def read_recognised(file: str, content: Content) -> Iterator[GivenGraph | dict[str, Any]]:
+def unknown_kind(path: str) -> NoJob | None:
+    """What a local file is whose form neither its name nor its content tells; None if it may be JSON."""
+    return unknown_text(_beginning(path))
+
+
+def _beginning(path: str) -> bytes:
+    return next(iter(texts_of_file(path)), b"")[:_LOOKED_AT_BYTES]
+
+
+def read_recognised(
+    file: str, content: Content, path: str | None = None
+) -> Iterator[GivenGraph | dict[str, Any]]:
     """Graphs of a local file, or Flink's JSON of a plan in it. Raises InputError, as read_graphs."""
     with bounded_file(file), bounded_seconds():
-        graphs = _read_recognised(file, content, name_of_file(file, 0))
+        graphs = _read_recognised(file, content, path or file)
     yield from graphs
 
 
-def _read_recognised(file: str, content: Content, name: str) -> Sequence[GivenGraph | dict[str, Any]]:
-    if content is Content.GRAPHML:
-        return _read(file, GRAPHML, name)
-    whole = bounded_text(texts_of_file(file))
-    if content is Content.DAX:
-        return [read_dax(whole, file, name)]
-    try:
-        text = whole.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as error:
-        raise unreadable_file(file, f"byte {error.start:,} is not UTF-8") from None
+def _read_recognised(file: str, content: Content, path: str) -> Sequence[GivenGraph | dict[str, Any]]:
+    name = name_of_file(file, 0)
+    whole = bounded_text(texts_of_file(path))
+    if content in (Content.GRAPHML, Content.DAX):
+        return [(read_graphml if content is Content.GRAPHML else read_dax)(whole, file, name)]
+    text = _decoded(whole, file)
+    if content in _OF_TEXTS:
+        return [_OF_TEXTS[content](text, file, name)]
     match content:
-        case Content.STG:
-            return [read_stg(text, file, name)]
-        case Content.PEGASUS:
-            return [read_pegasus(text, file, name)]
+        case Content.DOT:
+            return read_dot(text, file, name)
         case Content.ALIBABA:
             return read_alibaba(text, file)
         case Content.PLAN_NODES:
-            return [{"name": name, "nodes": _array(text, file)}]
+            return [{"name": name, "nodes": _array(text, file, "a plan's nodes")}]
+        case Content.JSON_ARRAY:
+            entries = _array(text, file, "edges or elements")
+            is_edges = any(type(entry) is dict and "data" not in entry for entry in entries)
+            return [{"links" if is_edges else "elements": entries}]
     document = json_in_text(text)
     if document is not None:
         return [{"name": name, **document}]
@@ -82,32 +102,47 @@ def _read_recognised(file: str, content: Content, name: str) -> Sequence[GivenGr
     return [read_explain(text, file, name)]
 
 
-def _array(text: str, file: str) -> list[Any]:
+_OF_TEXTS: dict[Content, Callable[[str, str, str], GivenGraph]] = {
+    Content.STG: read_stg,
+    Content.PEGASUS: read_pegasus,
+    Content.PAJEK: read_pajek,
+    Content.DAGGEN: read_daggen,
+}
+
+
+def _decoded(whole: bytes, file: str) -> str:
+    """The text of a file, whose lines end in a line feed."""
     try:
-        nodes = json.loads(text)
+        return whole.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise unreadable_file(file, f"byte {error.start:,} is not UTF-8") from None
+
+
+def _array(text: str, file: str, what: str) -> list[Any]:
+    try:
+        entries = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise unreadable_file(file, f"an array of a plan's nodes: {error}") from None
-    return list(nodes)
+        raise unreadable_file(file, f"an array of {what}: {error}") from None
+    return list(entries)
 
 
-def read_graphs(file: str, form: str) -> Iterator[GivenGraph]:
+def read_graphs(file: str, form: str, path: str | None = None) -> Iterator[GivenGraph]:
     """The graphs of a local file, which are named by the file where they have no name.
 
-    Raises InputError, also for a file that stands for too much (see plans.bounds).
+    `path`: where its content is, if it was copied. Raises InputError, also for a file that stands for too
+    much (see plans.bounds).
     """
     with bounded_file(file), bounded_seconds():
-        graphs = _read(file, form, name_of_file(file, 0))
+        graphs = _read(file, form, path or file)
     yield from graphs
 
 
-def _read(file: str, form: str, name: str) -> list[GivenGraph]:
-    whole = bounded_text(texts_of_file(file))
+def _read(file: str, form: str, path: str) -> list[GivenGraph]:
+    name = name_of_file(file, 0)
+    whole = bounded_text(texts_of_file(path))
     if form == GRAPHML:
         return [read_graphml(whole, file, name)]
-    try:
-        text = whole.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise unreadable_file(file, f"byte {error.start:,} is not UTF-8") from None
+    text = _decoded(whole, file)
     if form == DOT:
         return read_dot(text, file, name)
     return [read_edge_list(text, SEPARATORS.get(_ending(file)), file, name)]

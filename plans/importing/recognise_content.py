@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from penstock.plans.bounds import MOST_NODES, require_at_most
 from penstock.plans.errors import InputError
 from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
+from penstock.plans.importing.imported import READ_FORMS
 from penstock.plans.importing.task_graphs import ALIBABA_COLUMNS
+from penstock.plans.topology.rules import shorten
 
 # What Flink's EXPLAIN prints of a query, and what `flink info` prints of a job.
 #
@@ -68,9 +70,12 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
     above: list[tuple[int, str, str | None]] = []  # depth, reader, partitioner
     shared: dict[str, str] = {}
     waiting: list[tuple[str, str, str | None]] = []
+    left_out: list[str] = []
     for line in text[sections[chosen] : end].splitlines():
         match = _LINE.match(line.rstrip())
         if match is None or not match[3] or not (match[4] or match[2]):
+            if line.strip():
+                left_out.append(f"line {shorten(line.strip(), 60)}")
             continue
         indent, branch, kind, arguments, rest = match.groups(default="")
         depth = len(indent) // 3 + bool(branch)
@@ -80,31 +85,39 @@ def read_explain(text: str, file: str, name: str) -> GivenGraph:
         if kind == "Exchange" and reader is not None:
             distribution = _DISTRIBUTION.search(arguments)
             partitioner = _PARTITIONERS.get("" if distribution is None else distribution[1])
+            if partitioner is None:
+                left_out.append(f"Exchange{shorten(arguments, 60)}")
             reuse = _REUSE.search(arguments + rest)
             if reuse is None:
                 above.append((depth, reader, partitioner or through))
                 continue
         if kind == "Reused":
             reference = _REUSED.search(arguments)
-            if reference is not None and reader is not None:
-                waiting.append((reference[1], reader, through))
+            if reference is None or reader is None:
+                raise InputError(f"{file}: found {shorten(line.strip(), 60)}, which refers to nothing")
+            waiting.append((reference[1], reader, through))
             above.append((depth, reader or key, through))
             continue
-        nodes.append(GivenNode(key, {"name": f"{kind}{_SHARED.sub('', arguments)}"[:200]}))
+        nodes.append(GivenNode(key, {"name": f"{kind}{_SHARED.sub('', arguments)}"}))
         require_at_most(len(nodes), MOST_NODES, "nodes")
         if reader is not None:
             edges.append(GivenEdge(key, reader, {} if through is None else {"partitioner": through}))
         for reuse in _REUSE.finditer(arguments + rest):
             shared[reuse[1]] = key
         above.append((depth, key, None))
+    if missing := next((reference for reference, _, _ in waiting if reference not in shared), None):
+        raise InputError(
+            f"{file}: found reference_id=[{missing}], which no operator above has as its reuse_id",
+            "EXPLAIN prints the whole plan; check that none of its lines is missing",
+        )
     edges += [
         GivenEdge(shared[reference], reader, {} if through is None else {"partitioner": through})
         for reference, reader, through in waiting
-        if reference in shared
     ]
     if not nodes:
         raise InputError(f"{file}: found no operator below == {chosen} ==")
-    return GivenGraph(name, nodes, edges)
+    left_out += [f"section {section!r}" for section in sections if section != chosen]
+    return GivenGraph(name, nodes, edges, left_out=left_out, keys_are_ids=False)
 
 
 # All kinds of content.
@@ -121,6 +134,10 @@ class Content(StrEnum):
     EXPLAIN = "flink-explain"
     PLAN_NODES = "plan-nodes"
     GRAPHML = "graphml"
+    DOT = "dot"
+    PAJEK = "pajek"
+    DAGGEN = "daggen"
+    JSON_ARRAY = "json-array"  #: of edges, or of elements of Cytoscape; a note names the form in it
 
 
 class NoJob(NamedTuple):
@@ -132,34 +149,57 @@ class NoJob(NamedTuple):
 
 _NETWORKX = "read it by networkx, and make a topology by penstock.import_graph"
 _CAPTURE = "penstock capture runs a program and writes its jobs as topologies"
+_READS = f"penstock import reads {READ_FORMS}"
+_PICKLE = NoJob("a pickle", "unpickle it, and give graphs of networkx to penstock.import_graph")
 _BINARY = (
     (b"PK\x03\x04", NoJob("a jar or zip archive", _CAPTURE)),
     (b"PAR1", NoJob("a Parquet file", "penstock.plan takes frames; import takes graphs")),
-    (
-        b"\x80\x04",
-        NoJob("a pickle", "unpickle it, and give graphs of networkx to penstock.import_graph"),
-    ),
-    (
-        b"\x80\x05",
-        NoJob("a pickle", "unpickle it, and give graphs of networkx to penstock.import_graph"),
-    ),
-    (b"%PDF", NoJob("a PDF", "graphs are DOT, GraphML, edge lists, JSON")),
-    (b"\x89PNG", NoJob("a picture", "graphs are DOT, GraphML, edge lists, JSON")),
+    (b"\x80\x04", _PICKLE),
+    (b"\x80\x05", _PICKLE),
+    (b"%PDF", NoJob("a PDF", _READS)),
+    (b"\x89PNG", NoJob("a picture", _READS)),
+    (b"\xff\xd8\xff", NoJob("a picture", _READS)),
+    (b"GIF8", NoJob("a picture", _READS)),
+    (b"SQLite format 3\0", NoJob("a database of SQLite", "penstock.plan takes frames; import takes graphs")),
 )
+_OF_SPARK = NoJob("a plan of Spark", "Penstock plans Flink's jobs")
+_OF_KAFKA = NoJob("a topology of Kafka Streams (Topology.describe())", _READS)
+_OF_STORM = NoJob("a topology of Storm (Flux)", _READS)
+_PROLOG = r"^\s*(<\?xml[^>]*>)?\s*(<!--.*?-->\s*)*"
 _TEXTS = (
-    (r"^\s*(<\?xml[^>]*>)?\s*(<!--.*?-->\s*)*<gexf\b", NoJob("a GEXF graph", _NETWORKX)),
-    (r"^\s*(<\?xml[^>]*>)?\s*(<!--.*?-->\s*)*<svg\b", NoJob("a picture (SVG)", "import takes graphs")),
-    (r"^\s*(Creator .*\n)?\s*graph\s*\[", NoJob("a GML graph", _NETWORKX)),
-    (r"^\s*\*(Vertices|Network)\b", NoJob("a Pajek graph", _NETWORKX)),
+    (rf"{_PROLOG}<gexf\b", NoJob("a GEXF graph", _NETWORKX)),
+    (rf"{_PROLOG}<svg\b", NoJob("a picture (SVG)", _READS)),
+    (rf"{_PROLOG}<sdf3\b", NoJob("a graph of SDF3", _READS)),
+    (rf"{_PROLOG}<mxfile\b", NoJob("a diagram of draw.io", "export it as GraphML or CSV")),
+    (rf"{_PROLOG}<(bpmn2?:)?definitions\b", NoJob("a process in BPMN", _READS)),
+    (rf"(?i){_PROLOG}<(!doctype\s+)?html\b", NoJob("a page (HTML)", _READS)),
+    (r"^\s*(Creator .*\n)?(Version .*\n)?\s*graph\s*\[", NoJob("a GML graph", _NETWORKX)),
+    (r"^\s*(#.*\n\s*)*@[A-Z_]+\s+\d+\s*\{", NoJob("task graphs of TGFF", _READS)),
     (r"^%%MatrixMarket\b", NoJob("a sparse matrix (Matrix Market)", "write its entries as an edge list")),
+    (r"(?i)^\s*nodedef\s*>", NoJob("a graph of GUESS (GDF)", "write its edges as an edge list")),
+    (r"(?i)^\s*dl\s+n\s*=", NoJob("a graph of UCINET (DL)", "write its edges as an edge list")),
     (r"^== (Parsed Logical|Analyzed Logical|Optimized Logical|Physical) Plan ==",
-     NoJob("a plan of Spark", "Penstock plans Flink's jobs")),
+     _OF_SPARK),
+    (r"^\s*([ :|]|[+:]- )*(\*\(\d+\) |AdaptiveSparkPlan\b)", _OF_SPARK),
     (r"(?i)^\s*(--.*\n\s*)*(create\s+(temporary\s+)?(table|view|catalog|function)|insert\s+into|"
-     r"execute\s+statement\s+set|set\s+')", NoJob("a SQL script", "import reads what EXPLAIN prints of it")),
+     r"execute\s+statement\s+set|set\s+'|select\s[^;]*\sfrom\s)",
+     NoJob("a SQL script", "import reads what EXPLAIN prints of it")),
     (r"^\s*(//.*\n|/\*[\s\S]*?\*/\s*)*\s*(package|import)\s+[\w.]+;", NoJob("a Java program", _CAPTURE)),
-    (r"^@startuml\b", NoJob("a PlantUML diagram", "import takes DOT and GraphML")),
-    (r"^\s*(flowchart|graph)\s+(TD|TB|LR|RL|BT)\b", NoJob("a Mermaid diagram", "DOT and GraphML are read")),
+    (r"^\s*((#.*|\"{3}[\s\S]*?\"{3})\n\s*)*(from airflow\b.*import|import airflow\b)",
+     NoJob("a DAG of Airflow", _READS)),
+    (r"^\s*((#.*|\"{3}[\s\S]*?\"{3})\n\s*)*(from [\w.]+ import |import [\w.]+( as \w+)?\n)",
+     NoJob("a Python program", "penstock plan plans the jobs of a script (.py)")),
+    (r"^@start(uml|json|yaml|mindmap|wbs|dot)\b", NoJob("a PlantUML diagram", _READS)),
+    (r"^\s*(%%.*\n\s*|---\n[\s\S]*?\n---\n\s*)*(```mermaid\s+)?((flowchart|graph)(-elk)?\s*(TD|TB|LR|RL|BT)?\s*(;|\n)"
+     r"|(flowchart|graph)\s+(TD|TB|LR|RL|BT)\b|(sequence|class|state)Diagram\b)",
+     NoJob("a Mermaid diagram", _READS)),
+    (r"^\s*(Topolog(y|ies):\s*\n\s*)?Sub-topology:", _OF_KAFKA),
+    (r"(?m)^(topologyClassName|topologySource|spouts|bolts)\s*:", _OF_STORM),
+    (r"(?m)^dag_id\s*:|^  schedule_interval\s*:", NoJob("a DAG of Airflow in YAML", _READS)),
+    (r"(?m)^apiVersion\s*:", NoJob("a resource of Kubernetes", _READS)),
 )  # fmt: skip
+_UNKNOWN_YAML = re.compile(r"^(---[ \t]*\n|[\w.-]+:(\s|$)|- [\w.-]+:\s)")
+_TREE = re.compile(r"^\s*([└├│]|[|:+`]-|[A-Z]\w*.*\n\s*[└├│+`])")
 _XML = r"^\s*(<\?xml[^>]*\?>)?\s*(<!--[\s\S]*?-->\s*)*(<!DOCTYPE[^>\[]*(\[[\s\S]*?\])?[^>]*>\s*)?<(\w+:)?"
 _NODE = re.compile(r'^\s*\[\s*\{[^{}]*"(pact|predecessors|operator_strategy)"\s*:')
 
@@ -172,6 +212,27 @@ def content_of(beginning: bytes) -> Content | NoJob | None:
     text = beginning.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
     content = next((content for content, is_one in _CONTENTS.items() if is_one(text)), None)
     return content or next((content for pattern, content in _TEXTS if re.search(pattern, text)), None)
+
+
+def unknown_text(beginning: bytes) -> NoJob | None:
+    """What a file is that is neither JSON nor in a form known by its content or name; None for JSON.
+
+    The text of the first line is shown.
+    """
+    if b"\0" in beginning:
+        return NoJob("a binary file", _READS)
+    text = beginning.decode("utf-8-sig", errors="replace").replace("\r\n", "\n")
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not lines or any(line.lstrip()[0] in "{[" for line in lines):
+        return None
+    what = "text"
+    if lines[0].lstrip().startswith("<"):
+        what = "XML"
+    elif _UNKNOWN_YAML.match(lines[0] + "\n"):
+        what = "YAML"
+    elif _TREE.match("\n".join(lines[:3])):
+        what = "a tree of a query's plan"
+    return NoJob(f"{what} that begins with {shorten(lines[0].strip(), 60)}", _READS)
 
 
 def _is_alibaba(text: str) -> bool:
@@ -198,7 +259,19 @@ def _is_pegasus(text: str) -> bool:
     return is_workflow is not None and re.search(r"^jobs:", text, re.MULTILINE) is not None
 
 
+_DOT = re.compile(
+    r"\s*((//|\#).*\n\s*|/\*[\s\S]*?\*/\s*)*((strict\s+)?digraph\b[^{\n]*\s*\{|(strict\s+)?graph\b(?!\s+(TD|TB|LR|RL|BT)\b)[^{\n]*\s*\{)",
+    re.IGNORECASE,
+)
+_DAGGEN = re.compile(r"\s*((//|#).*\n\s*)*NODE(_COUNT)?\s+\d+(\s*$|\s+[\d,-]+\s+[A-Z]+\b)", re.MULTILINE)
+_PAJEK = re.compile(r"(?i)\s*(%.*\n\s*)*\*\s*(vertices|network)\b")
+_ARRAY = re.compile(r'\s*\[\s*\{\s*"(data|group|source|target|from|to|srcId|destId|src|dst)"\s*:')
+
 _CONTENTS: dict[Content, Callable[[str], object]] = {
+    Content.DOT: _DOT.match,
+    Content.PAJEK: _PAJEK.match,
+    Content.DAGGEN: _DAGGEN.match,
+    Content.JSON_ARRAY: _ARRAY.match,
     Content.DAX: lambda text: re.match(rf"{_XML}adag\b", text),
     Content.GRAPHML: lambda text: re.match(rf"{_XML}graphml\b", text),
     Content.FLINK_INFO: INFO_BEGIN.search,

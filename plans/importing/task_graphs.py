@@ -1,8 +1,8 @@
-"""Task graphs of scheduling research as graphs: STG, DAX of Pegasus, Alibaba's batch tasks.
+"""Task graphs of scheduling research as graphs: STG, daggen, DAX of Pegasus, Alibaba's batch tasks.
 
 Sources: the Standard Task Graph Set (Tobita, Kasahara: A standard task graph set for fair evaluation of
-multiprocessor scheduling algorithms, Journal of Scheduling 5, 2002); Pegasus's DAX schema 3.6 and workflows
-in YAML, 5.0; Alibaba's cluster-trace-v2018, table batch_task.
+multiprocessor scheduling algorithms, Journal of Scheduling 5, 2002); daggen (github.com/frs69wq/daggen);
+Pegasus's DAX schema 3.6 and workflows in YAML, 5.0; Alibaba's cluster-trace-v2018, table batch_task.
 """
 
 import csv
@@ -21,13 +21,16 @@ from penstock.plans.bounds import (
     require_at_most,
 )
 from penstock.plans.errors import InputError
-from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
+from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, attribute_name
+from penstock.plans.printable import first_and_count
+from penstock.plans.topology.rules import shorten
 
 _TASK = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)$")
 ALIBABA_COLUMNS = (
     *("task_name", "instance_num", "job_name", "task_type", "status"),
     *("start_time", "end_time", "plan_cpu", "plan_mem"),
 )
+_ALIBABA_ATTRIBUTES = ("task_type", "status", "start_time", "end_time", "plan_cpu", "plan_mem")
 
 
 def read_stg(text: str, file: str, name: str) -> GivenGraph:
@@ -59,7 +62,42 @@ def read_stg(text: str, file: str, name: str) -> GivenGraph:
         edges += [GivenEdge(str(predecessor), str(cells[0]), {}) for predecessor in before]
     nodes = [GivenNode(str(cells[0]), {"name": f"task {cells[0]}", "processing_time": cells[1]})
              for _, cells in tasks]  # fmt: skip
-    return GivenGraph(name, nodes, edges)
+    comments = [line.partition("#")[2].strip() for line in text.splitlines() if "#" in line]
+    left_out = [f"comments {first_and_count([shorten(line, 60) for line in comments], most=3)}"]
+    return GivenGraph(
+        name, nodes, edges, left_out=left_out if comments else (), lists_nodes=True, keys_are_ids=False
+    )
+
+
+def read_daggen(text: str, file: str, name: str) -> GivenGraph:
+    """A graph of daggen: for each task its number, its children, type, cost and share of serial work.
+
+    Transfers are tasks, too. Raises InputError with the line.
+    """
+    nodes: list[GivenNode] = []
+    edges: list[GivenEdge] = []
+    left_out: list[str] = []
+    count = None
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = line.split()
+        if not cells:
+            continue
+        if line.lstrip().startswith(("//", "#")):
+            left_out.append(f"comment {shorten(line.strip(), 60)}")
+        elif cells[0] == "NODE_COUNT" and len(cells) == 2 and cells[1].isdecimal() and count is None:
+            count = int(cells[1])
+        elif cells[0] == "NODE" and 4 <= len(cells) <= 6:
+            _, key, children, kind, *rest = cells
+            attributes = dict(zip(("cost", "alpha"), rest, strict=False))
+            nodes.append(GivenNode(key, {"name": f"{kind.lower()} {key}", "type": kind, **attributes}))
+            edges += [GivenEdge(key, child, {}) for child in children.split(",") if child not in ("-", "")]
+            require_at_most(len(nodes), MOST_NODES, "nodes")
+            require_at_most(len(edges), MOST_EDGES, "edges")
+        else:
+            raise _wrong(file, number, shorten(line, 60), "NODE number children type cost alpha")
+    if count is not None and count != len(nodes):
+        left_out.append(f"NODE_COUNT {count:,}, as the file has {len(nodes):,} nodes")
+    return GivenGraph(name, nodes, edges, left_out=left_out, lists_nodes=True, keys_are_ids=False)
 
 
 def read_dax(text: bytes, file: str, name: str) -> GivenGraph:
@@ -77,7 +115,10 @@ def read_dax(text: bytes, file: str, name: str) -> GivenGraph:
         raise _wrong(file, error.lineno, expat.errors.messages[error.code], "XML of a DAX") from None
     except (LookupError, ValueError) as error:
         raise _wrong(file, parser.CurrentLineNumber, str(error), "a DAX") from None
-    return GivenGraph(dax.name or name, dax.nodes, dax.edges)
+    left_out = [f"elements {', '.join(sorted(dax.left_out))}"] if dax.left_out else []
+    return GivenGraph(
+        dax.name or name, dax.nodes, dax.edges, left_out=left_out, lists_nodes=True, keys_are_ids=False
+    )
 
 
 class _Dax:
@@ -87,6 +128,7 @@ class _Dax:
         self.name = ""
         self.nodes: list[GivenNode] = []
         self.edges: list[GivenEdge] = []
+        self.left_out: set[str] = set()
         self._child, self._depth = "", 0
 
     def entity(self, entity: str, *_: object) -> None:
@@ -99,19 +141,38 @@ class _Dax:
             case "adag":
                 self.name = attributes.get("name", "")
             case "job" | "dag" | "dax":
-                key = attributes["id"]
+                key = _required(attributes, "id", tag)
                 own = attributes.get("name", key)
                 plain = {k: v for k, v in attributes.items() if k not in ("id", "name", "namespace")}
                 self.nodes.append(GivenNode(key, {"name": f"{own}_{key}", **plain}))
                 require_at_most(len(self.nodes), MOST_NODES, "nodes")
             case "child":
-                self._child = attributes["ref"]
+                self._child = _required(attributes, "ref", tag)
             case "parent":
-                self.edges.append(GivenEdge(attributes["ref"], self._child, {}))
+                own = {key: value for key, value in attributes.items() if key != "ref"}
+                if not self._child:
+                    raise ValueError("a parent outside of a child")
+                self.edges.append(GivenEdge(_required(attributes, "ref", tag), self._child, own))
                 require_at_most(len(self.edges), MOST_EDGES, "edges")
+            case other:
+                if self._depth == 2 and other not in _UNREAD:
+                    raise ValueError(f"an element {other!r:.60}; job, dag, dax and child are read")
+                self.left_out.add(attribute_name(other))
 
     def end(self, tag: str) -> None:
         self._depth -= 1
+        if tag.rpartition(":")[2] == "child":
+            self._child = ""
+
+
+_UNREAD = ("file", "executable", "transformation", "metadata", "invoke", "filename", "include")
+"""Elements of a DAX beside its jobs, which are no part of the graph."""
+
+
+def _required(attributes: dict[str, str], key: str, tag: str) -> str:
+    if not attributes.get(key):
+        raise ValueError(f"an element {tag!r:.60} without {key}")
+    return attributes[key]
 
 
 def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
@@ -122,7 +183,13 @@ def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
             raise _wrong(file, 1, "an alias", "values written out")
         workflow = yaml.safe_load(text)
         nodes = [
-            GivenNode(str(job["id"]), {"name": f"{job.get('name') or job.get('file') or 'job'}_{job['id']}"})
+            GivenNode(
+                str(job["id"]),
+                {
+                    **{key: value for key, value in job.items() if key not in ("id", "name", "file")},
+                    "name": f"{job.get('name') or job.get('file') or 'job'}_{job['id']}",
+                },
+            )
             for job in workflow["jobs"]
         ]
         edges = [
@@ -130,20 +197,32 @@ def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
             for dependency in workflow.get("jobDependencies") or ()
             for child in dependency["children"]
         ]
+        left_out = [
+            f"{attribute_name(key)} of the workflow"
+            for key in workflow
+            if key not in ("jobs", "jobDependencies", "name")
+        ]
+        left_out += [
+            f"{attribute_name(key)} of jobDependencies"
+            for key in {key for dependency in workflow.get("jobDependencies") or () for key in dependency}
+            if key not in ("id", "children")
+        ]
         own = str(workflow.get("name") or name)
     except (yaml.YAMLError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise _wrong(file, 1, f"{type(error).__name__}: {str(error)[:80]}", "a workflow of Pegasus") from None
     require_at_most(len(nodes), MOST_NODES, "nodes")
     require_at_most(len(edges), MOST_EDGES, "edges")
-    return GivenGraph(own, nodes, edges)
+    return GivenGraph(own, nodes, edges, left_out=left_out, lists_nodes=True, keys_are_ids=False)
 
 
 def read_alibaba(text: str, file: str) -> list[GivenGraph]:
     """Jobs of Alibaba's table batch_task: a graph for each job with a dependency between its tasks.
 
     A task's name holds its number and those of the tasks that it waits for: R3_1_2 waits for 1 and 2. Names
-    without numbers (task_…) depend on nothing. Instances of a task are its parallelism.
+    without numbers (task_…) depend on nothing. Instances of a task are its parallelism. Tasks that are there
+    again, as they were started again, and dependencies on tasks that are not there, are left out.
     """
+    again: dict[str, list[str]] = {}
     jobs: dict[str, dict[str, dict[str, Any]]] = {}
     edges: dict[str, list[tuple[str, str]]] = {}
     rows = csv.reader(io.StringIO(text, newline=None))
@@ -162,11 +241,14 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
             key = numbers[1] if numbers else task["task_name"]
             own = jobs.setdefault(task["job_name"], {})
             if key in own:
-                continue  # a restarted task
+                again.setdefault(task["job_name"], []).append(shorten(task["task_name"], 40))
+                continue
             attributes: dict[str, Any] = {"name": task["task_name"]}
             if task["instance_num"].isdigit() and int(task["instance_num"]) > 0:
                 attributes["parallelism"] = int(task["instance_num"])
-            attributes |= {k: task[k] for k in ("plan_cpu", "plan_mem", "task_type") if task[k]}
+            attributes |= {key: task[key] for key in _ALIBABA_ATTRIBUTES if task[key]}
+            if "parallelism" not in attributes and task["instance_num"]:
+                attributes["instance_num"] = task["instance_num"]
             own[key] = attributes
             waits = (
                 []
@@ -183,8 +265,23 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
             job,
             [GivenNode(key, attributes) for key, attributes in tasks.items()],
             [GivenEdge(source, target, {}) for source, target in edges[job] if source in tasks],
+            left_out=_left_of_job(tasks, edges[job], again.get(job, [])),
+            keys_are_ids=False,
         )
         for job, tasks in jobs.items()
+    ]
+
+
+def _left_of_job(
+    tasks: dict[str, dict[str, Any]], edges: list[tuple[str, str]], again: list[str]
+) -> list[str]:
+    missing = [
+        f"{source} of {tasks[target]['name']!r:.40}" for source, target in edges if source not in tasks
+    ]
+    return [
+        f"{what} {first_and_count(listed, most=5)}"
+        for what, listed in (("dependencies on tasks that are not there:", missing), ("restarts of", again))
+        if listed
     ]
 
 

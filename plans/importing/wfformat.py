@@ -7,6 +7,7 @@ Systems 128 (2022).
 
 from collections import Counter
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from penstock.plans.errors import TopologyError
@@ -15,9 +16,11 @@ from penstock.plans.importing.given_graph import (
     GivenGraph,
     GivenNode,
     ImportOptions,
+    attribute_name,
     topology_of_graph,
 )
 from penstock.plans.importing.imported import Imported, errors_of_known
+from penstock.plans.printable import first_and_count
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.rules import Rule, Rules, list_of, shorten, text, wrong_type
 
@@ -97,8 +100,36 @@ def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions
         GivenNode(key, {**_plain(executed.get(key, {})), **_plain(task), "name": _name(task)})
         for key, task in zip(keys, tasks, strict=True)
     ]
-    graph = GivenGraph(name, nodes, [GivenEdge(source, target, {}) for source, target in edges])
+    graph = GivenGraph(
+        name,
+        nodes,
+        [GivenEdge(source, target, {}) for source, target in edges],
+        left_out=_left_out(document, holder, executed.keys() - set(keys)),
+        keys_are_ids=False,
+    )
     return topology_of_graph(graph, FORM, options)
+
+
+def _left_out(document: Mapping[str, Any], holder: Mapping[str, Any], unknown: AbstractSet[str]) -> list[str]:
+    """Parts of a workflow beside its tasks, and executions of tasks that are not there."""
+    workflow = document["workflow"]
+    parts = {
+        "": (document, ("name", "schemaVersion", "workflow")),
+        "workflow.": (workflow, ("tasks", "specification", "execution")),
+        "specification.": ({} if holder is workflow else holder, ("tasks",)),
+        "execution.": (workflow.get("execution"), ("tasks",)),
+    }
+    left_out = [
+        attribute_name(f"{where}{key}")
+        for where, (part, known) in parts.items()
+        if type(part) is dict
+        for key, value in part.items()
+        if key not in known and value not in (None, "", [], {})
+    ]
+    if unknown:
+        listed = first_and_count([shorten(task, 40) for task in sorted(unknown)], most=5)
+        left_out.append(f"executions of tasks that are not there: {listed}")
+    return left_out
 
 
 def _references(tasks: list[Any], keys: list[str]) -> dict[str, str]:
@@ -131,8 +162,8 @@ def _executed(workflow: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a task that are attributes of a node: texts and numbers, not its edges."""
-    return {key: value for key, value in task.items() if type(value) in (str, int, float) and key != "id"}
+    """The values of a task that are attributes of a node: all but its edges."""
+    return {key: value for key, value in task.items() if key not in ("id", "parents", "children")}
 
 
 def _name(task: Mapping[str, Any]) -> str:

@@ -46,7 +46,7 @@ def nothing_to_import(paths: Sequence[str]) -> InputError:
     """Files of graphs and documents that are empty."""
     return InputError(
         f"nothing to import in {first_and_count(paths)}",
-        "penstock import reads WfFormat, DOT, GraphML, edge lists, Flink's JSON and plan JSON",
+        "graphs in DOT, GraphML, edge lists and JSON, and other forms, are read; see docs/importing.md",
     )
 
 

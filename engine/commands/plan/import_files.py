@@ -1,10 +1,11 @@
 """`penstock import`: graphs, workflows and plans of other tools as topology lines."""
 
 import os
-from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
 
 import orjson
@@ -23,8 +24,8 @@ from penstock.plans.importing.given_graph import (
     SeveralInputs,
     topology_of_graph,
 )
-from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY, Imported
-from penstock.plans.importing.known_forms import as_topology
+from penstock.plans.importing.imported import ASSUMED_KEY, FILE_KEY, FORM_KEY, IGNORED_KEY, Imported
+from penstock.plans.importing.known_forms import as_topology, unknown_form
 from penstock.plans.importing.node_errors import graph_errors
 from penstock.plans.importing.read_graphs import (
     begins_as_json,
@@ -32,18 +33,26 @@ from penstock.plans.importing.read_graphs import (
     read_graphs,
     read_recognised,
     recognised,
+    unknown_kind,
 )
 from penstock.plans.importing.recognise_content import NoJob
 from penstock.plans.printable import first_and_count
-from penstock.plans.topology.columnar.find_topology_files import find_topology_files
+from penstock.plans.topology.columnar.find_topology_files import (
+    STANDARD_INPUT,
+    find_topology_files,
+    is_pipe,
+)
 from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
 from penstock.plans.topology.parse_lines import lines_of
+from penstock.plans.topology.unpacked_texts import texts_of_file
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.vocabulary import Partitioner
 
 _MOST_REFUSED = 20
+_MOST_NOTES = 40
+_NO_FILE = {STANDARD_INPUT: "-"}
 
 
 def command(
@@ -52,9 +61,9 @@ def command(
         typer.Argument(
             metavar="FILE...",
             help="DOT (.dot, .gv), GraphML (.graphml), edge lists (.csv, .tsv, .edges, .txt); by content: "
-            "WfFormat, networkx's node-link JSON, STG, DAX and workflows of Pegasus, Alibaba's batch tasks, "
-            "what flink info and EXPLAIN print, Flink's JSON (an array of nodes, too) and plan JSON; "
-            "directories and globs of them, - for standard input (JSON).",
+            "DOT, GraphML, Pajek, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, STG, "
+            "daggen, Pegasus (DAX, YAML), Alibaba's batch tasks, output of flink info and EXPLAIN, Flink's "
+            "JSON and plan JSON; directories and globs of them, - for standard input.",
         ),
     ],
     out: Annotated[
@@ -91,6 +100,9 @@ def command(
             help="Which attribute holds a key of topology files, e.g. parallelism=coreCount. Repeatable.",
         ),
     ] = None,
+    reverse: Annotated[
+        bool, typer.Option("--reverse", help="Edges point from readers to what they read.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="End with exit code 7 if any graph is refused.")
     ] = False,
@@ -102,10 +114,10 @@ def command(
     undirected and empty ones are refused.
     """
     options = ImportOptions(
-        parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take)
+        parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take), reverse
     )
     refused = _Refused()
-    imports: Counter[tuple[str, str, str, str]] = Counter()
+    imports: dict[tuple[str, str], _Notes] = {}
     written = 0
 
     def lines() -> Iterator[str]:
@@ -116,12 +128,16 @@ def command(
             topology = {} if isinstance(imported, list) else _named(imported, name, names)
             config = topology.get("config", {})
             is_imported = type(config) is dict and FORM_KEY in config
+            if not errors and not is_imported and (unknown := unknown_form(topology)):
+                refused.add_unknown(where, file, unknown)
+                continue
             errors = errors or (graph_errors if is_imported else validate_topology)(topology)
             if errors:
                 refused.add(f"{where}: {first_and_count([error.message for error in errors], '; ')}")
                 continue
             if is_imported:
-                imports[file, *_notes(config)] += 1
+                imports.setdefault((file, config[FORM_KEY]), _Notes()).add(config)
+                topology = {**topology, "config": {**config, FILE_KEY: _NO_FILE.get(file, file)}}
             written += 1
             yield orjson.dumps(topology).decode()
         if not written:  # raised here, so that a file that is there stays as it is
@@ -132,12 +148,12 @@ def command(
     files = find_topology_files(inputs)
     with progress(len(files)) as report, suppress(_NothingImportedError):
         write_texts(lines(), out)
-    for notes, count in imports.items():
-        say_import(count, *notes)
-    for line in refused.first:
+    for (file, form), notes in imports.items():
+        say_import(notes.count, file, form, notes.joined(notes.assumed), notes.joined(notes.ignored))
+    for line in refused.lines():
         say_beside_output(f"refused: {line}")
-    if (more := refused.count - len(refused.first)) > 0:
-        say_beside_output(f"and {more:,} more are refused")
+    if refused.more > 0:
+        say_beside_output(f"and {refused.more:,} more are refused")
     if refused.count and (strict or not written):
         raise RefusedTopologiesError(
             f"{refused.count:,} of {written + refused.count:,} graphs were refused", "the lines above say why"
@@ -161,16 +177,60 @@ class _NothingImportedError(Exception):
 
 
 class _Refused:
-    """Counts refused graphs, and keeps the reasons of the first ones."""
+    """Counts refused graphs, and keeps the reasons of the first ones; a file of unknown objects has one."""
 
     def __init__(self) -> None:
-        self.count = 0
-        self.first: list[str] = []
+        self.count = self.more = 0
+        self._first: list[str] = []
+        self._unknown: dict[str, tuple[int, TopologyError, int]] = {}  # by file: place, error, how many
 
     def add(self, why: str) -> None:
         self.count += 1
-        if self.count <= _MOST_REFUSED:
-            self.first.append(why)
+        if len(self._first) < _MOST_REFUSED:
+            self._first.append(why)
+        else:
+            self.more += 1
+
+    def add_unknown(self, where: str, file: str, error: TopologyError) -> None:
+        place, first, count = self._unknown.get(file, (len(self._first), error, 0))
+        if count:
+            self.count += 1
+        else:
+            self.add(f"{where}: {error.message}")
+        self._unknown[file] = place, first, count + 1
+
+    def lines(self) -> list[str]:
+        """The reasons that are kept, and how many objects of a file one of them is of."""
+        lines = list(self._first)
+        for place, error, count in self._unknown.values():
+            if count > 1 and place < len(lines):
+                more = replace(
+                    error, found=f"{error.found} (and {count - 1:,} more objects in no known form)"
+                )
+                lines[place] = lines[place].replace(error.message, more.message)
+        return lines
+
+
+class _Notes:
+    """What was assumed and ignored of the topologies of a file, each note once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.assumed: dict[str, None] = {}
+        self.ignored: dict[str, None] = {}
+
+    def add(self, config: dict[str, str]) -> None:
+        self.count += 1
+        for notes, key in ((self.assumed, ASSUMED_KEY), (self.ignored, IGNORED_KEY)):
+            if key in config:
+                notes[config[key]] = None
+
+    def joined(self, notes: dict[str, None]) -> str:
+        """The notes of all topologies; of many that differ, the first ones and a count."""
+        if len(notes) == 1:
+            return next(iter(notes))
+        parts = list(dict.fromkeys(part for note in notes for part in note.split("; ")))
+        return first_and_count(parts, "; ", most=_MOST_NOTES)
 
 
 def _taken(take: list[str] | None) -> dict[str, str]:
@@ -189,30 +249,47 @@ def _imported(
     """Place, file, and topology or errors, for each graph or JSON object of the files."""
     for file in files:
         report(f"read {file}")
-        content = recognised(file)
-        if isinstance(content, NoJob):
-            raise InputError(f"{file}: this is {content.what}, and no graph of a job", content.hint)
-        if content is not None:
-            for content_item in read_recognised(file, content):
-                if isinstance(content_item, GivenGraph):
-                    yield (
-                        f"{file}: {content_item.name}",
-                        file,
-                        topology_of_graph(content_item, str(content), options),
-                    )
-                else:
-                    yield file, file, as_topology(content_item, file, 0, options)
-            continue
-        form = None if begins_as_json(file) else form_of_graph(file)
-        if form is None:
-            yield from _import_json(file, options)
-            continue
-        for graph in read_graphs(file, form):
+        with _content_of(file) as path:
+            yield from _import_file(file, path, options)
+
+
+@contextmanager
+def _content_of(file: str) -> Iterator[str]:
+    """A path that can be read several times: the file, or a copy of what a pipe gives."""
+    if not is_pipe(file):
+        yield file
+        return
+    with NamedTemporaryFile(prefix="penstock-import-") as copy:
+        for text in texts_of_file(file):
+            copy.write(text)
+        copy.flush()
+        yield copy.name
+
+
+def _import_file(file: str, path: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
+    content = recognised(path)
+    if isinstance(content, NoJob):
+        raise InputError(f"{file}: this is {content.what}, and no graph of a job", content.hint)
+    if content is not None:
+        for content_item in read_recognised(file, content, path):
+            if isinstance(content_item, GivenGraph):
+                imported = topology_of_graph(content_item, str(content), options)
+                yield f"{file}: {content_item.name}", file, imported
+            else:
+                yield file, file, as_topology(content_item, file, 0, options)
+        return
+    form = None if begins_as_json(path) else form_of_graph(file)
+    if form is not None:
+        for graph in read_graphs(file, form, path):
             yield file, file, topology_of_graph(graph, form, options)
+        return
+    if (unknown := unknown_kind(path)) is not None:
+        raise InputError(f"{file}: this is {unknown.what}, which is in no known form", unknown.hint)
+    yield from _import_json(file, path, options)
 
 
-def _import_json(file: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
-    for value, place, line, problem in _objects(file):
+def _import_json(file: str, path: str, options: ImportOptions) -> Iterator[tuple[str, str, Imported]]:
+    for value, place, line, problem in _objects(path):
         where = f"{file}, line {line + 1}"
         if problem is not None:
             yield where, file, [problem]
@@ -254,7 +331,3 @@ def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[
         unused = f"{own}-{number}"
     names.add(unused)
     return {**topology, "name": unused}
-
-
-def _notes(config: dict[str, str]) -> tuple[str, str, str]:
-    return config[FORM_KEY], config.get(ASSUMED_KEY, ""), config.get(IGNORED_KEY, "")
