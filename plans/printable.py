@@ -60,6 +60,22 @@ def _escaped_in_json(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
 
 
+_ESCAPE = re.compile(r"\\(?:[\\ntr]|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+_LONG = {f"\\{escape[1]}": character for character, escape in _SHORT.items()} | {"\\\\": "\\"}
+
+
+def unprintable(text: str) -> str:
+    """The text that `printable` made `text` of."""
+    return _ESCAPE.sub(_unescaped, text) if "\\" in text else text
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    if code is None:
+        return _LONG[match[0]]
+    return chr(int(code, 16)) if int(code, 16) < 0x110000 else match[0]
+
+
 MOST_ERRORS = 20
 """Errors shown of one topology; the others are counted."""
 

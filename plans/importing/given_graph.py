@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.imported import Imported, with_notes
+from penstock.plans.printable import unprintable
 from penstock.plans.stream_graph.refuse_stream_graphs import MAX_INPUTS
 from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.find_cycle import find_cycle
@@ -312,6 +313,7 @@ def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str
     drawn = DRAWN_PARALLELISM(values["parallelism"]) if isinstance(values.get("parallelism"), str) else None
     if drawn is not None:
         del values["parallelism"]
+        values = {key: unprintable(text) if isinstance(text, str) else text for key, text in values.items()}
         given = {"parallelism": drawn[1], "max_parallelism": values.get("max_parallelism", drawn[2])}
         values |= {key: _integer(text) for key, text in given.items() if text is not None}
     return values

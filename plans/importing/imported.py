@@ -10,7 +10,7 @@ FORM_KEY = "penstock.import.form"
 ASSUMED_KEY = "penstock.import.assumed"
 IGNORED_KEY = "penstock.import.ignored"
 FILE_KEY = "penstock.import.file"
-"""Keys of the configuration of an imported topology: its form, what was filled in, what was left, its file."""
+"""Keys of an imported topology's configuration: its form, what was filled in, what was left, and its file."""
 
 READ_FORMS = (
     "DOT, GraphML, Pajek, edge lists, graphs in JSON (node-link, vis.js, d3, Cytoscape, Arroyo), WfFormat, "

@@ -191,7 +191,9 @@ def _of_lists(
     document: Mapping[str, Any], nodes: list[Any] | None, links: list[Any], key: str
 ) -> _Parts | None:
     ends = _key_of_ends(links)
-    if nodes is None and (ends is None or not all(type(link) is dict for link in links)):
+    if nodes is None and (
+        ends is None or not all(type(link) is dict for link in links) or _other_lists(document, links)
+    ):
         return None
     form = "node-link" if "directed" in document else _FORMS_OF_ENDS.get(ends, "nodes and edges")
     graph = document.get("graph")
@@ -200,6 +202,11 @@ def _of_lists(
         left_out += [f"graph attribute {attribute_name(name)}" for name in graph if name != "name"]
     own = graph.get("name") if type(graph) is dict else None
     return _Parts(form, nodes, links, _directed(document), document.get("name") or own, left_out)
+
+
+def _other_lists(document: Mapping[str, Any], links: list[Any]) -> bool:
+    """Whether an object has lists or objects beside its links, which may be its nodes."""
+    return any(value and type(value) in (list, dict) and value is not links for value in document.values())
 
 
 def _directed(document: Mapping[str, Any]) -> bool | None:
@@ -239,6 +246,8 @@ def _of_adjacency(document: Mapping[str, Any], nodes: list[Any], adjacency: list
 def _of_cytoscape(document: Mapping[str, Any]) -> _Parts | None:
     """Elements of Cytoscape: nodes and edges in two lists, or in one, each with its `data`."""
     elements = document["elements"]
+    if type(elements) is dict and not elements.keys() <= {"nodes", "edges"}:
+        return None
     lists = [elements] if type(elements) is list else [elements.get(key) or [] for key in ("nodes", "edges")]
     if not any(lists) or not all(
         type(entries) is list
@@ -272,7 +281,7 @@ def _of_graph_format(document: Mapping[str, Any], graph: Mapping[str, Any]) -> _
     nodes = graph.get("nodes", [])
     if type(nodes) is dict:
         nodes = [{**(node if type(node) is dict else {}), "id": key} for key, node in nodes.items()]
-    if type(nodes) is not list:
+    if type(nodes) is not list or (not nodes and _other_lists(graph, graph["edges"])):
         return None
     left_out = _left(graph, ("nodes", "edges", "directed", "label", "id")) + _left(document, ("graph",))
     directed = graph.get("directed", True)

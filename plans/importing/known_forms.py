@@ -112,7 +112,9 @@ _OF_OTHERS = (
 def _no_job(document: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """The description, allowed values and hint for a known object that is no job; None if it is unknown."""
     for keys, what, hint in _OF_OTHERS:
-        if keys <= document.keys() and (keys != {"jobs"} or type(document["jobs"]) is list):
+        if all(document.get(key) is not None for key in keys) and (
+            keys != {"jobs"} or type(document["jobs"]) is list
+        ):
             return what, "a topology, or a plan", hint
     return None
 

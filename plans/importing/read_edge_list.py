@@ -141,7 +141,15 @@ def _mode(sample: Sequence[tuple[int, str]], by_ending: str | None) -> str:
         return by_ending
     if not any(map(_is_of_arrows, lines)):
         order.remove(_ARROWS)
-    fitting = next((mode for mode in order if all(_fits(line, mode) for line in lines)), None)
+    fitting = next(
+        (
+            mode
+            for mode in order
+            if all(_fits(line, mode) for line in lines)
+            and not (len(lines) == 1 and _is_prose(lines[0], mode))
+        ),
+        None,
+    )
     return fitting or by_ending or (_ARROWS if any(map(_is_of_arrows, lines)) else _SPACES)
 
 
@@ -181,6 +189,11 @@ def _fits(line: str, mode: str) -> bool:
         cells = _cells_at_arrows(line)
         return all(_is_quoted(cell) or not re.search(r"\s", cell) for cell in cells)
     return mode in line and len(_split(line, mode)) > 1
+
+
+def _is_prose(line: str, mode: str) -> bool:
+    """Whether a line may be a sentence as well as names with spaces in them."""
+    return mode in _OTHERS and any(" " in cell.strip() for cell in _split(line, mode))
 
 
 def _is_of_arrows(line: str) -> bool:

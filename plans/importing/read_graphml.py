@@ -30,10 +30,6 @@ def read_graphml(text: bytes, file: str, name: str) -> GivenGraph:
     parser.CharacterDataHandler, parser.EntityDeclHandler = reader.characters, reader.entity
     try:
         parser.Parse(text, True)
-        if reader.graphs != 1:
-            raise ValueError(
-                f"it has {reader.graphs} graphs, not one" if reader.graphs else "it has no graph"
-            )
         return reader.given(name)
     except BoundError:
         raise
@@ -93,6 +89,8 @@ class _Reader:
                 if "node" in self._open:
                     raise ValueError(f"a graph inside of a node: {attributes.get('id', '')!r:.60}")
                 self.graphs += 1
+                if self.graphs > 1:
+                    raise ValueError("it has 2 graphs or more, not one")
                 self._default_is_directed = attributes.get("edgedefault", "directed") != "undirected"
                 self._owner = self._graph
                 if attributes.get("id"):
@@ -171,7 +169,9 @@ class _Reader:
         require_at_most(self._values, MOST_VALUES, "values of attributes")
 
     def given(self, name: str) -> GivenGraph:
-        """The graph that was read. Raises ValueError for an edge of what is not a node."""
+        """The graph that was read. Raises ValueError for none, and for an edge of what is not a node."""
+        if not self.graphs:
+            raise ValueError("it has no graph")
         ends = {end for source, target, _ in self._edges for end in (source, target)}
         if unknown := sorted(ends - self._nodes.keys()):
             raise ValueError(f"an edge of {unknown[0]!r:.60}, which is no node")

@@ -236,13 +236,13 @@ def unknown_text(beginning: bytes) -> NoJob | None:
 
 
 def _is_alibaba(text: str) -> bool:
-    lines = [line for line in text.split("\n")[:3] if line]
-    if not lines:
-        return False
-    if lines[0].split(",")[0] == ALIBABA_COLUMNS[0]:
-        return lines[0].split(",")[2:3] == [ALIBABA_COLUMNS[2]]
-    cells = lines[0].split(",")
-    return len(cells) == len(ALIBABA_COLUMNS) and cells[2].startswith("j_") and cells[1].isdigit()
+    rows = [line.split(",") for line in text.split("\n")[:5] if line]
+    if rows and rows[0][0] == ALIBABA_COLUMNS[0]:
+        return rows[0][2:3] == [ALIBABA_COLUMNS[2]]
+    return any(
+        len(cells) == len(ALIBABA_COLUMNS) and cells[2].startswith("j_") and cells[1].isdigit()
+        for cells in rows
+    )
 
 
 def _is_stg(text: str) -> bool:

@@ -124,6 +124,11 @@ def command(
         nonlocal written
         names: set[str] = set()
         for where, file, imported in _imported(files, options, report):
+            if isinstance(imported, InputError):
+                refused.add(
+                    imported.message if imported.hint is None else f"{imported.message}; {imported.hint}"
+                )
+                continue
             errors = imported if isinstance(imported, list) else []
             topology = {} if isinstance(imported, list) else _named(imported, name, names)
             config = topology.get("config", {})
@@ -245,12 +250,20 @@ def _taken(take: list[str] | None) -> dict[str, str]:
 
 def _imported(
     files: list[str], options: ImportOptions, report: Report
-) -> Iterator[tuple[str, str, Imported]]:
-    """Place, file, and topology or errors, for each graph or JSON object of the files."""
+) -> Iterator[tuple[str, str, Imported | InputError]]:
+    """Place, file, and topology or errors, for each graph or JSON object of the files.
+
+    Raises InputError if the only file cannot be read; one of several is refused for it.
+    """
     for file in files:
         report(f"read {file}")
-        with _content_of(file) as path:
-            yield from _import_file(file, path, options)
+        try:
+            with _content_of(file) as path:
+                yield from _import_file(file, path, options)
+        except InputError as error:
+            if len(files) == 1:
+                raise
+            yield file, file, error
 
 
 @contextmanager

@@ -39,7 +39,7 @@ def names(letter: str, count: int) -> str:
 
 @pytest.mark.slow
 def test_products_of_subgraphs(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.plans.importing.read_graphs.MOST_EDGES", 50_000)
+    monkeypatch.setattr("penstock.plans.importing.read_dot.MOST_EDGES", 50_000)
     text = f"digraph {{ {{{names('a', 300)}}} -> {{{names('b', 300)}}} }}"
     assert "found more than 50,000 edges" in refused(tmp_path / "a.dot", text)
 
@@ -75,21 +75,25 @@ def test_texts_are_not_read_on_beyond_the_bound():
     assert len(taken) == 11
 
 
-def test_words_of_dot(tmp_path):
-    text = "digraph {" + "a->b;" * 600_000 + "}"
-    assert "found more than 1,000,000 words of DOT" in refused(tmp_path / "a.dot", text)
+def test_nodes_of_subgraphs_in_subgraphs(tmp_path, monkeypatch):
+    monkeypatch.setattr("penstock.plans.importing.read_dot.MOST_VALUES", 10_000)
+    text = "digraph {" + "{" * 200 + names("a", 100) + "}" * 201
+    assert "found more than 10,000 nodes of subgraphs" in refused(tmp_path / "a.dot", text)
+    defaults = " ".join(f"k{number}=1" for number in range(200))
+    text = f"digraph {{ node [{defaults}] {names('a', 100)} }}"
+    assert "found more than 10,000 values of attributes" in refused(tmp_path / "b.dot", text)
 
 
 def test_graphs_in_graphs(tmp_path):
     deep = 40_000
     text = f"<graphml>{'<graph>' * deep}{'</graph>' * deep}</graphml>"
-    assert "found more than 100 elements in one another" in refused(tmp_path / "a.graphml", text)
+    assert "an element 'graph' in the graph" in refused(tmp_path / "a.graphml", text)
     other = f"<graphml><x>{'<x>' * deep}{'</x>' * deep}</x></graphml>"
     assert "found more than 100 elements in one another" in refused(tmp_path / "b.graphml", other)
 
 
 def test_attributes_of_all_nodes(tmp_path):
-    keys = "".join(f'<key id="k{n}" for="node" attr.name="k{n}" attr.type="int"/>' for n in range(5_000))
+    keys = "".join(f'<key id="k{n}" for="node"><default>1</default></key>' for n in range(5_000))
     nodes = "".join(f'<node id="n{n}"/>' for n in range(5_000))
     assert "values of attributes" in refused(tmp_path / "a.graphml", GRAPHML.format(keys, nodes))
 
@@ -109,7 +113,7 @@ def test_attributes_of_all_nodes(tmp_path):
     ],
 )
 def test_nodes_and_edges(name, text, bound, said, tmp_path, monkeypatch):
-    for module in ("graphml_structure", "read_edge_list"):
+    for module in ("read_graphml", "read_edge_list"):
         monkeypatch.setattr(f"penstock.plans.importing.{module}.{bound}", 1)
     assert f"found more than {said}" in refused(tmp_path / name, text)
 
