@@ -17,7 +17,7 @@ from penstock.plans.importing.given_graph import (
     GivenNode,
     attribute_name,
 )
-from penstock.plans.printable import first_and_count
+from penstock.plans.printable import first_and_count, unprintable
 from penstock.plans.topology.rules import shorten
 
 # Tokens.
@@ -469,7 +469,10 @@ class _Reader:
             notes.add("ports", port)
         for subgraph in self._named:
             notes.add("subgraphs", subgraph)
-        return GivenGraph(self.name or name, nodes, edges, directed, notes.left_out(), notes.assumed)
+        own = self.name
+        if notes.is_drawn:
+            own = unprintable(unescape(own.replace("\\\\", "\\")))
+        return GivenGraph(own or name, nodes, edges, directed, notes.left_out(), notes.assumed)
 
 
 def _is_invisible(attributes: Mapping[str, str]) -> bool:
@@ -483,6 +486,7 @@ class _Notes:
 
     def __init__(self) -> None:
         self.assumed: dict[str, str] = {}
+        self.is_drawn = False  #: by `penstock draw`
         self._looks: set[str] = set()
         self._graph: set[str] = set()
         self._listed: dict[str, list[str]] = {}
@@ -522,6 +526,7 @@ class _Notes:
             own["parallelism"] = lines.pop()
             if "tooltip" in attributes:
                 lines = _lines_of(attributes["tooltip"], key)
+            self.is_drawn = True
             self.assumed["name and parallelism"] = "the lines of labels"
         name = " ".join(lines)
         if not name or name == key:

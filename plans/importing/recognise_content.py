@@ -174,7 +174,7 @@ _TEXTS = (
     (rf"{_PROLOG}<(bpmn2?:)?definitions\b", NoJob("a process in BPMN", _READS)),
     (rf"(?i){_PROLOG}<(!doctype\s+)?html\b", NoJob("a page (HTML)", _READS)),
     (r"^\s*(Creator .*\n)?(Version .*\n)?\s*graph\s*\[", NoJob("a GML graph", _NETWORKX)),
-    (r"^\s*(#.*\n\s*)*@[A-Z_]+\s+\d+\s*\{", NoJob("task graphs of TGFF", _READS)),
+    (r"^\s*(#.*\n\s*)*@[A-Z_]+\s+[\d.]+\s*(\{|\n)", NoJob("task graphs of TGFF", _READS)),
     (r"^%%MatrixMarket\b", NoJob("a sparse matrix (Matrix Market)", "write its entries as an edge list")),
     (r"(?i)^\s*nodedef\s*>", NoJob("a graph of GUESS (GDF)", "write its edges as an edge list")),
     (r"(?i)^\s*dl\s+n\s*=", NoJob("a graph of UCINET (DL)", "write its edges as an edge list")),

@@ -1,6 +1,8 @@
 """Files that are told by what is in them, whatever they are called, and things that are known and no jobs."""
 
 import json
+import subprocess
+import sys
 
 import networkx
 import pytest
@@ -96,7 +98,31 @@ NO_JOBS = {
     "g.gexf": ('<?xml version="1.0"?>\n<gexf xmlns="x"></gexf>', "a GEXF graph"),
     "g.json": ('{"elements": {"nodes": []}}', "a graph of Cytoscape"),
     "n.jsonl": (json.dumps(NODES[1]), "a node of a plan by itself"),
-}
+    "a.tgff": ("@TASK_GRAPH 0 {\n\tPERIOD 300\n\tTASK t0_0\tTYPE 1\n\tARC a0_0 FROM t0_0 TO t0_1 TYPE 2\n}\n",
+               "task graphs of TGFF"),
+    "c.tgff": ("# made by tgff\n@HYPERPERIOD 300\n@COMMUN_QUANT 0 {\n0 1\n}\n", "task graphs of TGFF"),
+    "a.sdf3": ('<?xml version="1.0"?>\n<sdf3 type="sdf"><sdf name="a"/></sdf3>', "a graph of SDF3"),
+    "flux.yaml": ('name: "t"\nspouts:\n  - id: "s"\nbolts:\n  - id: "b"\n', "a topology of Storm (Flux)"),
+    "g.gml": ("graph [\n  directed 1\n  node [ id 0 ]\n]\n", "a GML graph"),
+    "g.gdf": ("nodedef>name VARCHAR\na\nedgedef>node1,node2\na,b\n", "a graph of GUESS (GDF)"),
+    "v.jsonl": ('{"id": 1, "label": "p", "outE": {}}', "a vertex of GraphSON"),
+    "v.json": ('{"mode": "NORMAL", "vertices": [], "edges": []}', "(GraphSON)"),
+    "t.json": ('{"id": 1, "children": [{"id": 2}]}', "a tree"),
+    "m.mmd": ("flowchart LR\n  a --> b\n", "a Mermaid diagram"),
+    "n.mmd": ("graph TD;\n  a{x} --> b;\n", "a Mermaid diagram"),
+    "p.puml": ("@startuml\na --> b\n@enduml\n", "a PlantUML diagram"),
+    "k.txt": ("Topologies:\n   Sub-topology: 0\n    Source: S (topics: [t])\n      --> P\n",
+              "a topology of Kafka Streams"),
+    "s.txt": ("== Physical Plan ==\n*(1) Project [id#0L]\n+- Scan ExistingRDD[id#0L]\n", "a plan of Spark"),
+    "d.yaml": ("example:\n  default_args: {}\n  schedule_interval: '@daily'\n", "a DAG of Airflow"),
+    "a.yaml": ("- a: 1\n  b: [2]\n- a: 2\n", "YAML that begins with '- a: 1'"),
+    "w.xml": ("<workflow><task/></workflow>", "XML that begins with '<workflow>"),
+    "r.plan": ("StreamMaterialize { columns: [a] }\n└─StreamTableScan {}\n", "a tree of a query's plan"),
+    "x.dat": ("MTGX 1\nMTGX 2\n", "text that begins with 'MTGX 1'"),
+    "a.bin": ("a\0b", "a binary file"),
+    "o.json": ('{"a": 1, "b": []}', "an object with the keys a, b"),
+}  # fmt: skip
+READ = "DOT, GraphML, Pajek, edge lists"
 
 
 @pytest.mark.parametrize("name", NO_JOBS)
@@ -107,6 +133,185 @@ def test_what_is_known_and_no_job_is_named_with_what_to_do(tmp_path, name):
     assert code in (3, 7)
     assert what in said
     assert "hint: " in said
+    assert said.count(what) == 1
+
+
+@pytest.mark.parametrize("name", ["a.tgff", "a.yaml", "x.dat", "o.json"])
+def test_a_refusal_names_what_is_read(tmp_path, name):
+    (tmp_path / name).write_text(NO_JOBS[name][0])
+    assert READ in run("import", tmp_path / name)[2]
+
+
+def test_objects_in_no_known_form_are_refused_once_for_a_file(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"a": 1}\n' * 50)
+    code, _, said = run("import", tmp_path / "a.jsonl")
+    assert code == 7
+    assert "line 1: line: found an object with the keys a (and 49 more objects in no known form)" in said
+    assert (said.count("refused: "), "50 of 50" in said) == (1, True)
+
+
+def test_a_file_that_is_not_known_stops_no_other(tmp_path):
+    (tmp_path / "a.yaml").write_text("a: 1\n")
+    (tmp_path / "b.dot").write_text("digraph { a -> b }")
+    (tmp_path / "c.dot").write_text("digraph { a -> ")
+    code, written, said = run("import", tmp_path)
+    assert (code, len(written.splitlines())) == (0, 1)
+    assert f"refused: {tmp_path}/a.yaml: this is YAML" in said
+    assert f"refused: {tmp_path}/c.dot, line 1, column 16" in said
+
+
+def test_standard_input_is_read_whole_and_by_its_content(tmp_path):
+    (tmp_path / "a.txt").write_text("digraph { a -> b }")
+    for text in ("digraph { a -> b }", f"{json.dumps(networkx.node_link_data(GRAPH, edges='links'))}\n"):
+        done = subprocess.run(
+            [sys.executable, "-m", "penstock", "import", "-"],
+            input=text,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert json.loads(done.stdout)["config"]["penstock.import.file"] == "-"
+
+
+GRAPHS_IN_JSON = {
+    "vis.js": {"nodes": [{"id": "a", "label": "A"}, {"id": "b", "label": "B"}],
+               "edges": [{"from": "b", "to": "a", "arrows": "from", "label": "hash"}]},
+    "nodes and edges": {"nodes": [{"name": "A"}, {"name": "B"}],
+                        "links": [{"source": 0, "target": 1, "partitioner": "hash"}]},
+    "cytoscape": {"elements": [{"data": {"id": "a", "name": "A"}}, {"data": {"id": "b", "label": "B"}},
+                               {"data": {"source": "a", "target": "b", "partitioner": "HASH"}}]},
+    "json-graph": {"graph": {"nodes": {"a": {"label": "A"}, "b": {"label": "B"}},
+                             "edges": [{"source": "a", "target": "b", "label": "hash"}]}},
+    "adjacency": {"directed": True, "graph": [], "nodes": [{"id": 1, "name": "A"}, {"id": 2, "name": "B"}],
+                  "adjacency": [[{"id": 2, "partitioner": "hash"}], []]},
+    "arroyo": {"nodes": [{"nodeId": 0, "operator": "x", "description": "A", "parallelism": 2},
+                         {"nodeId": 1, "operator": "y", "description": "B", "parallelism": 2}],
+               "edges": [{"srcId": 0, "destId": 1, "edgeType": "Shuffle"}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", GRAPHS_IN_JSON)
+def test_graphs_in_json(tmp_path, form):
+    (tmp_path / "a.json").write_text(json.dumps(GRAPHS_IN_JSON[form], indent=1))
+    (topology,) = imported(tmp_path / "a.json")
+    assert topology["config"]["penstock.import.form"] == form
+    assert operators(topology) == [("source", "A", []), ("sink", "B", ["A hash"])]
+
+
+@pytest.mark.parametrize(
+    ("text", "edges"),
+    [
+        ('[{"source": "a", "target": "b"}, {"source": "b", "target": "c"}]', 2),
+        ('[{"data": {"id": "a"}}, {"data": {"id": "b"}}, {"data": {"source": "a", "target": "b"}}]', 1),
+        ('{"links": [{"source": "a", "target": "b"}]}', 1),
+        ('{"nodes": ["a", "b"], "edges": [["a", "b"]]}', 1),
+        ('{"nodes": [{"id": 5}, {"id": 7}], "links": [{"source": {"id": 5}, "target": {"id": 7}}]}', 1),
+    ],
+)
+def test_shapes_of_graphs_in_json(tmp_path, text, edges):
+    (tmp_path / "a.json").write_text(text)
+    (topology,) = imported(tmp_path / "a.json")
+    assert sum(len(reads) for _, _, reads in operators(topology)) == edges
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({"nodes": [{"id": 1}], "links": [{"source": 1, "target": 2}]}, "'2', which no node has as its id"),
+        ({"nodes": [{"id": 1}, {"id": 1}], "links": [{"source": 1, "target": 1}]}, "2 nodes of this id"),
+        ({"nodes": [{"id": 1}], "edges": [{"begin": 1, "end": 1}]}, "edges with the keys begin, end"),
+        ({"nodes": [{"name": "a"}], "links": [{"source": 0, "target": 7}]}, "'the node at 7'"),
+        ({"directed": False, "nodes": [{"id": 1}], "links": []}, "an undirected graph"),
+        ({"nodes": [{"id": 1}], "links": []}, "1 node and no edge"),
+        (
+            {"parts": [{"id": 1}], "links": [{"source": 1, "target": 2}]},
+            "an object with the keys parts, links",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_graph_in_json(tmp_path, document, says):
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    code, written, said = run("import", tmp_path / "a.json")
+    assert (code, written) == (7, "")
+    assert says in said
+
+
+PAJEK = '*Network n\n% made by hand\n*Vertices 3\n1 "a b" 0.1 0.2 box\n2 c\n*{}\n1 2 1.0 l hash\n2 3 2\n'
+
+
+def test_pajek(tmp_path):
+    (tmp_path / "a.net").write_text(PAJEK.format("arcs"))
+    (topology,) = imported(tmp_path / "a.net")
+    assert (topology["name"], topology["config"]["penstock.import.form"]) == ("n", "pajek")
+    assert operators(topology) == [
+        ("source", "a b", []), ("one_input", "c", ["a b hash"]), ("sink", "3", ["c"])
+    ]  # fmt: skip
+    assert topology["config"]["penstock.import.ignored"] == (
+        "comments '% made by hand'; edge attribute weight; looks (place, shape)"
+    )
+    (tmp_path / "a.net").write_text(
+        "*VERTICES 3\n1 a\n2 b\n3 c\n*Arcslist\n1 2 3\n*matrix\n0 0 0\n0 0 1\n0 0 0\n"
+    )
+    (topology,) = imported(tmp_path / "a.net")
+    assert operators(topology)[-1] == ("sink", "c", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (PAJEK.format("edges"), "an undirected graph"),
+        (PAJEK.format("partition"), "line 6: found the section '*partition'"),
+        (PAJEK.format("arcs") + "3 4\n", "line 9: found vertex '4'; allowed: a number from 1 to 3"),
+        (PAJEK.format("arcs") + "2 3 1 l\n", "line 9: found 'l'; allowed: pairs"),
+    ],
+)
+def test_what_is_wrong_in_pajek(tmp_path, text, says):
+    (tmp_path / "a.net").write_text(text)
+    code, _, said = run("import", tmp_path / "a.net")
+    assert (code in (3, 7), says in said) == (True, True), said
+
+
+DAGGEN = """// DAG automatically generated by daggen
+NODE_COUNT 4
+NODE 0 1,2 ROOT 0.0 0.0
+NODE 1 3 COMPUTATION 68719476736 0.06
+NODE 2 3 TRANSFER 33554432 0.0
+NODE 3 - END 0.0 0.0
+"""
+
+
+def test_daggen(tmp_path):
+    (tmp_path / "a.txt").write_text(DAGGEN)
+    (topology,) = imported(tmp_path / "a.txt")
+    assert operators(topology) == [
+        ("source", "root 0", []),
+        ("one_input", "computation 1", ["root 0"]),
+        ("one_input", "transfer 2", ["root 0"]),
+        ("sink", "end 3", ["computation 1", "transfer 2"]),
+    ]
+    (tmp_path / "a.txt").write_text(DAGGEN.replace("NODE 2", "NODES 2"))
+    assert "line 5: found 'NODES 2" in run("import", tmp_path / "a.txt")[2]
+    (tmp_path / "a.txt").write_text(DAGGEN.replace("NODE_COUNT 4", "NODE_COUNT 5").replace("1,2", "1,7"))
+    assert "'7', which no node has as its id" in run("import", tmp_path / "a.txt")[2]
+
+
+def test_dependencies_of_alibaba_that_are_not_there_are_listed(tmp_path):
+    rows = "{0},3,j_1,1,Terminated,1,2,100,0.5\n"
+    (tmp_path / "a.csv").write_text("".join(map(rows.format, ("M1", "R2_1_9", "R2_1", "J3_2"))))
+    (topology,) = imported(tmp_path / "a.csv")
+    assert topology["config"]["penstock.import.ignored"].startswith(
+        "dependencies on tasks that are not there: 9 of 'R2_1_9'; "
+    )
+    assert "restarts of 'R2_1'" in topology["config"]["penstock.import.ignored"]
+
+
+def test_explain_loses_no_edge(tmp_path):
+    (tmp_path / "a.txt").write_text(EXPLAIN.replace("(reuse_id=[1])", "").replace("(reuse_id=[1])", ""))
+    code, _, said = run("import", tmp_path / "a.txt")
+    assert (code, "reference_id=[1], which no operator" in said) == (3, True)
+    (tmp_path / "a.txt").write_text(EXPLAIN.replace("[single]", "[range[a]]"))
+    (topology,) = imported(tmp_path / "a.txt")
+    assert "Exchange'(distribution=[range[a]])'" in topology["config"]["penstock.import.ignored"]
 
 
 @pytest.mark.parametrize(
