@@ -187,6 +187,155 @@ def test_what_draw_writes_is_imported_again(tmp_path):
         assert counted == ["Tokenize hash"]
 
 
+# Names that a terminal, Graphviz, XML or HTML would take for something else.
+ODD_NAMES = (
+    *(
+        'a"b',
+        "a\\b",
+        "a\\nb",
+        "line\nbreak",
+        "x & y",
+        "&amp; &lt;",
+        "<b>html</b>",
+        "tab\t",
+        "\u202eevil",
+        "x\\",
+    ),
+    *("parallelism 3", "\\N", "a -> b", "Source: a", "{rec|ord}", "\\\\", " lead"),
+)
+
+
+@pytest.mark.parametrize("ending", ["dot", "graphml"])
+def test_what_draw_writes_comes_back_with_names_and_parallelism(tmp_path, ending):
+    given = [{"id": 1, "kind": "source", "name": "s", "parallelism": 1_500}]
+    given += [
+        {
+            "id": id_,
+            "kind": "one_input",
+            "name": name,
+            "inputs": [id_ - 1],
+            "parallelism": id_,
+            "max_parallelism": 999,
+        }
+        for id_, name in enumerate(ODD_NAMES, 2)
+    ]
+    source, drawn = tmp_path / "a.jsonl", tmp_path / f"b.{ending}"
+    source.write_text(json.dumps({"name": 'j "1"\\n', "transformations": given}))
+    assert run("draw", source, "--layer", "stream_graph", "--to", drawn)[0] == 0
+    (topology,) = imported(drawn)
+    found = [
+        (one["name"], one["parallelism"], one.get("max_parallelism"))
+        for one in topology["transformations"]
+        if "name" in one
+    ]
+    assert found == [(one["name"], one["parallelism"], one.get("max_parallelism")) for one in given]
+    assert ending == "graphml" or topology["name"] == 'j "1"\\n'
+    assert [reads for _, _, reads in operators(topology)][1] == ["s rebalance"]
+
+
+YED = """<graphml xmlns:y="http://www.yworks.com/xml/graphml">
+  <key for="node" id="d6" yfiles.type="nodegraphics"/><key for="edge" id="d10" yfiles.type="edgegraphics"/>
+  <key for="node" id="d4" attr.name="parallelism" attr.type="int"><default>7</default></key>
+  <graph edgedefault="directed" id="G">
+    <node id="n0"><data key="d4">2</data><data key="d6"><y:ShapeNode><y:Geometry x="0"/>
+      <y:NodeLabel visible="true">Or
+      ders<y:LabelModel>x</y:LabelModel></y:NodeLabel></y:ShapeNode></data><port name="p"/></node>
+    <node id="n1"><data key="d6"><y:ShapeNode><y:NodeLabel>Join</y:NodeLabel></y:ShapeNode></data></node>
+    <edge id="e0" source="n0" target="n1" sourceport="p"><data key="d10"><y:PolyLineEdge>
+      <y:EdgeLabel>hash</y:EdgeLabel></y:PolyLineEdge></data></edge>
+  </graph>
+</graphml>"""
+
+
+def test_names_of_yed_are_its_labels(tmp_path):
+    (tmp_path / "a.graphml").write_text(YED)
+    (topology,) = imported(tmp_path / "a.graphml")
+    assert operators(topology) == [("source", "Or ders", []), ("sink", "Join", ["Or ders hash"])]
+    assert [one.get("parallelism") for one in topology["transformations"] if "name" in one] == [2, 7]
+    assert topology["config"][IGNORED_KEY] == (
+        "edge attribute id; id of the graph 'G'; ids of nodes that have names 'n0', 'n1'; ports 'p'"
+    )
+
+
+def test_labels_are_names_in_every_form(tmp_path):
+    link = {"source": 0, "target": 1, "label": "HASH"}
+    nodes = [{"id": 0, "label": "Orders"}, {"id": 1, "label": "Print"}]
+    document = {"directed": True, "multigraph": False, "graph": {}, "nodes": nodes, "links": [link]}
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    (tmp_path / "a.dot").write_text(
+        'digraph { 0 [label="Orders"] 1 [label=<<b>Print</b>>] 0 -> 1 [label=HASH] }'
+    )
+    graph = networkx.DiGraph()
+    graph.add_node(0, label="Orders")
+    graph.add_node(1, label="Print")
+    graph.add_edge(0, 1, label="HASH")
+    for topology in (
+        *imported(tmp_path / "a.json"),
+        *imported(tmp_path / "a.dot"),
+        penstock.import_graph(graph),
+    ):
+        assert operators(topology) == [("source", "Orders", []), ("sink", "Print", ["Orders hash"])]
+        assert topology["config"][IGNORED_KEY] == "ids of nodes that have names '0', '1'"
+        assert "name = the label" in topology["config"][ASSUMED_KEY]
+
+
+def test_edges_from_readers_to_what_they_read(tmp_path):
+    (tmp_path / "a.dot").write_text(
+        "digraph { StreamMaterialize -> StreamHashAgg; StreamHashAgg -> StreamTableScan }"
+    )
+    (topology,) = imported(tmp_path / "a.dot", "--reverse")
+    assert [name for _, name, _ in operators(topology)] == [
+        "StreamTableScan",
+        "StreamHashAgg",
+        "StreamMaterialize",
+    ]
+    assert "direction = against the edges" in topology["config"][ASSUMED_KEY]
+    (topology,) = imported(tmp_path / "a.dot")
+    assert "--reverse if they point from readers to what they read" in topology["config"][ASSUMED_KEY]
+
+
+def test_more_inputs_than_flink_takes_hint_at_a_union(tmp_path):
+    (tmp_path / "a.edges").write_text("".join(f"s{number} j\n" for number in range(128)) + "j k\n")
+    code, written, said = run("import", tmp_path / "a.edges")
+    assert (code, written) == (7, "")
+    assert (
+        "node 'j': found 128 inputs; allowed: 63 of a multi_input operator; hint: --several-inputs union"
+        in said
+    )
+    (topology,) = imported(tmp_path / "a.edges", "--several-inputs", "union")
+    assert len(operators(topology)) == 130
+
+
+def test_topologies_of_one_name_say_which_file_they_are_of(tmp_path):
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.dot").write_text("digraph G { x -> y }")
+    topologies = imported(tmp_path)
+    assert [topology["name"] for topology in topologies] == ["G", "G-2", "G-3"]
+    assert [topology["config"]["penstock.import.file"] for topology in topologies] == [
+        str(tmp_path / f"{name}.dot") for name in ("a", "b", "c")
+    ]
+
+
+def test_columns_of_both_ends_are_attributes_of_nodes(tmp_path):
+    (tmp_path / "ds2.csv").write_text(
+        "# operator_id1,operator_name1,total_number_of_operator_instances1,operator_id2,operator_name2,"
+        "total_number_of_operator_instances2\n"
+        "b1,Source: Bids,6,m1,Map -> Filter,16\nm1,Map -> Filter,16,k1,Sink,1\n"
+    )
+    (topology,) = imported(tmp_path / "ds2.csv")
+    assert operators(topology) == [
+        ("source", "Bids", []), ("one_input", "Map -> Filter", ["Bids"]), ("sink", "Sink", ["Map -> Filter"])
+    ]  # fmt: skip
+    assert [one["parallelism"] for one in topology["transformations"]] == [6, 16, 1]
+    (tmp_path / "b.csv").write_text("source,target,source_parallelism,target_label,w\na,b,4,B,1\nb,c,,C,\n")
+    (topology,) = imported(tmp_path / "b.csv")
+    assert [one["name"] for one in topology["transformations"]] == ["a", "B", "C"]
+    assert topology["transformations"][0]["parallelism"] == 4
+    (tmp_path / "c.edges").write_text('a b\na {"parallelism": 4}\n')
+    (topology,) = imported(tmp_path / "c.edges")
+    assert topology["transformations"][0]["parallelism"] == 4
+
+
 def test_names_are_unique_and_refusals_are_said(tmp_path):
     (tmp_path / "a.dot").write_text("digraph G { x -> y } digraph G { x -> z }")
     (tmp_path / "b.edges").write_text("x x\n")
