@@ -27,6 +27,7 @@ def import_graph(
     partitioner: Partitioner | PartitionerName | None = None,
     several_inputs: SeveralInputs | SeveralInputsName = SeveralInputs.OPERATOR,
     take: Mapping[str, str] | None = None,
+    reverse: bool = False,
 ) -> dict[str, Any]:
     """A topology, for `plan`, with an operator for each node of a directed graph and an edge for each edge.
 
@@ -35,6 +36,7 @@ def import_graph(
     nodes that read nothing are sources, nodes that nothing reads are sinks, and of the others those with two
     or more inputs are two_input and multi_input operators, or, with `several_inputs="union"`, one_input
     operators that read a union. `parallelism` and `partitioner`: of nodes and edges that have none.
+    `reverse`: edges point from readers to what they read.
 
     The key `config` of the topology says what was assumed and which attributes were ignored. Raises
     InputError with every reason (a cycle, an undirected graph, a wrong value), ConfigurationError for wrong
@@ -45,6 +47,7 @@ def import_graph(
         partitioner=None if partitioner is None else str(member("partitioner", partitioner, Partitioner)),
         several_inputs=member("several_inputs", several_inputs, SeveralInputs),
         take=known_keys("take", strings("take", take)),
+        reverse=bool(reverse),
     )
     read_graph = graph_of_library(graph, None if name is None else text("name", name, "my graph"))
     converted = topology_of_graph(read_graph, type(graph).__module__.partition(".")[0], options)

@@ -246,7 +246,7 @@ class _Written:
                     f"node {shorten(node.key, 60)}",
                     f"{len(incoming):,} inputs",
                     f"{MAX_INPUTS} of a multi_input operator",
-                    "--several-inputs union makes it a one_input operator that reads a union",
+                    "several inputs as a union (--several-inputs union) make it a one_input operator",
                 )
             )
         prefix = OPERATOR_KINDS[kind].name_prefix if kind in OPERATOR_KINDS else ""

@@ -178,6 +178,8 @@ def _parts(document: Mapping[str, Any]) -> _Parts | None:
         return _of_adjacency(document, nodes, document["adjacency"])
     if type(graph) is dict and type(graph.get("edges")) is list:
         return _of_graph_format(document, graph)
+    if type(nodes) is dict and any(type(document.get(key)) is list for key in _LINKS):
+        nodes = _listed(nodes)
     for key in _LINKS:
         links = document.get(key)
         if type(links) is list and links and all(type(link) is list and len(link) == 2 for link in links):
@@ -204,9 +206,14 @@ def _of_lists(
     return _Parts(form, nodes, links, _directed(document), document.get("name") or own, left_out)
 
 
-def _other_lists(document: Mapping[str, Any], links: list[Any]) -> bool:
-    """Whether an object has lists or objects beside its links, which may be its nodes."""
-    return any(value and type(value) in (list, dict) and value is not links for value in document.values())
+def _listed(nodes: Mapping[str, Any]) -> list[Any]:
+    """Nodes that are under their ids; a value that is not an object is kept as an attribute."""
+    return [{**(node if type(node) is dict else {"value": node}), "id": key} for key, node in nodes.items()]
+
+
+def _other_lists(document: Mapping[str, Any], known: str) -> bool:
+    """Whether an object has lists or objects beside its edges, which may be its nodes."""
+    return any(value and type(value) in (list, dict) and key != known for key, value in document.items())
 
 
 def _directed(document: Mapping[str, Any]) -> bool | None:
@@ -280,8 +287,8 @@ def _of_graph_format(document: Mapping[str, Any], graph: Mapping[str, Any]) -> _
     """The JSON Graph Format: an object of nodes by their ids, or a list of them, and a list of edges."""
     nodes = graph.get("nodes", [])
     if type(nodes) is dict:
-        nodes = [{**(node if type(node) is dict else {}), "id": key} for key, node in nodes.items()]
-    if type(nodes) is not list or (not nodes and _other_lists(graph, graph["edges"])):
+        nodes = _listed(nodes)
+    if type(nodes) is not list or (not nodes and _other_lists(graph, "edges")):
         return None
     left_out = _left(graph, ("nodes", "edges", "directed", "label", "id")) + _left(document, ("graph",))
     directed = graph.get("directed", True)

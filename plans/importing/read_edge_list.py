@@ -244,13 +244,17 @@ def _rows(text: str, mode: str, comments: _Comments, file: str) -> Iterator[_Row
     before = csv.field_size_limit(_FIELD_LIMIT)  # of the process; reading CSV records changes it, too
     try:
         for cells in rows:
-            plain = [cell.strip() for cell in cells]
+            plain = [_without_single_quotes(cell.strip()) for cell in cells]
             if any(plain):
                 yield _Row(current, plain)
     except csv.Error as error:
         raise _wrong(file, current, str(error), "CSV as of RFC 4180") from None
     finally:
         csv.field_size_limit(before)
+
+
+def _without_single_quotes(cell: str) -> str:
+    return cell[1:-1] if len(cell) > 1 and cell[0] == cell[-1] == "'" else cell
 
 
 def _row_of_words(number: int, line: str, comments: _Comments, file: str) -> _Row:

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
@@ -44,6 +43,7 @@ from penstock.plans.topology.columnar.find_topology_files import (
 )
 from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
+from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
 from penstock.plans.topology.parse_lines import lines_of
 from penstock.plans.topology.unpacked_texts import texts_of_file
@@ -125,20 +125,20 @@ def command(
         names: set[str] = set()
         for where, file, imported in _imported(files, options, report):
             if isinstance(imported, InputError):
-                refused.add(
-                    imported.message if imported.hint is None else f"{imported.message}; {imported.hint}"
-                )
+                hint = "" if imported.hint is None else f"; {imported.hint}"
+                refused.add("", file, f"{imported.message}{hint}")
                 continue
             errors = imported if isinstance(imported, list) else []
             topology = {} if isinstance(imported, list) else _named(imported, name, names)
             config = topology.get("config", {})
             is_imported = type(config) is dict and FORM_KEY in config
             if not errors and not is_imported and (unknown := unknown_form(topology)):
-                refused.add_unknown(where, file, unknown)
-                continue
+                errors = [unknown]
             errors = errors or (graph_errors if is_imported else validate_topology)(topology)
             if errors:
-                refused.add(f"{where}: {first_and_count([error.message for error in errors], '; ')}")
+                why = first_and_count([error.message for error in errors], "; ")
+                is_json = errors[0].error != ErrorKind.NOT_JSON
+                refused.add(f"{where}: ", file, why, why if is_json else ErrorKind.NOT_JSON)
                 continue
             if is_imported:
                 imports.setdefault((file, config[FORM_KEY]), _Notes()).add(config)
@@ -182,38 +182,27 @@ class _NothingImportedError(Exception):
 
 
 class _Refused:
-    """Counts refused graphs, and keeps the reasons of the first ones; a file of unknown objects has one."""
+    """Counts refused graphs, and keeps the first reasons; objects of a file that share one are one line."""
 
     def __init__(self) -> None:
         self.count = self.more = 0
-        self._first: list[str] = []
-        self._unknown: dict[str, tuple[int, TopologyError, int]] = {}  # by file: place, error, how many
+        self._first: dict[tuple[str, str], tuple[str, int]] = {}  # by file and reason: the line, how many
 
-    def add(self, why: str) -> None:
+    def add(self, where: str, file: str, why: str, kind: str | None = None) -> None:
+        """`kind`: what objects share; default: the reason itself."""
         self.count += 1
-        if len(self._first) < _MOST_REFUSED:
-            self._first.append(why)
+        line, count = self._first.get((file, kind or why), (f"{where}{why}", 0))
+        if count or len(self._first) < _MOST_REFUSED:
+            self._first[file, kind or why] = line, count + 1
         else:
             self.more += 1
 
-    def add_unknown(self, where: str, file: str, error: TopologyError) -> None:
-        place, first, count = self._unknown.get(file, (len(self._first), error, 0))
-        if count:
-            self.count += 1
-        else:
-            self.add(f"{where}: {error.message}")
-        self._unknown[file] = place, first, count + 1
-
     def lines(self) -> list[str]:
-        """The reasons that are kept, and how many objects of a file one of them is of."""
-        lines = list(self._first)
-        for place, error, count in self._unknown.values():
-            if count > 1 and place < len(lines):
-                more = replace(
-                    error, found=f"{error.found} (and {count - 1:,} more objects in no known form)"
-                )
-                lines[place] = lines[place].replace(error.message, more.message)
-        return lines
+        """A line for each reason, and how many more objects of its file have it."""
+        return [
+            line if count == 1 else f"{line} (and {count - 1:,} more like it in the file)"
+            for line, count in self._first.values()
+        ]
 
 
 class _Notes:

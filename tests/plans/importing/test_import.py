@@ -299,8 +299,8 @@ def test_more_inputs_than_flink_takes_hint_at_a_union(tmp_path):
     code, written, said = run("import", tmp_path / "a.edges")
     assert (code, written) == (7, "")
     assert (
-        "node 'j': found 128 inputs; allowed: 63 of a multi_input operator; hint: --several-inputs union"
-        in said
+        "node 'j': found 128 inputs; allowed: 63 of a multi_input operator; hint: several inputs as a union "
+        "(--several-inputs union)" in said
     )
     (topology,) = imported(tmp_path / "a.edges", "--several-inputs", "union")
     assert len(operators(topology)) == 130

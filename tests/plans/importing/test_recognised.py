@@ -142,12 +142,21 @@ def test_a_refusal_names_what_is_read(tmp_path, name):
     assert READ in run("import", tmp_path / name)[2]
 
 
-def test_objects_in_no_known_form_are_refused_once_for_a_file(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"a": 1}\n' * 50)
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('{"a": 1}', "an object with the keys a"),
+        ('{"id": 1, "outE": {}}', "a vertex of GraphSON"),
+        ("{a: 1}", "unexpected character"),
+    ],
+)
+def test_objects_in_no_known_form_are_refused_once_for_a_file(tmp_path, line, what):
+    (tmp_path / "a.jsonl").write_text(f"{line}\n" * 50)
     code, _, said = run("import", tmp_path / "a.jsonl")
-    assert code == 7
-    assert "line 1: line: found an object with the keys a (and 49 more objects in no known form)" in said
-    assert (said.count("refused: "), "50 of 50" in said) == (1, True)
+    assert (code, said.count("refused: "), what in said) == (7, 1, True), said
+    assert "a.jsonl, line 1: " in said
+    assert "(and 49 more like it in the file)" in said
+    assert "50 of 50" in said
 
 
 def test_a_file_that_is_not_known_stops_no_other(tmp_path):
@@ -205,6 +214,8 @@ def test_graphs_in_json(tmp_path, form):
         ('[{"data": {"id": "a"}}, {"data": {"id": "b"}}, {"data": {"source": "a", "target": "b"}}]', 1),
         ('{"links": [{"source": "a", "target": "b"}]}', 1),
         ('{"nodes": ["a", "b"], "edges": [["a", "b"]]}', 1),
+        ('{"edges": [["a", "b"], ["b", "c"]]}', 2),
+        ('{"nodes": {"a": {"parallelism": 2}, "b": {}}, "edges": [{"from": "a", "to": "b"}]}', 1),
         ('{"nodes": [{"id": 5}, {"id": 7}], "links": [{"source": {"id": 5}, "target": {"id": 7}}]}', 1),
     ],
 )
