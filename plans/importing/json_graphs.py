@@ -145,7 +145,7 @@ def _nodes(entries: Sequence[Any], arroyo: bool) -> tuple[list[str], list[GivenN
 
 
 def _end(value: Any) -> Any:
-    """An end of an edge; d3 puts the node itself in the place of its id once it has laid out a graph."""
+    """An end of an edge; d3 replaces ids by the nodes themselves once it has laid out a graph."""
     if type(value) is dict:
         return next((value[key] for key in _IDS if not is_missing(value.get(key))), value)
     return value
@@ -194,10 +194,12 @@ def _of_lists(
 ) -> _Parts | None:
     ends = _key_of_ends(links)
     if nodes is None and (
-        ends is None or not all(type(link) is dict for link in links) or _other_lists(document, links)
+        ends is None or not all(type(link) is dict for link in links) or _other_lists(document, key)
     ):
         return None
-    form = "node-link" if "directed" in document else _FORMS_OF_ENDS.get(ends, "nodes and edges")
+    form = "nodes and edges" if ends is None else _FORMS_OF_ENDS.get(ends, "nodes and edges")
+    if "directed" in document:
+        form = "node-link"
     graph = document.get("graph")
     left_out = _left(document, ("nodes", key, "directed", "multigraph", "graph", "name"))
     if type(graph) is dict:

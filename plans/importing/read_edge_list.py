@@ -344,7 +344,7 @@ def _has_ends(cells: Sequence[str]) -> bool:
 class _Columns(NamedTuple):
     """Places in a row: of both ends, of their attributes, and of the edge's."""
 
-    count: int
+    width: int
     source: int
     target: int
     of_source: Mapping[int, str]
@@ -357,7 +357,9 @@ def _columns(cells: Sequence[str]) -> _Columns:
     normal = [_normal(word) for word in words]
     source = next(place for place, word in enumerate(normal) if word in _SOURCES)
     target = next(place for place, word in enumerate(normal) if word in _TARGETS)
-    of_source, of_target, of_edge = {}, {}, {}
+    of_source: dict[int, str] = {}
+    of_target: dict[int, str] = {}
+    of_edge: dict[int, str] = {}
     numbered = normal[source].endswith("1") and normal[target].endswith("2")
     for place, word in enumerate(words):
         if place in (source, target):
@@ -443,11 +445,11 @@ class _Reader:
 
     def _add_by_columns(self, row: _Row, columns: _Columns) -> None:
         cells = row.cells
-        if len(cells) > columns.count:
+        if len(cells) > columns.width:
             raise _wrong(
-                self._file, row.number, f"{len(cells)} cells", f"{columns.count}, as in the first line"
+                self._file, row.number, f"{len(cells)} cells", f"{columns.width}, as in the first line"
             )
-        cells = [*cells, *[""] * (columns.count - len(cells))]
+        cells = [*cells, *[""] * (columns.width - len(cells))]
         own = {name: cells[place] for place, name in columns.of_edge.items() if cells[place]}
         source, target = cells[columns.source], cells[columns.target]
         if target or own or row.facts or not source:
@@ -535,7 +537,7 @@ def _read_multiline_adjacency(text: str, name: str) -> GivenGraph | None:
 
 
 def _read_adjacency(text: str, file: str, name: str) -> GivenGraph:
-    """An adjacency list: on each line a node, and those that read it."""
+    """An adjacency list, whose lines have a node and those that read it."""
     comments = _Comments()
     reader = _Reader(file)
     for row in _rows(text, _SPACES, comments, file):

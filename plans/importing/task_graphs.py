@@ -149,10 +149,10 @@ class _Dax:
             case "child":
                 self._child = _required(attributes, "ref", tag)
             case "parent":
-                own = {key: value for key, value in attributes.items() if key != "ref"}
+                of_edge = {key: value for key, value in attributes.items() if key != "ref"}
                 if not self._child:
                     raise ValueError("a parent outside of a child")
-                self.edges.append(GivenEdge(_required(attributes, "ref", tag), self._child, own))
+                self.edges.append(GivenEdge(_required(attributes, "ref", tag), self._child, of_edge))
                 require_at_most(len(self.edges), MOST_EDGES, "edges")
             case other:
                 if self._depth == 2 and other not in _UNREAD:

@@ -220,7 +220,7 @@ class _Notes:
                 notes[config[key]] = None
 
     def joined(self, notes: dict[str, None]) -> str:
-        """The notes of all topologies; of many that differ, the first ones and a count."""
+        """The notes of all topologies: each once, and beyond the first ones a count."""
         if len(notes) == 1:
             return next(iter(notes))
         parts = list(dict.fromkeys(part for note in notes for part in note.split("; ")))
