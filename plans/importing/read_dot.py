@@ -132,13 +132,13 @@ _LOOKS = frozenset(
         "URL", "area", "arrowhead", "arrowsize", "arrowtail", "bgcolor", "center", "charset", "class",
         "color", "colorscheme", "compound", "concentrate", "constraint", "decorate", "dir", "dpi", "edgeURL",
         "edgehref", "fillcolor", "fixedsize", "fontcolor", "fontname", "fontsize", "forcelabels",
-        "gradientangle", "headURL", "headclip", "headlabel", "headport", "height", "href", "image",
+        "gradientangle", "headURL", "headclip", "headport", "height", "href", "image",
         "imagescale", "labelangle", "labeldistance", "labelfloat", "labelfontcolor", "labelfontname",
         "labelfontsize", "labeljust", "labelloc", "layout", "lhead", "lp", "ltail", "margin", "minlen",
         "newrank", "nodesep", "nojustify", "ordering", "orientation", "outputorder", "overlap", "pad", "page",
         "penwidth", "peripheries", "pos", "rank", "rankdir", "ranksep", "ratio", "regular", "samehead",
         "sametail", "sep", "shape", "sides", "size", "skew", "splines", "style", "stylesheet", "tailURL",
-        "tailclip", "taillabel", "tailport", "target", "tooltip", "width", "xlabel",
+        "tailclip", "tailport", "target", "tooltip", "width",
     }
 )
 # fmt: on
