@@ -42,7 +42,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_BRACKET = re.compile(r"<!--.*?-->|[<>]", re.DOTALL)
+_BRACKET = re.compile(r"<!--|[<>]")
 _KEYWORDS = frozenset(("strict", "graph", "digraph", "node", "edge", "subgraph"))
 _CONTINUED = re.compile(r'\\(?:\r\n|\n|\r)|\\(")')
 
@@ -97,12 +97,18 @@ def _tokens(text: str, file: str) -> Iterator[_Token]:
 
 
 def _end_of_html(text: str, place: int) -> int | None:
+    """Where the HTML string that begins at a place ends; None if it does not."""
     depth = 0
-    for match in _BRACKET.finditer(text, place):
-        if match[0] in "<>":
-            depth += 1 if match[0] == "<" else -1
-            if not depth:
-                return match.end()
+    while match := _BRACKET.search(text, place):
+        place = match.end()
+        if match[0] == "<!--" and depth:
+            place = text.find("-->", place) + 3
+            if place < 3:
+                return None
+            continue
+        depth += -1 if match[0] == ">" else 1
+        if not depth:
+            return place
     return None
 
 
@@ -144,7 +150,6 @@ _LOOKS = frozenset(
 # fmt: on
 """Attributes that say how a graph looks, which are listed together."""
 
-_DIRECTIONS = ("forward", "back", "both", "none")
 _MOST_LISTED = 5
 
 

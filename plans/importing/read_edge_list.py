@@ -38,9 +38,9 @@ _SAMPLE = 200
 _MOST_LISTED = 3
 
 _WORD = re.compile(r'"(?:[^"\\]|\\.|"")*"(?=\s|$)|\'[^\']*\'(?=\s|$)|\S+')
-_OBJECT = re.compile(r"(?:^|\s)(\{.*\})\s*$", re.DOTALL)
+_OBJECT_BEGINS = re.compile(r"(?:^|\s)\{")
 _ARROW = re.compile(r"[-=]+>|→")
-_CELL_OF_ARROWS = re.compile(r'\s*("(?:[^"\\]|\\.|"")*"|\'[^\']*\'|.*?)\s*(?:([-=]+>|→)|[;,]?\s*$)')
+_ARROW_OR_QUOTED = re.compile(r'(?<![^\s>→])(?:"(?:[^"\\]|\\.|"")*"|\'[^\']*\')|([-=]+>|→)')
 _NUMBER = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?", re.IGNORECASE).fullmatch
 _PARTITIONERS = frozenset(map(str, Partitioner))
 
@@ -167,17 +167,22 @@ def _split(line: str, mode: str) -> list[str]:
 
 def _cells_at_arrows(line: str) -> list[str]:
     cells, place = [], 0
-    while match := _CELL_OF_ARROWS.match(line, place):
-        cells.append(match[1])
-        place = match.end()
-        if match[2] is None:
-            break
-    return cells
+    for match in _ARROW_OR_QUOTED.finditer(line):
+        if match[1]:
+            cells.append(line[place : match.start()].strip())
+            place = match.end()
+    return [*cells, line[place:].strip().rstrip(";,").rstrip()]
+
+
+def _divided(line: str) -> tuple[str, str | None]:
+    """A line without the object at its end, and that object."""
+    match = _OBJECT_BEGINS.search(line) if line.rstrip().endswith("}") else None
+    return (line, None) if match is None else (line[: match.start()], line[match.start() :].strip())
 
 
 def _fits(line: str, mode: str) -> bool:
     if mode == _SPACES:
-        words = _WORD.findall(_OBJECT.sub("", line))
+        words = _WORD.findall(_divided(line)[0])
         bare = [word for word in words if not _is_quoted(word)]
         if any(word[0] in ",;|" or word[-1] in ",;|" for word in bare) or _is_of_arrows(line):
             return False
@@ -198,7 +203,7 @@ def _is_prose(line: str, mode: str) -> bool:
 
 def _is_of_arrows(line: str) -> bool:
     """Whether arrows stand between words of a line, or in its only one; else they are part of names."""
-    words = _WORD.findall(_OBJECT.sub("", line))
+    words = _WORD.findall(_divided(line)[0])
     bare = [word for word in words if not _is_quoted(word)]
     if len(words) == 1:
         return bool(bare) and _ARROW.search(bare[0]) is not None
@@ -258,9 +263,9 @@ def _without_single_quotes(cell: str) -> str:
 
 
 def _row_of_words(number: int, line: str, comments: _Comments, file: str) -> _Row:
-    match = _OBJECT.search(line)
-    facts = None if match is None else _object(match[1], file, number)
-    words = _WORD.findall(line if match is None else line[: match.start()])
+    before, given = _divided(line)
+    facts = None if given is None else _object(given, file, number)
+    words = _WORD.findall(before)
     if "#" in words[1:]:
         place = words.index("#", 1)
         comments.add(" ".join(words[place:]))
@@ -524,14 +529,14 @@ def _read_multiline_adjacency(text: str, name: str) -> GivenGraph | None:
             return None
         nodes.append(GivenNode(head, {}))
         for line in lines[place + 1 : place + 1 + int(count)]:
-            match = _OBJECT.search(line)
-            if match is None:
+            target, given = _divided(line)
+            if given is None:
                 return None
             try:
-                attributes = _object(match[1], "", 0)
+                attributes = _object(given, "", 0)
             except InputError:
                 return None
-            edges.append(GivenEdge(head, line[: match.start()], attributes))
+            edges.append(GivenEdge(head, target.strip(), attributes))
         place += 1 + int(count)
     return GivenGraph(name, nodes, edges, left_out=comments.left_out()) if nodes else None
 

@@ -165,7 +165,7 @@ _BINARY = (
 _OF_SPARK = NoJob("a plan of Spark", "Penstock plans Flink's jobs")
 _OF_KAFKA = NoJob("a topology of Kafka Streams (Topology.describe())", _READS)
 _OF_STORM = NoJob("a topology of Storm (Flux)", _READS)
-_PROLOG = r"^\s*(<\?xml[^>]*>)?\s*(<!--.*?-->\s*)*"
+_PROLOG = r"^\s*(<\?xml[^>]*>)?\s*((?><!--[\s\S]*?-->)\s*)*"
 _TEXTS = (
     (rf"{_PROLOG}<gexf\b", NoJob("a GEXF graph", _NETWORKX)),
     (rf"{_PROLOG}<svg\b", NoJob("a picture (SVG)", _READS)),
@@ -184,13 +184,13 @@ _TEXTS = (
     (r"(?i)^\s*(--.*\n\s*)*(create\s+(temporary\s+)?(table|view|catalog|function)|insert\s+into|"
      r"execute\s+statement\s+set|set\s+'|select\s[^;]*\sfrom\s)",
      NoJob("a SQL script", "import reads what EXPLAIN prints of it")),
-    (r"^\s*(//.*\n|/\*[\s\S]*?\*/\s*)*\s*(package|import)\s+[\w.]+;", NoJob("a Java program", _CAPTURE)),
-    (r"^\s*((#.*|\"{3}[\s\S]*?\"{3})\n\s*)*(from airflow\b.*import|import airflow\b)",
+    (r"^\s*(//.*\n|(?>/\*[\s\S]*?\*/)\s*)*\s*(package|import)\s+[\w.]+;", NoJob("a Java program", _CAPTURE)),
+    (r"^\s*((#.*|(?>\"{3}[\s\S]*?\"{3}))\n\s*)*(from airflow\b.*import|import airflow\b)",
      NoJob("a DAG of Airflow", _READS)),
-    (r"^\s*((#.*|\"{3}[\s\S]*?\"{3})\n\s*)*(from [\w.]+ import |import [\w.]+( as \w+)?\n)",
+    (r"^\s*((#.*|(?>\"{3}[\s\S]*?\"{3}))\n\s*)*(from [\w.]+ import |import [\w.]+( as \w+)?\n)",
      NoJob("a Python program", "penstock plan plans the jobs of a script (.py)")),
     (r"^@start(uml|json|yaml|mindmap|wbs|dot)\b", NoJob("a PlantUML diagram", _READS)),
-    (r"^\s*(%%.*\n\s*|---\n[\s\S]*?\n---\n\s*)*(```mermaid\s+)?((flowchart|graph)(-elk)?\s*(TD|TB|LR|RL|BT)?\s*(;|\n)"
+    (r"^\s*(%%.*\n\s*|(?>---\n[\s\S]*?\n---\n)\s*)*(```mermaid\s+)?((flowchart|graph)(-elk)?\s*(TD|TB|LR|RL|BT)?\s*(;|\n)"
      r"|(flowchart|graph)\s+(TD|TB|LR|RL|BT)\b|(sequence|class|state)Diagram\b)",
      NoJob("a Mermaid diagram", _READS)),
     (r"^\s*(Topolog(y|ies):\s*\n\s*)?Sub-topology:", _OF_KAFKA),
@@ -200,7 +200,7 @@ _TEXTS = (
 )  # fmt: skip
 _UNKNOWN_YAML = re.compile(r"^(---[ \t]*\n|[\w.-]+:(\s|$)|- [\w.-]+:\s)")
 _TREE = re.compile(r"^\s*([└├│]|[|:+`]-|[A-Z]\w*.*\n\s*[└├│+`])")
-_XML = r"^\s*(<\?xml[^>]*\?>)?\s*(<!--[\s\S]*?-->\s*)*(<!DOCTYPE[^>\[]*(\[[\s\S]*?\])?[^>]*>\s*)?<(\w+:)?"
+_XML = r"^\s*(<\?xml[^>]*\?>)?\s*((?><!--[\s\S]*?-->)\s*)*(<!DOCTYPE[^>\[]*(\[[\s\S]*?\])?[^>]*>\s*)?<(\w+:)?"
 _NODE = re.compile(r'^\s*\[\s*\{[^{}]*"(pact|predecessors|operator_strategy)"\s*:')
 
 
@@ -260,7 +260,7 @@ def _is_pegasus(text: str) -> bool:
 
 
 _DOT = re.compile(
-    r"\s*((//|\#).*\n\s*|/\*[\s\S]*?\*/\s*)*((strict\s+)?digraph\b[^{\n]*\s*\{|(strict\s+)?graph\b(?!\s+(TD|TB|LR|RL|BT)\b)[^{\n]*\s*\{)",
+    r"\s*((//|\#).*\n\s*|(?>/\*[\s\S]*?\*/)\s*)*((strict\s+)?digraph\b[^{\n]*\s*\{|(strict\s+)?graph\b(?!\s+(TD|TB|LR|RL|BT)\b)[^{\n]*\s*\{)",
     re.IGNORECASE,
 )
 _DAGGEN = re.compile(r"\s*((//|#).*\n\s*)*NODE(_COUNT)?\s+\d+(\s*$|\s+[\d,-]+\s+[A-Z]+\b)", re.MULTILINE)

@@ -84,6 +84,23 @@ def test_nodes_of_subgraphs_in_subgraphs(tmp_path, monkeypatch):
     assert "found more than 10,000 values of attributes" in refused(tmp_path / "b.dot", text)
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.c", "/* a */\n" * 5_000 + "x"),
+        ("a.xml", "<!-- a -->\n" * 5_000 + "<x/>"),
+        ("a.py.txt.dat", '"""a"""\n' * 5_000 + "x"),
+        ("a.edges", "a b " + "{ " * 100_000),
+        ("b.edges", "a ->" + " " * 100_000 + "b c"),
+        ("c.edges", '"a ' * 50_000),
+        ("a.dot", "digraph { " + "/* " * 50_000),
+        ("b.dot", "digraph { a -> <" + "<!-- " * 50_000),
+    ],
+)
+def test_texts_that_patterns_could_try_in_many_ways(tmp_path, name, text):
+    refused(tmp_path / name, text)
+
+
 def test_graphs_in_graphs(tmp_path):
     deep = 40_000
     text = f"<graphml>{'<graph>' * deep}{'</graph>' * deep}</graphml>"
