@@ -84,6 +84,7 @@ def from_json_graph(document: Mapping[str, Any], name: str | None, options: Impo
 def _graph(parts: _Parts, ends: tuple[str, str], name: str) -> GivenGraph:
     arroyo = parts.form == "arroyo"
     keys, nodes = _nodes(parts.nodes or [], arroyo)
+    parallelism = {node.key: node.attributes.get("parallelism") for node in nodes}
     edges = []
     known = set(keys)
     first_ends = [_end(link[end]) for link in parts.links for end in ends]
@@ -100,8 +101,13 @@ def _graph(parts: _Parts, ends: tuple[str, str], name: str) -> GivenGraph:
             source, target = target, source
         if attributes.get("arrows") in ("from", "to"):
             del attributes["arrows"]
-        if arroyo and attributes.get("edgeType") in _PARTITIONERS_OF_ARROYO:
-            attributes["partitioner"] = str(_PARTITIONERS_OF_ARROYO[attributes.pop("edgeType")])
+        partitioner = _PARTITIONERS_OF_ARROYO.get(str(attributes.get("edgeType"))) if arroyo else None
+        # Flink refuses FORWARD between operators of different parallelism.
+        if partitioner is not None and (
+            partitioner != Partitioner.FORWARD or parallelism.get(source) == parallelism.get(target)
+        ):
+            del attributes["edgeType"]
+            attributes["partitioner"] = str(partitioner)
         edges.append(GivenEdge(source, target, attributes))
     return GivenGraph(
         name,

@@ -160,6 +160,8 @@ class _Reader:
     def _data(self, outer: str) -> None:
         if outer not in ("node", "edge", "graph"):
             return
+        if self._key not in self._keys:
+            raise ValueError(f"data of the key {self._key!r:.60}, which is not declared")
         label = " ".join(filter(None, self._labels))
         if label:
             self._owner.setdefault("\0label", label)

@@ -207,6 +207,18 @@ def test_graphs_in_json(tmp_path, form):
     assert operators(topology) == [("source", "A", []), ("sink", "B", ["A hash"])]
 
 
+def test_an_edge_of_arroyo_that_flink_would_refuse_is_left_to_flink(tmp_path):
+    document = json.loads(json.dumps(GRAPHS_IN_JSON["arroyo"]))
+    document["edges"][0]["edgeType"] = "Forward"
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    assert operators(imported(tmp_path / "a.json")[0])[1] == ("sink", "B", ["A forward"])
+    document["nodes"][1]["parallelism"] = 1
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    (topology,) = imported(tmp_path / "a.json")
+    assert operators(topology)[1] == ("sink", "B", ["A"])
+    assert "edge attribute edgeType" in topology["config"]["penstock.import.ignored"]
+
+
 @pytest.mark.parametrize(
     ("text", "edges"),
     [
