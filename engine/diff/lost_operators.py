@@ -10,34 +10,42 @@ from penstock.plans.tables.column_types import TOPOLOGY
 
 Rows = dict[int, list[dict[str, Any]]]
 
-_NO_COUNTERPART = "the new topology has no operator of its uid, name or id"
+_NO_COUNTERPART = "the new topology has no such operator"
+_SQL = (
+    "an id of SQL cannot be set by hand; only jobs that run from a compiled plan keep theirs (EXECUTE PLAN)"
+)
 _CHAINED_SOURCE = "Flink finds no state of a source that is chained into an operator with several inputs"
+_SEVERAL = "several operators could be meant: give the one that continues it a uid or uid hash"
 
 
 class LostOperators(NamedTuple):
     """By topology. `lost`: no operator of the new topology has their id. `taken`: another operator has it.
 
     `mismatched`: their state does not fit the max parallelism or the parallelism of the operator that has it.
+    `warnings`: Flink restores it into an operator that cannot use all of it.
     """
 
     lost: Rows
     taken: Rows
     mismatched: Rows
+    warnings: Rows
 
 
-def lost_operators(with_state: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame) -> LostOperators:
-    """Operators `with_state` of topologies that both sides planned; `matched` as match_operators gives it.
+def lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame) -> LostOperators:
+    """Operators of topologies that both sides planned; `matched` as match_operators gives it.
 
-    `with_state` are of KeyedPlans.operators of the old side.
+    `entries` are KeyedPlans.operators of the old side, with `has_state` and `is_listed`: whether the new
+    topology needs an operator of its id.
 
-    A row has the operator's name, node, operator_id and uid. A row of `lost` also has what it `becomes`, the
-    name and node of the new operator (null: none), and a suggestion, by which that operator gets the state: a
-    uid or uid_hash, and a max_parallelism or parallelism if its own do not fit. The suggestion is null if
-    there is none, and `because` says why. A row of `taken` has the operator that gets its state (`by`), a row
-    of `mismatched` that too, and a suggestion for it.
+    A row has the operator's name, node, operator_id and uid. A row of `lost` also has `has_state`, what it
+    `becomes`, the name and node of the new operator (null: none), and a suggestion, by which that operator
+    gets the state: a uid or uid_hash, and a max_parallelism or parallelism if its own do not fit. The
+    suggestion is null if there is none, or if state could get lost or mixed by it, and `because` says why. A
+    row of `taken` has the operator that gets its state (`by`), a row of `mismatched` that too, and a suggestion
+    for it; a row of `warnings` has `by` and a `warning` (see WARNINGS).
     """
     in_new = new.tables["topologies"].select(TOPOLOGY)
-    states = with_state.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
+    states = entries.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
     states = states.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "old_node"], how="left")
     states = states.join(_holders(new), on=[TOPOLOGY, "operator_id"], how="left")
     states = states.join(_facts(new, "new"), on=[TOPOLOGY, "new_node"], how="left").sort(
@@ -49,10 +57,50 @@ def lost_operators(with_state: pl.DataFrame, new: KeyedPlans, matched: pl.DataFr
         pl.col("holder_subtasks") > state_max
     )
     keeps = (pl.col("holder_node").eq_missing(pl.col("new_node"))).any().over(TOPOLOGY, "node")
+    has_state, is_listed = pl.col("has_state"), pl.col("is_listed")
+    once = [TOPOLOGY, "node"]
+    taken = states.filter(has_holder & ~keeps & has_state).unique(once, maintain_order=True)
+    held = states.filter(pl.col("holder_node") == pl.col("new_node")).with_columns(warning=_warning())
+    # Without state nothing is lost, but that keyed state begins empty is worth a word.
+    warned = held.filter(has_state | (pl.col("warning") == NEWLY_KEYED)).drop_nulls("warning")
     return LostOperators(
-        _rows(states.filter(~has_holder), _lost),
-        _rows(states.filter(has_holder & ~keeps).unique([TOPOLOGY, "node"], maintain_order=True), _taken),
-        _rows(states.filter(has_holder & unfit), _mismatched),
+        _rows(states.filter(~has_holder & is_listed), _lost),
+        _rows(taken, _taken),
+        _rows(states.filter(has_holder & unfit & is_listed), _mismatched),
+        _rows(warned.unique(once, maintain_order=True), _warned),
+    )
+
+
+NO_LONGER_KEYED, NEWLY_KEYED = "no-longer-keyed", "newly-keyed"
+OTHER_KEYS, OTHER_OPERATOR = "other-keys", "other-operator"
+
+WARNINGS = {
+    NO_LONGER_KEYED: "is no longer keyed: Flink starts it without the keyed state and timers, and without an error",
+    NEWLY_KEYED: "is keyed now: Flink restores its operator state, and its keyed state begins empty",
+    OTHER_KEYS: "is keyed in another way: state of the old keys stays, and records of the new ones do not find it",
+    OTHER_OPERATOR: "is another operator now: Flink does not check that it reads the state",
+}
+"""What each warning means.
+
+Source: StreamTaskStateInitializerImpl.keyedStatedBackend, which leaves keyed state unread without a key
+serializer, and StreamOperatorStateHandler.
+"""
+
+
+def _warning() -> pl.Expr:
+    """The warning about a state and the operator that has its id; null: none."""
+    was, now = pl.col("is_keyed"), pl.col("holder_keyed")
+    own, held = pl.col("operator_class"), pl.col("holder_class")
+    simple = [name.str.extract(r"([^.]+)$") for name in (own, held)]
+    return (
+        pl.when(was & ~now)
+        .then(pl.lit(NO_LONGER_KEYED))
+        .when(~was & now)
+        .then(pl.lit(NEWLY_KEYED))
+        .when(was & now & (pl.col("keys") != pl.col("holder_keys")))
+        .then(pl.lit(OTHER_KEYS))
+        .when((pl.col("among_sources") != pl.col("holder_source")) | (simple[0] != simple[1]))
+        .then(pl.lit(OTHER_OPERATOR))
     )
 
 
@@ -78,6 +126,10 @@ def _facts(side: KeyedPlans, prefix: str) -> pl.DataFrame:
         "subtasks": "subtasks",
         "max": "effective_max_parallelism",
         "derives": "derives_max_parallelism",
+        "keyed": "is_keyed",
+        "keys": "keys",
+        "class": "operator_class",
+        "source": "among_sources",
     }
     return side.operators.select(
         TOPOLOGY, **{f"{prefix}_{fact}": pl.col(name) for fact, name in names.items()}
@@ -101,18 +153,29 @@ def _operator(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _lost(row: dict[str, Any]) -> dict[str, Any]:
-    said = _operator(row) | {"becomes": None, "suggestion": None}
+    lost = _operator(row) | {"has_state": row["has_state"], "becomes": None, "suggestion": None}
     if row["new_node"] is None:
-        return said | {"because": _NO_COUNTERPART}
-    said["becomes"] = {"operator": row["new_name"], "node": row["new_node"]}
+        return lost | {"because": f"{_NO_COUNTERPART}; {_SQL}" if row["is_sql"] else _NO_COUNTERPART}
+    lost["becomes"] = {"operator": row["new_name"], "node": row["new_node"]}
+    if row["is_sql"]:
+        return lost | {"because": _SQL}
     if row["new_order"] is None:
-        return said | {"because": _CHAINED_SOURCE}
+        return lost | {"because": _CHAINED_SOURCE}
+    if not row["certain"]:
+        return lost | {"because": _SEVERAL}
+    if row["is_keyed"] != row["new_keyed"]:
+        warning = NO_LONGER_KEYED if row["is_keyed"] else NEWLY_KEYED
+        return lost | {"because": f"the new one {WARNINGS[warning]}"}
     known_by = {"uid_hash": row["operator_id"]} if row["uid"] is None else {"uid": row["uid"]}
-    return said | {"suggestion": known_by | _fitting(row, "new")}
+    return lost | {"suggestion": known_by | _fitting(row, "new")}
 
 
 def _taken(row: dict[str, Any]) -> dict[str, Any]:
     return _operator(row) | {"by": {"operator": row["holder_name"], "node": row["holder_node"]}}
+
+
+def _warned(row: dict[str, Any]) -> dict[str, Any]:
+    return _taken(row) | {"has_state": row["has_state"], "warning": row["warning"]}
 
 
 def _mismatched(row: dict[str, Any]) -> dict[str, Any]:
@@ -120,11 +183,11 @@ def _mismatched(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitting(row: dict[str, Any], prefix: str) -> dict[str, int]:
-    """What an operator has to set so that the state fits it."""
+    """Settings of an operator, or of its whole job in SQL, by which the state fits it."""
     state_max = row["effective_max_parallelism"]
     fitting = {}
     if not row[f"{prefix}_derives"] and row[f"{prefix}_max"] != state_max:
-        fitting["max_parallelism"] = state_max
+        fitting["pipeline.max-parallelism" if row["is_sql"] else "max_parallelism"] = state_max
     if row[f"{prefix}_subtasks"] > state_max:
-        fitting["parallelism"] = state_max
+        fitting["table.exec.resource.default-parallelism" if row["is_sql"] else "parallelism"] = state_max
     return fitting
