@@ -31,8 +31,7 @@ class KeyedPlans(NamedTuple):
 
     `refusals`: why topologies of this side were refused. `operators`: one row per operator with its ids and
     uids, its vertex, the vertex's subtasks and effective max parallelism, whether that is derived, and
-    whether it `has_state` by what the topology says, what with_identity adds, and the `keys` by which its
-    inputs are partitioned.
+    whether it `has_state` by what the topology says, and what with_identity adds.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -64,13 +63,8 @@ def _operators(tables: Plans) -> pl.DataFrame:
     limits = tables["job_vertices"].select(
         TOPOLOGY, "vertex", derives_max_parallelism=pl.col("max_parallelism") == NOT_DECIDED
     )
-    hashed = pl.col("partitioner").filter(pl.col("partitioner").str.starts_with("HASH"))
-    keys = tables["stream_edges"].group_by(TOPOLOGY, pl.col("target").alias("id"))
-    nodes = tables["stream_nodes"].join(
-        keys.agg(keys=hashed.sort().str.join()), on=[TOPOLOGY, "id"], how="left"
-    )
     writers = tables["stream_edges"].select(TOPOLOGY, pl.col("source").alias("id"), read=True).unique()
-    nodes = nodes.join(writers, on=[TOPOLOGY, "id"], how="left").rename({"id": "node"})
+    nodes = tables["stream_nodes"].join(writers, on=[TOPOLOGY, "id"], how="left").rename({"id": "node"})
     nodes = with_identity(nodes.with_columns(has_state=HAS_STATE), _IS_KEYED)
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
     operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")
@@ -104,9 +98,16 @@ def _texts_without_numbers(side: KeyedPlans, topologies: Sequence[int]) -> dict[
         "meaning",
         *(column for column in PLAN_COLUMNS["stream_nodes"] if column not in (TOPOLOGY, *_COUNTED)),
     ]
-    rows = side.operators.filter(chosen).sort(TOPOLOGY, "node").select(TOPOLOGY, *columns)
-    for topology, *row in rows.iter_rows():
-        texts[topology] += repr(row)
+    nodes = side.operators.filter(chosen).sort(TOPOLOGY, "node")
+    nodes = nodes.with_columns(place=pl.int_range(pl.len()).over(TOPOLOGY))
+    edges = side.tables["stream_edges"].filter(chosen)
+    for end in ("source", "target"):
+        place = nodes.select(TOPOLOGY, pl.col("node").alias(end), pl.col("place").alias(f"{end}_place"))
+        edges = edges.join(place, on=[TOPOLOGY, end])
+    between = ("source_place", "target_place", "partitioner")
+    for rows in (nodes.select(TOPOLOGY, *columns), edges.sort(between).select(TOPOLOGY, *between)):
+        for topology, *row in rows.iter_rows():
+            texts[topology] += repr(row)
     return texts
 
 

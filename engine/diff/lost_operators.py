@@ -40,9 +40,9 @@ def lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame
     A row has the operator's name, node, operator_id and uid. A row of `lost` also has `has_state`, what it
     `becomes`, the name and node of the new operator (null: none), and a suggestion, by which that operator
     gets the state: a uid or uid_hash, and a max_parallelism or parallelism if its own do not fit. The
-    suggestion is null if there is none, or if state could get lost or mixed by it, and `because` says why. A
-    row of `taken` has the operator that gets its state (`by`), a row of `mismatched` that too, and a suggestion
-    for it; a row of `warnings` has `by` and a `warning` (see WARNINGS).
+    suggestion is null if there is none, or if state could get lost or mixed by it: `because` is the reason. A
+    row of `taken` has the operator that gets its state (`by`), a row of `mismatched` that too, and a
+    suggestion for it; a row of `warnings` has `by` and a `warning` (see WARNINGS).
     """
     in_new = new.tables["topologies"].select(TOPOLOGY)
     states = entries.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
@@ -72,15 +72,14 @@ def lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame
 
 
 NO_LONGER_KEYED, NEWLY_KEYED = "no-longer-keyed", "newly-keyed"
-OTHER_KEYS, OTHER_OPERATOR = "other-keys", "other-operator"
+OTHER_CLASS = "other-class"
 
 WARNINGS = {
-    NO_LONGER_KEYED: "is no longer keyed: Flink starts it without the keyed state and timers, and without an error",
+    NO_LONGER_KEYED: "is no longer keyed: Flink drops its keyed state and timers without an error",
     NEWLY_KEYED: "is keyed now: Flink restores its operator state, and its keyed state begins empty",
-    OTHER_KEYS: "is keyed in another way: state of the old keys stays, and records of the new ones do not find it",
-    OTHER_OPERATOR: "is another operator now: Flink does not check that it reads the state",
+    OTHER_CLASS: "is of another class: Flink does not check that it reads the state",
 }
-"""What each warning means.
+"""Warnings as people read them, after the operator's name.
 
 Source: StreamTaskStateInitializerImpl.keyedStatedBackend, which leaves keyed state unread without a key
 serializer, and StreamOperatorStateHandler.
@@ -97,10 +96,8 @@ def _warning() -> pl.Expr:
         .then(pl.lit(NO_LONGER_KEYED))
         .when(~was & now)
         .then(pl.lit(NEWLY_KEYED))
-        .when(was & now & (pl.col("keys") != pl.col("holder_keys")))
-        .then(pl.lit(OTHER_KEYS))
         .when((pl.col("among_sources") != pl.col("holder_source")) | (simple[0] != simple[1]))
-        .then(pl.lit(OTHER_OPERATOR))
+        .then(pl.lit(OTHER_CLASS))
     )
 
 
@@ -127,7 +124,6 @@ def _facts(side: KeyedPlans, prefix: str) -> pl.DataFrame:
         "max": "effective_max_parallelism",
         "derives": "derives_max_parallelism",
         "keyed": "is_keyed",
-        "keys": "keys",
         "class": "operator_class",
         "source": "among_sources",
     }

@@ -13,6 +13,8 @@ from penstock.plans.tables.column_types import TOPOLOGY
 _NUMBER = r"^\[(\d+)\]:"
 """The number that the Table planner gives an operator; later statements of a script count on."""
 _NUMBER_IN_NAME = r"^((?:Source: |Sink: )?)\[\d+\]:"
+_NUMBER_BEFORE_PART = r"^(.+)\[\d+\](: .+)$"
+"""The same in names of what a sink becomes, `revenue[16]: Writer`, which have no description."""
 _COUNTED_NAMES = r"(\*anonymous_\w+\$|\bUnregistered_\w+_|\bUnnamedTable\$)\d+"
 
 IDENTITY_COLUMNS = ("description", "operator_class", "function_class", "output_type")
@@ -29,10 +31,22 @@ def with_identity(operators: pl.DataFrame, is_keyed: pl.Expr) -> pl.DataFrame:
     number = pl.col("description").str.extract(_NUMBER)
     plain = pl.col("name").str.strip_suffix(pl.format("[{}]", number)).str.replace(_NUMBER_IN_NAME, "${1}")
     meaning = pl.col("description").str.replace(_NUMBER, "").str.replace_all(_COUNTED_NAMES, "${1}")
+    is_part = (
+        pl.col("description").is_null()
+        & pl.col("name").str.contains(_NUMBER_BEFORE_PART)
+        & number.is_not_null().any().over(TOPOLOGY)
+    )
+    label = (
+        pl.when(number.is_not_null())
+        .then(plain)
+        .when(is_part)
+        .then(pl.col("name").str.replace(_NUMBER_BEFORE_PART, "${1}${2}"))
+        .otherwise("name")
+    )
     named = operators.with_columns(
         is_keyed=is_keyed,
-        is_sql=number.is_not_null(),
-        label=pl.when(number.is_null()).then("name").otherwise(plain).str.replace_all(_COUNTED_NAMES, "${1}"),
+        is_sql=number.is_not_null() | is_part,
+        label=label.str.replace_all(_COUNTED_NAMES, "${1}"),
     )
     named = named.with_columns(meaning=pl.when((meaning != "") & (meaning != pl.col("name"))).then(meaning))
     return named.with_columns(
@@ -85,10 +99,10 @@ def match_operators(
     """(topology_id, old_node, new_node, certain) of operators that are the same; each is in one row at most.
 
     `old` and `new` are of KeyedPlans.operators, the edges of stream_edges; a topology and its older one share
-    topology_id. In this order: the uid; a uid hash of the new one; all that is known of an operator (see
-    with_identity) and its operator id; the same and what is around it; the same, the first with the first; the
-    name, if nothing known differs; the operator id alone (a renamed one). Ids and names pair operators of the
-    Table planner only if all that is known is equal. `certain` is false where another operator could be meant.
+    topology_id. In this order: the uid; a uid hash of the new one; the signature (see with_identity) with the
+    operator id, with what is around the operator, and alone, the first with the first; the name, if nothing
+    known differs; the operator id alone (a renamed one). Operators of the Table planner need equal signatures
+    in any case. `certain` is false if another operator could be meant.
     """
     olds, news = _counted(old), _counted(new)
     matches: list[pl.DataFrame] = []
@@ -168,7 +182,7 @@ def _once(operators: pl.DataFrame, key: tuple[str, ...], rule: _Rule) -> pl.Data
 def _placed(
     left: pl.DataFrame, operators: pl.DataFrame, edges: pl.DataFrame, several: pl.DataFrame
 ) -> pl.DataFrame:
-    """`left` with a hash of what is around each of its operators that is not alone, at most three edges away."""
+    """`left` with hashes of what is around operators that are not alone, up to three edges away."""
     topologies = several.select(TOPOLOGY).unique()
     colours = operators.join(topologies, on=TOPOLOGY, how="semi").select(TOPOLOGY, "node", "signature")
     edges = edges.join(topologies, on=TOPOLOGY, how="semi").select(TOPOLOGY, "source", "target")

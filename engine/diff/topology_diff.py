@@ -62,7 +62,9 @@ class TopologyDiff:
             return KEEP_IDS
         if self.restored is not None and self.restored.source is RestoreFrom.LAST_STATE:
             return "stop the job with a savepoint and start the new one from it, with allowNonRestoredState"
-        return "no id or setting keeps all of this state: the output names each operator"
+        if self.verdict is Verdict.RESTORES_WITH_WARNINGS:
+            return "keep their keys and kind; or give them new uids, which starts them without state"
+        return "no id or setting keeps all of this state: the output names the operators"
 
     def as_json(self) -> dict[str, Any]:
         """In the form of docs/comparing.md."""

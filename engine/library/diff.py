@@ -97,7 +97,7 @@ def diff(
     *,
     topology: str | None = None,
     stateful: Sequence[str] = (),
-    restore_from: RestoreFrom | RestoreFromName = RestoreFrom.SAVEPOINT,
+    from_: RestoreFrom | RestoreFromName = RestoreFrom.SAVEPOINT,
     config: Config = None,
 ) -> Diff:
     """What is different in the plans of `old` and `new`, and whether the state of `old` restores in `new`.
@@ -106,15 +106,16 @@ def diff(
     a store (STORE@VERSION names a version) or of a script. Without `new`, the newest version of a store is
     compared with the one before it. Topologies are paired by name; `topology` chooses one. `stateful`:
     patterns of names and uids of operators that have state; by default keyed operators, sources and sinks
-    have. `restore_from`: "savepoint", or "last-state" as the Kubernetes operator and high availability restore
-    jobs, without a savepoint. `config`: as `plan`, for what is planned on the way. Raises ConfigurationError (nothing to compare
-    with, tables of Spark, plans that end before the execution graph), InputError, StoreError.
+    have. `from_`: "savepoint", or "last-state", without a savepoint, as the Kubernetes operator and high
+    availability restore jobs. `config`: as `plan`, for what is planned on the way. Raises ConfigurationError
+    (nothing to compare with, tables of Spark, plans that end before the execution graph), InputError,
+    StoreError.
     """
     wanted = None if topology is None else text("topology", topology, "my job")
     patterns = [text("stateful", pattern, "Sink: *") for pattern in stateful]
     if new is None:
         old, new = previous_version(_store(old))
-    counts = Counts(RestoreFrom(one_of("restore_from", str(restore_from), [*map(str, RestoreFrom)])))
+    counts = Counts(RestoreFrom(one_of("from_", str(from_), [*map(str, RestoreFrom)])))
     configuration = library_configuration(config)
     with short_lived_folder("diff") as folder:
         opener = Opener(folder, configuration)

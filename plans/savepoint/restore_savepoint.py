@@ -168,7 +168,7 @@ def restore_last_state(states: Collection[SavepointState], job: Job) -> Failure 
 
     `states` as take_last_state lists them. Every entry needs an operator, an empty one too, and no option
     allows otherwise. As in restore_savepoint, one of several failing tasks is named.
-    Source: CheckpointCoordinator.restoreInitialCheckpointIfPresent, then StateAssignmentOperation.assignStates.
+    Source: CheckpointCoordinator.restoreInitialCheckpointIfPresent, StateAssignmentOperation.assignStates.
     """
     known = {operator_id for task in job for pair in task.operator_ids for operator_id in pair}
     for state in states:

@@ -69,16 +69,16 @@ def command(
             "--require",
             metavar="VERDICT",
             help="Exit with 6 if a verdict is worse than this: restores; restores-with-warnings (Flink "
-            "starts, but an operator cannot use all of its state); allow-non-restored (what no operator takes "
-            "is lost); refused (only what cannot be planned any more is worse).",
+            "starts, but an operator cannot use its state as before); allow-non-restored (what no operator "
+            "takes is lost); refused (only what cannot be planned any more is worse).",
         ),
     ] = None,
     source: Annotated[
         RestoreFrom,
         typer.Option(
             "--from",
-            help="How the new job gets its state: from a savepoint; or from the last-state, as the Kubernetes "
-            "operator and high availability restore it, where every operator of the old job has to be found.",
+            help="Where the new job gets its state: a savepoint, or the last-state of Kubernetes operators "
+            "and of high availability, for which every operator of the old job has to be in the new one.",
         ),
     ] = RestoreFrom.SAVEPOINT,
     stateful: Annotated[
@@ -126,8 +126,8 @@ def command(
     in the new one, with the uid that would keep state that is lost.
 
     With --pairs, a line for each pair: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error
-    and message, without and with --allow-non-restored-state; with --from last-state {"name", "last_state"}. If
-    Flink does not plan one of the two: {"name", "error", "message"}.
+    and message, without and with --allow-non-restored-state; with --from last-state: {"name", "last_state"}.
+    If Flink does not plan one of the two: {"name", "error", "message"}.
     """
     if pairs is not None:
         if old is not None or json or form != DiffForm.TEXT or topology is not None or stateful:
