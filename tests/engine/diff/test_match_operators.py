@@ -144,7 +144,7 @@ def test_an_operator_whose_keys_come_or_go_is_a_warning(before, after, stateful,
 
 
 def test_state_that_an_operator_of_another_class_gets_is_a_warning(statements):
-    old = changed(statements[0][:1], 3, uid="count", description=None)
+    old = changed(statements[0][:1], 3, uid="count", description="Count")
     new = changed(
         old, 3, operator_class="org.apache.flink.streaming.runtime.operators.windowing.WindowOperator"
     )
