@@ -1,5 +1,6 @@
 """The rows of one topology's plan that explanations look up."""
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 
 _NODE = (
     *("id", "name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "uid", "uid_hash"),
-    *("source", "legacy_source", "yielding", "no_output_until_end_of_input"),
+    *("source", "legacy_source", "yielding", "no_output_until_end_of_input", "coordinated"),
+    *("co_location_group", "description", "keyed", "slot_scope"),
 )
 _GIVEN = ("id", "name", "kind", "chaining", "slot_sharing_group")
 
@@ -46,6 +48,17 @@ class ExplainedPlan:
         """Stream nodes by id."""
         rows = self.plan.rows("stream_nodes", *_NODE)
         return {row["id"]: row for row in sorted(rows, key=lambda row: int(row["id"]))}
+
+    @cached_property
+    def may_chain(self) -> bool:
+        """Whether state fits chains that grow: one max parallelism for all, and ids that can be set.
+
+        The operators of a chain get the max parallelism of its task, and Flink restores no state of another
+        one. The Table planner's operators get other ids with other chains, and no hand can set them.
+        """
+        nodes = self.nodes.values()
+        of_sql = any(re.match(r"\[\d+\]:", node["description"] or "") for node in nodes)
+        return not of_sql and len({node["max_parallelism"] for node in nodes}) == 1
 
     @cached_property
     def given(self) -> dict[int, Row]:
