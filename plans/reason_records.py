@@ -42,7 +42,7 @@ class EdgeFacts(NamedTuple):
     may_share_slots: bool  #: the target's slot sharing group can change: nothing is co-located
     may_follow: bool  #: the target's chain can take the source's parallelism, and results stay the same
     exchange_is_given: bool  #: a partition transformation sets the exchange mode
-    ids_change: bool  #: some operator has neither uid nor uid hash
+    ids_change: bool  #: some operator has no uid (state is saved under its id, not its uid hash)
 
     def both(self, attribute: str) -> dict[str, Any]:
         """The attribute's values at both ends."""

@@ -82,7 +82,7 @@ def _facts(plan: ExplainedPlan, edge: Row) -> EdgeFacts:
         may_share_slots=not any(node["co_location_group"] for node in plan.nodes.values()),
         may_follow=plan.may_chain and _may_follow(plan, edge),
         exchange_is_given=plan.is_translated and edge["exchange_mode"] in OF_EXCHANGE_MODE,
-        ids_change=any(node["uid"] is None and node["uid_hash"] is None for node in plan.nodes.values()),
+        ids_change=any(node["uid"] is None for node in plan.nodes.values()),
     )
 
 
