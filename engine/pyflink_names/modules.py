@@ -69,8 +69,12 @@ MODULES: dict[str, str] = {
     "pyflink.version": "penstock.engine.pyflink_names.version",
 }
 
-_TABLE = "the Table API is not part of Penstock; DataFrames of Spark SQL are the tables here"
-_JAR = "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames"
+_CAPTURE = "`penstock capture` takes the plans of such a script from PyFlink"
+_TABLE = f"the Table API is not part of Penstock: {_CAPTURE}, and Spark SQL runs queries"
+_JAR = (
+    "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames, and "
+    + _CAPTURE
+)
 JAVA_REASON = "there is no JVM of Flink to talk to"
 
 #: Module of PyFlink, with all below it, to why it is not there.
