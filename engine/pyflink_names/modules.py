@@ -72,8 +72,8 @@ MODULES: dict[str, str] = {
 _CAPTURE = "`penstock capture` takes the plans of such a script from PyFlink"
 _TABLE = f"the Table API is not part of Penstock: {_CAPTURE}, and Spark SQL runs queries"
 _JAR = (
-    "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames, and "
-    + _CAPTURE
+    "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames, "
+    f"and {_CAPTURE}"
 )
 JAVA_REASON = "there is no JVM of Flink to talk to"
 

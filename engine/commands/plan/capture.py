@@ -231,6 +231,10 @@ def _problem(
     """Why the capture is not complete; None if it is."""
     program = shlex.join(words[:1])
     jobs = _count(captured.lines, "job")
+    if captured.changed_file is not None:
+        return CaptureError(
+            f"{program}: {captured.changed_file}, after {jobs}", _PARTIAL if captured.lines else None
+        )
     if captured.refusals:
         return CaptureError(
             f"{program}: " + "; ".join(captured.refusals), _PARTIAL if captured.lines else None

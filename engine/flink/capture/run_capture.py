@@ -31,7 +31,8 @@ class Captured(NamedTuple):
     """The outcome of a program's run.
 
     `before` are lines that were in the file already, `lines` those of its jobs, `plans` Flink's plan JSON of
-    them (if asked for), `refusals` what was asked for and not done, `problem` why the run is not complete.
+    them (if asked for), `refusals` what was asked for and not done, `problem` why the run is not complete,
+    `changed_file` how the program has changed one of the agent's files.
     """
 
     before: list[str]
@@ -40,6 +41,7 @@ class Captured(NamedTuple):
     refusals: list[str]
     problem: str | None
     log_tail: str
+    changed_file: str | None = None
 
     @property
     def flink_version(self) -> str:
@@ -89,14 +91,14 @@ def run_capture(
     jobs, told_jobs = _appended(file, list(before), _is_job)
     of_plans, told_plans = _appended(plans, [], _is_object)
     reasons, told_reasons = _appended(refusals, [], _is_object)
-    foreign = told_jobs or told_plans or told_reasons
     return Captured(
         list(before),
         jobs,
         [orjson.loads(line) for line in of_plans],
         [str(orjson.loads(line).get("reason")) for line in reasons],
-        foreign or _problem(exit_code, said[: told.end()] if told else None),
-        "" if foreign else _tail(said[told.end() - len(_ERROR) :] if told else said),
+        _problem(exit_code, said[: told.end()] if told else None),
+        _tail(said[told.end() - len(_ERROR) :] if told else said),
+        told_jobs or told_plans or told_reasons,
     )
 
 
