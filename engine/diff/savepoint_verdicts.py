@@ -167,6 +167,10 @@ def restored(
 
 
 _SHOWN = 5
+KEEP_ALL_IDS = (
+    "give every operator the uid, or the uid hash, that it had; or stop the job with a savepoint, and start "
+    "from it with allowNonRestoredState"
+)
 KEEP_IDS = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from penstock.engine.diff.keyed_plans import TOTALS, Totals
-from penstock.engine.diff.savepoint_verdicts import KEEP_IDS, Restored, RestoreFrom, Verdict
+from penstock.engine.diff.savepoint_verdicts import KEEP_ALL_IDS, KEEP_IDS, Restored, RestoreFrom, Verdict
 from penstock.plans.savepoint.restore_savepoint import Failure
 
 
@@ -58,10 +58,10 @@ class TopologyDiff:
     @property
     def hint(self) -> str:
         """A way out of the verdict."""
+        if self.verdict is Verdict.REFUSED and self.restored and self.restored.last_state:
+            return KEEP_ALL_IDS
         if any(row.get("suggestion") for row in (*self.lost, *self.mismatched)):
             return KEEP_IDS
-        if self.restored is not None and self.restored.source is RestoreFrom.LAST_STATE:
-            return "stop the job with a savepoint and start the new one from it, with allowNonRestoredState"
         if self.verdict is Verdict.RESTORES_WITH_WARNINGS:
             return "keep their keys and kind; or give them new uids, which starts them without state"
         return "no id or setting keeps all of this state: the output names the operators"

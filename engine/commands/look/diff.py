@@ -19,6 +19,8 @@ from penstock.engine.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
 from penstock.engine.diff.diff_sides import diff_sides
 from penstock.engine.diff.read_pairs import read_pairs
 from penstock.engine.diff.savepoint_verdicts import (
+    KEEP_ALL_IDS,
+    KEEP_IDS,
     VERDICT_WORDS,
     Required,
     RestoreFrom,
@@ -232,9 +234,10 @@ def _lines(
     worse: Worse,
     note: Callable[[str], None],
 ) -> Iterator[str]:
+    hint = KEEP_ALL_IDS if source is RestoreFrom.LAST_STATE else KEEP_IDS
     for part in read_pairs(path):
         for restored in savepoint_verdicts(part, job_defaults, source):
             counted[restored.verdict] += 1
-            worse.add(restored.name, restored.verdict)
+            worse.add(restored.name, restored.verdict, hint)
             yield orjson.dumps(restored.as_json()).decode()
         note(f"restore savepoints: {counted.total():,} pairs")

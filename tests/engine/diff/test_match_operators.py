@@ -156,3 +156,20 @@ def test_no_uid_hash_is_advised_to_an_operator_of_other_keys():
     new = maps({"name": "Before", "uid": "before"}, {"name": "Count"}, {"name": "After"})
     (lost,) = compared([old], [new])["t"].lost
     assert lost["suggestion"] is None
+
+
+def test_without_a_savepoint_operators_without_state_are_named_with_a_suggestion_that_keeps_them():
+    old = maps({"name": "Convert"}, {"name": "Writer", "uid": "writer"})
+    new = maps({"name": "Added", "uid": "added"}, {"name": "Convert"}, {"name": "Writer", "uid": "writer"})
+    savepoint, last_state = (
+        penstock.diff([old], [new], from_=source) for source in ("savepoint", "last-state")
+    )
+    assert [one.verdict for one in savepoint.topologies] == ["restores"]
+    (found,) = last_state.topologies
+    (lost,) = found.lost
+    assert (found.verdict, lost["operator"], lost["has_state"]) == ("refused", "Convert", False)
+    assert found.as_json()["last_state"]["error"] == "IllegalStateException"
+    with pytest.raises(penstock.errors.WorseVerdictError, match="every operator"):
+        last_state.require("restores")
+    new["transformations"][lost["becomes"]["node"] - 1] |= lost["suggestion"]
+    assert penstock.diff([old], [new], from_="last-state").topologies[0].verdict == "restores"
