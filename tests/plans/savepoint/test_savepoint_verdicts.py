@@ -2,8 +2,8 @@
 
 pairs.jsonl.gz has lines `{"pair", "expected", "last_state"}`: Flink 2.3.0's answers when the state of the
 pair's old job is restored in the new one, from a savepoint and without one. Where one uid hash is in two
-vertices, a message holds an object's number in a JVM. `last_state` is left out where Flink names one of several
-tasks.
+vertices, a message holds an object's number in a JVM. `last_state` is left out where Flink names one of
+several tasks.
 """
 
 import gzip
