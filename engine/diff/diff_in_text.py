@@ -202,8 +202,8 @@ def _lost(row: dict[str, Any]) -> str:
 
 
 def _mismatched(row: dict[str, Any]) -> str:
-    by = _name(row["by"]["operator"])
-    return f"the state of {_name(row['operator'])} does not fit {by}: set {_suggested(row['suggestion'])}"
+    misfit = f"the state of {_name(row['operator'])} does not fit {_name(row['by']['operator'])}"
+    return f"{misfit}: set {_suggested(row['suggestion'])}" if row["suggestion"] else misfit
 
 
 def _suggested(suggestion: dict[str, Any]) -> str:

@@ -17,6 +17,10 @@ _SQL = (
 _CHAINED_SOURCE = "Flink finds no state of a source that is chained into an operator with several inputs"
 _SEVERAL = "several operators could be meant: give the one that continues it a uid or uid hash"
 
+_UNFIT = (
+    "its task has another max parallelism or too many subtasks, and other operators decide about them, too"
+)
+
 
 class LostOperators(NamedTuple):
     """By topology. `lost`: no operator of the new topology has their id. `taken`: another operator has it.
@@ -42,7 +46,8 @@ def lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame
     gets the state: a uid or uid_hash, and a max_parallelism or parallelism if its own do not fit. The
     suggestion is null if there is none, or if state could get lost or mixed by it: `because` is the reason. A
     row of `taken` has the operator that gets its state (`by`), a row of `mismatched` that too, and a
-    suggestion for it; a row of `warnings` has `by` and a `warning` (see WARNINGS).
+    suggestion for it, empty if it is another operator or does not decide alone for its task; a row of
+    `warnings` has `by` and a `warning` (see WARNINGS).
     """
     in_new = new.tables["topologies"].select(TOPOLOGY)
     states = entries.join(in_new, on=TOPOLOGY, how="semi").drop_nulls("operator_id")
@@ -51,6 +56,7 @@ def lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame
     states = states.join(_facts(new, "new"), on=[TOPOLOGY, "new_node"], how="left").sort(
         TOPOLOGY, "node", "holder_node"
     )
+    states = _with_fit(states, new)
     has_holder = pl.col("holder_node").is_not_null()
     state_max = pl.col("effective_max_parallelism")
     unfit = (~pl.col("holder_derives") & (pl.col("holder_max") != state_max)) | (
@@ -101,6 +107,25 @@ def _warning() -> pl.Expr:
     )
 
 
+def _with_fit(states: pl.DataFrame, new: KeyedPlans) -> pl.DataFrame:
+    """States with `can_set_max` and `can_set_parallelism`: whether these settings of their operator help.
+
+    A task has one max parallelism, its head's, for the states of all its operators. A chain stays together
+    only if all of its operators get another parallelism.
+    """
+    vertex, node = pl.coalesce("holder_vertex", "new_vertex"), pl.coalesce("holder_node", "new_node")
+    sizes = new.operators.group_by(TOPOLOGY, task="vertex").agg(size=pl.len())
+    own = (node == pl.col("new_node")) & (pl.len().over(TOPOLOGY, "node") == 1)
+    states = states.with_columns(task=vertex, is_own=own.fill_null(value=False))
+    states = states.join(sizes, on=[TOPOLOGY, "task"], how="left", maintain_order="left")
+    one_max = pl.col("effective_max_parallelism").n_unique().over(TOPOLOGY, "task") == 1
+    whole = pl.col("is_own").sum().over(TOPOLOGY, "task") == pl.col("size")
+    return states.with_columns(
+        can_set_max=(pl.col("is_own") & one_max & (node == pl.col("task"))).fill_null(value=False),
+        can_set_parallelism=(pl.col("is_own") & one_max & whole).fill_null(value=False),
+    )
+
+
 def _holders(new: KeyedPlans) -> pl.DataFrame:
     """Facts of the operators in which Flink looks for state, by each of their ids.
 
@@ -120,6 +145,7 @@ def _facts(side: KeyedPlans, prefix: str) -> pl.DataFrame:
         "node": "node",
         "name": "name",
         "order": "operator_order",
+        "vertex": "vertex",
         "subtasks": "subtasks",
         "max": "effective_max_parallelism",
         "derives": "derives_max_parallelism",
@@ -163,7 +189,10 @@ def _lost(row: dict[str, Any]) -> dict[str, Any]:
         warning = NO_LONGER_KEYED if row["is_keyed"] else NEWLY_KEYED
         return lost | {"because": f"the new one {WARNINGS[warning]}"}
     known_by = {"uid_hash": row["operator_id"]} if row["uid"] is None else {"uid": row["uid"]}
-    return lost | {"suggestion": known_by | _fitting(row, "new")}
+    fitting = _fitting(row, "new")
+    if fitting is None:
+        return lost | {"because": _UNFIT}
+    return lost | {"suggestion": known_by | fitting}
 
 
 def _taken(row: dict[str, Any]) -> dict[str, Any]:
@@ -175,15 +204,19 @@ def _warned(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mismatched(row: dict[str, Any]) -> dict[str, Any]:
-    return _taken(row) | {"suggestion": _fitting(row, "holder")}
+    return _taken(row) | {"suggestion": _fitting(row, "holder") or {}}
 
 
-def _fitting(row: dict[str, Any], prefix: str) -> dict[str, int]:
-    """Settings of an operator, or of its whole job in SQL, by which the state fits it."""
+def _fitting(row: dict[str, Any], prefix: str) -> dict[str, int] | None:
+    """Settings of an operator, or of its whole job in SQL, by which the state fits it; None: not by these."""
     state_max = row["effective_max_parallelism"]
     fitting = {}
     if not row[f"{prefix}_derives"] and row[f"{prefix}_max"] != state_max:
+        if not row["can_set_max"]:
+            return None
         fitting["pipeline.max-parallelism" if row["is_sql"] else "max_parallelism"] = state_max
     if row[f"{prefix}_subtasks"] > state_max:
+        if not row["can_set_parallelism"]:
+            return None
         fitting["table.exec.resource.default-parallelism" if row["is_sql"] else "parallelism"] = state_max
     return fitting
