@@ -69,8 +69,8 @@ MODULES: dict[str, str] = {
     "pyflink.version": "penstock.engine.pyflink_names.version",
 }
 
-_CAPTURE = "`penstock capture` takes the plans of such a script from PyFlink"
-_TABLE = f"the Table API is not part of Penstock: {_CAPTURE}, and Spark SQL runs queries"
+_CAPTURE = "`penstock capture` plans such a script"
+_TABLE = f"the Table API is not part of Penstock; Spark SQL runs queries, and {_CAPTURE}"
 _JAR = (
     "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames, "
     f"and {_CAPTURE}"
