@@ -135,7 +135,7 @@ def command(
             tells_errors=run.tells_errors,
             verbose=verbose,
         )
-    if out is not None and _stamp(out) != untouched:
+    if out is not None and (stamp := _stamp(out)) is not None and stamp != untouched:
         raise CaptureError(
             f"{shlex.join(words[:1])}: it wrote to {out} itself; what it wrote is still there, and its "
             f"{_count(captured.lines, 'job')} not",

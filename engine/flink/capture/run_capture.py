@@ -108,10 +108,12 @@ def _appended(path: Path, before: list[str], is_sound: Callable[[str], bool]) ->
     The program knows the file from its environment. Lines from the first foreign one on are left out.
     """
     own = f"it changed the file in which {path.name} are collected for Penstock"
+    if not os.path.lexists(path):
+        return [], f"{own}: it is gone" if path.name == _JOBS else None
+    if path.is_symlink() or not path.is_file():  # reading a FIFO would wait
+        return [], f"{own}: it is not a file any more"
     try:
         *lines, _ = path.read_bytes().decode(errors="replace").split("\n")
-    except FileNotFoundError:
-        return [], f"{own}: it is gone" if path.name == _JOBS else None
     except OSError as error:
         return [], f"{own}: {error.strerror}"
     if lines[: len(before)] != before:
