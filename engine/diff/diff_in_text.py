@@ -202,7 +202,8 @@ def _lost(row: dict[str, Any]) -> str:
 
 
 def _mismatched(row: dict[str, Any]) -> str:
-    misfit = f"the state of {_name(row['operator'])} does not fit {_name(row['by']['operator'])}"
+    entry = "state" if row["has_state"] else "empty entry"
+    misfit = f"the {entry} of {_name(row['operator'])} does not fit {_name(row['by']['operator'])}"
     return f"{misfit}: set {_suggested(row['suggestion'])}" if row["suggestion"] else misfit
 
 

@@ -249,6 +249,7 @@ def _verdicts(
             after[number],
             frozenset(nodes.get(number, ())),
             source,
+            with_empty=True,
         )
         if number in doubtful
         else Restored(names[number], source=source)

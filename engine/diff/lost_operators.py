@@ -72,7 +72,7 @@ def lost_operators(entries: pl.DataFrame, new: KeyedPlans, matched: pl.DataFrame
     return LostOperators(
         _rows(states.filter(~has_holder & is_listed), _lost),
         _rows(taken, _taken),
-        _rows(states.filter(has_holder & unfit & is_listed), _mismatched),
+        _rows(states.filter(has_holder & unfit), _mismatched),
         _rows(warned.unique(once, maintain_order=True), _warned),
     )
 
@@ -204,7 +204,7 @@ def _warned(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _mismatched(row: dict[str, Any]) -> dict[str, Any]:
-    return _taken(row) | {"suggestion": _fitting(row, "holder") or {}}
+    return _taken(row) | {"has_state": row["has_state"], "suggestion": _fitting(row, "holder") or {}}
 
 
 def _fitting(row: dict[str, Any], prefix: str) -> dict[str, int] | None:

@@ -151,12 +151,17 @@ def restored(
     new: Job,
     stateful: frozenset[int] | None = None,
     source: RestoreFrom = RestoreFrom.SAVEPOINT,
+    *,
+    with_empty: bool = False,
 ) -> Restored:
-    """Flink's answer when the state of `old` is restored in `new`; for `stateful` see take_savepoint."""
+    """Flink's answer when the state of `old` is restored in `new`; for `stateful` see take_savepoint.
+
+    `with_empty`: the savepoint also has entries of operators without state, as those that Flink takes.
+    """
     if source is RestoreFrom.LAST_STATE:
         last_state = restore_last_state(take_last_state(old, stateful), new)
         return Restored(name, last_state=last_state, source=source)
-    states = take_savepoint(old, stateful)
+    states = take_savepoint(old, stateful, with_empty=with_empty)
     strict = restore_savepoint(states, new, allow_non_restored_state=False)
     if strict is None:  # where no state is skipped, the option changes nothing
         return Restored(name)

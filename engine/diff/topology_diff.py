@@ -116,7 +116,7 @@ class Counts:
         self.operators.update({change: len(rows) for change, rows in topology.operators.items()})
         self.lost += sum(row["has_state"] for row in topology.lost)
         self.taken += len(topology.taken)
-        self.mismatched += len(topology.mismatched)
+        self.mismatched += sum(row["has_state"] for row in topology.mismatched)
         self.warned += sum(row["has_state"] for row in topology.warnings)
         self.chains.update({"split": len(topology.split), "joined": len(topology.joined)})
         self.data_sets.update(row["change"] for row in topology.data_sets)

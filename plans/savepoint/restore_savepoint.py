@@ -113,11 +113,15 @@ _TASKS_OF_A_NEW_GRAPH = 16
 
 
 class SavepointState(NamedTuple):
-    """An operator's entry in a savepoint or checkpoint. `collected`: its subtasks have reported to it."""
+    """An operator's entry in a savepoint or checkpoint.
+
+    `collected`: its subtasks have reported to it; `empty`: they have no state.
+    """
 
     operator_id: str
     max_parallelism: int
     collected: bool = True
+    empty: bool = False
 
 
 class Failure(NamedTuple):
@@ -127,40 +131,42 @@ class Failure(NamedTuple):
     message: str
 
 
-def take_savepoint(job: Job, stateful: Collection[int] | None = None) -> list[SavepointState]:
+def take_savepoint(
+    job: Job, stateful: Collection[int] | None = None, *, with_empty: bool = False
+) -> list[SavepointState]:
     """The states of operators whose node is in `stateful` (None: of all), by node.
 
-    Each is taken in every subtask, with the effective max parallelism of its task.
+    Each is taken in every subtask, with the effective max parallelism of its task. `with_empty`: with the
+    entries of operators without state, which Flink's savepoints have, too.
     """
-    taken = [
-        (operator.node, SavepointState(operator.operator_id, task.max_parallelism))
-        for task in job
-        for operator in task.operators
-        if stateful is None or operator.node in stateful
-    ]
-    return [state for _, state in sorted(taken, key=lambda of_node: of_node[0])]
+    entries = sorted(_entries(job, stateful), key=lambda of_node: of_node[0])
+    return [state for _, state in entries if with_empty or not state.empty]
 
 
 def take_last_state(job: Job, stateful: Collection[int] | None = None) -> list[SavepointState]:
     """The entries of all operators in a checkpoint, in the order of the map that recovery reads.
 
-    `stateful`: nodes with state (None: all). A task reports to its operators only if one of them has state.
-    Source: PendingCheckpoint.acknowledgeTask, CompletedCheckpoint (its map, read by Java's serialization).
+    `stateful`: nodes with state (None: all). Source: CompletedCheckpoint, as Java's serialization reads it.
     """
-    taken = [
-        SavepointState(
-            operator.operator_id,
-            task.max_parallelism,
-            stateful is None or any(each.node in stateful for each in task.operators),
-        )
-        for task in job
-        for operator in task.operators
-    ]
+    taken = [state for _, state in _entries(job, stateful)]
     # HashMap.readObject makes a table for as many entries as it reads.
     capacity = max(DEFAULT_TABLE, len(taken) * 4 // 3 + 1)
     table = 1 << (capacity - 1).bit_length()
     hashes = np.array([_hash_code(state.operator_id) for state in taken], np.uint32)
     return [taken[at] for at in order_in_table(hashes, table).tolist()]
+
+
+def _entries(job: Job, stateful: Collection[int] | None) -> Iterator[tuple[int, SavepointState]]:
+    """Nodes with their entries; a task reports to its operators only if one of them has state.
+
+    Source: PendingCheckpoint.acknowledgeTask.
+    """
+    for task in job:
+        collected = stateful is None or any(operator.node in stateful for operator in task.operators)
+        for operator in task.operators:
+            empty = stateful is not None and operator.node not in stateful
+            state = SavepointState(operator.operator_id, task.max_parallelism, collected, empty)
+            yield operator.node, state
 
 
 def restore_last_state(states: Collection[SavepointState], job: Job) -> Failure | None:
@@ -201,7 +207,7 @@ def restore_savepoint(
     for state in states:
         task = task_of.get(state.operator_id)
         if task is None:
-            if not allow_non_restored_state:
+            if not allow_non_restored_state and not state.empty:
                 return _no_operator(state)
         elif task.derives_it or task.max_parallelism == state.max_parallelism:
             restored[state.operator_id] = state

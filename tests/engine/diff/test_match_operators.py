@@ -173,3 +173,17 @@ def test_without_a_savepoint_operators_without_state_are_named_with_a_suggestion
         last_state.require("restores")
     new["transformations"][lost["becomes"]["node"] - 1] |= lost["suggestion"]
     assert penstock.diff([old], [new], from_="last-state").topologies[0].verdict == "restores"
+
+
+def test_flink_also_refuses_another_max_parallelism_of_an_operator_without_state():
+    """A savepoint lists operators without state, and Flink compares the max parallelism of all."""
+    old, new = (
+        maps({"name": "Map", "chaining": "NEVER", "max_parallelism": limit, "uid": "map"})
+        for limit in (64, 32)
+    )
+    (found,) = penstock.diff([old], [new]).topologies
+    assert found.verdict == "refused"
+    assert found.restored is not None
+    assert "Max parallelism mismatch" in str(found.restored.strict)
+    (row,) = found.mismatched
+    assert (row["operator"], row["has_state"], row["suggestion"]) == ("Map", False, {"max_parallelism": 64})
