@@ -87,8 +87,8 @@ def _texts_without_numbers(side: KeyedPlans, topologies: Sequence[int]) -> dict[
     """All settings of these topologies and their operators, in order, without counted numbers."""
     chosen = pl.col(TOPOLOGY).is_in(list(topologies))
     texts: dict[int, str] = {}
-    for row in side.tables["topologies"].filter(chosen).select(TOPOLOGY, *_HEADER).iter_rows():
-        topology, config, settings, *others = row
+    headers = side.tables["topologies"].filter(chosen).select(TOPOLOGY, *_HEADER)
+    for topology, config, settings, *others in headers.iter_rows():
         kept = sorted((key, value) for key, value in config.items() if not key.startswith(CAPTURE_NOTES))
         graph = orjson.loads(settings or "{}")
         of_graph = sorted((key, value) for key, value in graph.items() if key not in ("sources", "sinks"))

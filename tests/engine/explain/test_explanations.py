@@ -281,7 +281,7 @@ def follow_all(given: list[dict[str, Any]]) -> Counter[str]:
         {**topology, "name": f"{n}"} for n, topology in enumerate(given) if "transformations" in topology
     ]
     by_name = {topology["name"]: topology for topology in given}
-    asked = []
+    asked: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] = []
     for plan in explained(given):
         topology = by_name[plan.plan.topology]
         physical = {row["id"] for row in topology["transformations"]}
