@@ -11,9 +11,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 Rows = dict[int, list[dict[str, Any]]]
 
 _NO_COUNTERPART = "the new topology has no such operator"
-_SQL = (
-    "an id of SQL cannot be set by hand; only jobs that run from a compiled plan keep theirs (EXECUTE PLAN)"
-)
+_SQL = "SQL sets no ids by hand; only jobs that run from a compiled plan keep theirs (EXECUTE PLAN)"
 _CHAINED_SOURCE = "Flink finds no state of a source that is chained into an operator with several inputs"
 _SEVERAL = "several operators could be meant: give the one that continues it a uid or uid hash"
 
