@@ -16,6 +16,9 @@ _CHAINABLE, _INPUT = f"{_GENERATOR}.isChainable", f"{_GENERATOR}.isChainableInpu
 _OPERATORS = f"{_GENERATOR}.areOperatorsChainable"
 _PARTITIONER = f"{_GENERATOR}.arePartitionerAndExchangeModeChainable"
 
+SET_BY_AUTHOR = "the operator"
+"""As `explain` says it of a chaining strategy that the operator itself sets."""
+
 
 class NotChainableReason(StrEnum):
     """Why a StreamEdge is not chainable (every reason that holds is kept, in this order)."""
@@ -39,7 +42,9 @@ class NotChainableReason(StrEnum):
             requires="chaining is on for the job",
             method=_INPUT,
             values=lambda facts: {"chaining": "on" if facts.settings["chaining_enabled"] else "off"},
-            change="switch it on: pipeline.operator-chaining.enabled: true",
+            change=lambda facts: (
+                "switch it on: pipeline.operator-chaining.enabled: true" if facts.may_chain else None
+            ),
             what_if=SwitchOn("chaining_enabled", "operator chaining is switched on for the job"),
             is_preference=True,
         ),
@@ -56,8 +61,6 @@ class NotChainableReason(StrEnum):
                 "input edges": facts.target_inputs,
                 **({"reader takes sources into its chain": True} if facts.edge["chained_source"] else {}),
             },
-            change="let the reader read one stream; several sources are chained to a reader of the strategy "
-            "HEAD_WITH_SOURCES only",
         ),
     )
     UNION_INPUT = (
@@ -69,7 +72,6 @@ class NotChainableReason(StrEnum):
             requires="no other edge feeds the same input",
             method=_INPUT,
             values=lambda facts: {"edges into the input": facts.input_edges},
-            change="let the input read one stream instead of a union",
         ),
     )
     DIFFERENT_SLOT_SHARING_GROUP = (
@@ -82,7 +84,9 @@ class NotChainableReason(StrEnum):
             requires="both are in one slot sharing group",
             method=_INPUT,
             values=lambda facts: facts.both("slot_sharing_group"),
-            change="put both into one slot sharing group",
+            change=lambda facts: (
+                "put both into one slot sharing group" if facts.may_chain and facts.may_share_slots else None
+            ),
             what_if=FollowProducer(
                 "slot_sharing_group", "the reader, and what is chained to it, joins the producer's group"
             ),
@@ -100,7 +104,6 @@ class NotChainableReason(StrEnum):
                 "reader yields": facts.target["yielding"],
                 "SourceFunction": facts.in_chain_of_legacy_source,
             },
-            change="replace the SourceFunction with a Source (FLIP-27)",
         ),
     )
     UPSTREAM_NEVER_CHAINS = (
@@ -112,7 +115,11 @@ class NotChainableReason(StrEnum):
             requires="the producer's strategy is not NEVER",
             method=_OPERATORS,
             values=lambda facts: facts.source_strategy,
-            change="let the producer chain: its strategy ALWAYS, no disable_chaining()",
+            change=lambda facts: (
+                "let the producer chain: its strategy ALWAYS, no disable_chaining()"
+                if facts.may_chain and facts.source_strategy["set by"] == SET_BY_AUTHOR
+                else None
+            ),
             what_if=ChainAlways("source", "the producer's chaining strategy becomes ALWAYS"),
             is_preference=True,
         ),
@@ -126,7 +133,11 @@ class NotChainableReason(StrEnum):
             requires="the reader's strategy is not NEVER",
             method=_OPERATORS,
             values=lambda facts: facts.target_strategy,
-            change="let the reader chain: its strategy ALWAYS, no disable_chaining()",
+            change=lambda facts: (
+                "let the reader chain: its strategy ALWAYS, no disable_chaining()"
+                if facts.may_chain and facts.target_strategy["set by"] == SET_BY_AUTHOR
+                else None
+            ),
             what_if=ChainAlways("target", "the reader's chaining strategy becomes ALWAYS"),
             is_preference=True,
         ),
@@ -141,9 +152,9 @@ class NotChainableReason(StrEnum):
             method=_OPERATORS,
             values=lambda facts: facts.target_strategy,
             change=lambda facts: (
-                "run as STREAMING: execution.runtime-mode: STREAMING"
-                if facts.keyed_in_batch
-                else "let the reader chain: its strategy ALWAYS, no start_new_chain()"
+                "let the reader chain: its strategy ALWAYS, no start_new_chain()"
+                if facts.may_chain and facts.target_strategy["set by"] == SET_BY_AUTHOR
+                else None
             ),
             what_if=ChainAlways("target", "the reader's chaining strategy becomes ALWAYS"),
             is_preference=True,
@@ -160,7 +171,6 @@ class NotChainableReason(StrEnum):
             requires="a reader of strategy HEAD_WITH_SOURCES reads a source",
             method=_OPERATORS,
             values=lambda facts: {**facts.target_strategy, "producer is a source": facts.source["source"]},
-            change="give the reader the strategy ALWAYS, or let it read a Source",
             is_preference=True,
         ),
     )
@@ -173,7 +183,11 @@ class NotChainableReason(StrEnum):
             requires="parallelism is equal",
             method=_OPERATORS,
             values=lambda facts: facts.both("parallelism"),
-            change="give both the same parallelism",
+            change=lambda facts: (
+                f"give the reader, and what is chained to it, the parallelism {facts.source['parallelism']}"
+                if facts.may_follow
+                else None
+            ),
             what_if=FollowProducer(
                 "parallelism",
                 "the reader, and what is chained to it, gets the producer's parallelism",
@@ -196,8 +210,6 @@ class NotChainableReason(StrEnum):
                 **facts.both("max_parallelism"),
                 "may differ": facts.settings["chain_different_max_parallelism"],
             },
-            change="give both the same max parallelism, or set "
-            "pipeline.operator-chaining.chain-operators-with-different-max-parallelism: true",
             what_if=SwitchOn(
                 "chain_different_max_parallelism", "operators of different max parallelism may be chained"
             ),
@@ -216,7 +228,12 @@ class NotChainableReason(StrEnum):
                 "partitioner": facts.edge["partitioner"],
                 "because": facts.partitioner_because,
             },
-            change=lambda facts: facts.partitioner_change,
+            change=lambda facts: (
+                "give the reader, and what is chained to it, the parallelism "
+                f"{facts.source['parallelism']}: the partitioner becomes FORWARD"
+                if facts.may_follow
+                else None
+            ),
         ),
     )
     BATCH_EXCHANGE = (
@@ -235,7 +252,11 @@ class NotChainableReason(StrEnum):
                 "exchange mode": facts.edge["exchange_mode"],
                 "partitioner class": facts.edge["partitioner_class"],
             },
-            change="leave the exchange mode of the edge undefined",
+            change=lambda facts: (
+                "leave the exchange mode of the edge undefined"
+                if facts.may_chain and facts.exchange_is_given
+                else None
+            ),
         ),
     )
     DECIDED_BY_PLANNER = (
@@ -247,7 +268,7 @@ class NotChainableReason(StrEnum):
             requires="the planner that was chosen wants them chained",
             method="none of Flink's: see --planner",
             values=lambda facts: {"decides": "apart"},
-            change="plan without it, or change what it decides",
+            change=lambda facts: "plan without it, or change what it decides",
             is_preference=True,
         ),
     )

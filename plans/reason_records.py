@@ -37,9 +37,12 @@ class EdgeFacts(NamedTuple):
     in_chain_of_legacy_source: bool  #: the source is a legacy source or in a chain that one heads
     source_strategy: dict[str, Any]  #: its chaining strategy, and who sets it
     target_strategy: dict[str, Any]  #: the same
-    keyed_in_batch: bool  #: the target is HEAD because it is keyed and the job is BATCH
     partitioner_because: str  #: why the edge has its partitioner
-    partitioner_change: str  #: what would make the partitioner FORWARD
+    may_chain: bool  #: chains can grow, and all state still fits: all operators have one max parallelism
+    may_share_slots: bool  #: the target's slot sharing group can change: nothing is co-located
+    may_follow: bool  #: the target's chain can take the source's parallelism, and results stay the same
+    exchange_is_given: bool  #: a partition transformation sets the exchange mode
+    ids_change: bool  #: some operator has no uid (state is saved under its id, not its uid hash)
 
     def both(self, attribute: str) -> dict[str, Any]:
         """The attribute's values at both ends."""
@@ -81,6 +84,7 @@ class ReasonRecord:
     requires: str  #: what has to hold for the edge to be chained
     method: str  #: where Flink checks it
     values: Callable[[EdgeFacts], dict[str, Any]]  #: what `explain` shows as found
-    change: str | Callable[[EdgeFacts], str]  #: what would make it chainable
+    change: Callable[[EdgeFacts], str | None] | None = None
+    """What would make it chainable; None if state could get lost or mixed by it, or results change."""
     what_if: SwitchOn | FollowProducer | ChainAlways | None = None  #: None: no setting makes it true
     is_preference: bool = False  #: a custom planner may chain the edge all the same

@@ -47,6 +47,7 @@ def changed_plans(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame) -> Ch
     come = news.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "new_node"], how="anti")
     operators = {"added": _named(come), "removed": _named(gone)}
     operators |= {change: _changed(pairs, column) for change, column in _CHANGEABLE.items()}
+    operators["renamed"] = _changed(pairs.filter(pl.col("label") != pl.col("new_label")), "name")
     return ChangedPlans(
         operators,
         _divided(pairs, "vertex", "new_vertex", "name", "chain", "into"),

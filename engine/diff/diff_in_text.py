@@ -6,7 +6,8 @@ from textwrap import wrap
 from typing import Any, NamedTuple
 
 from penstock.engine.diff.keyed_plans import TOTALS
-from penstock.engine.diff.savepoint_verdicts import VERDICT_WORDS, Restored, Verdict
+from penstock.engine.diff.lost_operators import WARNINGS
+from penstock.engine.diff.savepoint_verdicts import VERDICT_WORDS, Restored, RestoreFrom, Verdict
 from penstock.engine.diff.side import Side
 from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
 from penstock.engine.output.pieces import Styled
@@ -21,6 +22,7 @@ _WIDTH = 79
 
 _VERDICTS = {
     Verdict.RESTORES: "restores",
+    Verdict.RESTORES_WITH_WARNINGS: "restores, with warnings",
     Verdict.ALLOW_NON_RESTORED: "restores only with --allow-non-restored-state",
     Verdict.REFUSED: "refused",
     Verdict.NOT_PLANNED: "the new topology is not planned",
@@ -98,16 +100,19 @@ def _count_lines(counts: Counts) -> Iterable[str]:
     known = _number(topologies.total(), "topology", "topologies")
     yield f"{known}: {', '.join(parts) or 'none on either side'}"
     if counts.verdicts:
+        source = "without a savepoint" if counts.source is RestoreFrom.LAST_STATE else "savepoints"
         said = [
             f"{count:,} {VERDICT_WORDS[verdict]}"
             for verdict in Verdict
             if (count := counts.verdicts[verdict])
         ]
-        yield f"savepoints: {', '.join(said)}"
+        yield f"{source}: {', '.join(said)}"
     if counts.lost:
         yield f"state that is lost: of {_number(counts.lost, 'operator')}"
     if counts.taken:
         yield f"state that goes to another operator: of {_number(counts.taken, 'operator')}"
+    if counts.warned:
+        yield f"state that its operator cannot use as before: of {_number(counts.warned, 'operator')}"
     if counts.mismatched:
         yield f"state that does not fit the new parallelism: of {_number(counts.mismatched, 'operator')}"
     words = {
@@ -158,11 +163,18 @@ def _topology_lines(topology: TopologyDiff) -> Iterator[DiffLine]:
 
 
 def _verdict_lines(topology: TopologyDiff, restored: Restored) -> Iterator[DiffLine]:
-    yield DiffLine(f"savepoint: {_VERDICTS[restored.verdict]}", 2)
-    why = restored.allow_non_restored
+    if topology.verdict is not None:
+        source = "without a savepoint" if restored.source is RestoreFrom.LAST_STATE else "savepoint"
+        yield DiffLine(f"{source}: {_VERDICTS[topology.verdict]}", 2)
+    why = restored.why_refused
     if why is not None:
         yield DiffLine(f"{why.error}: {limited(why.message, 500)}", 4)
-    for rows, line in ((topology.lost, _lost), (topology.taken, _taken), (topology.mismatched, _mismatched)):
+    for rows, line in (
+        (topology.lost, _lost),
+        (topology.taken, _taken),
+        (topology.warnings, _warning),
+        (topology.mismatched, _mismatched),
+    ):
         for row in rows[:_MOST_ROWS]:
             yield DiffLine(line(row), 4)
         if len(rows) > _MOST_ROWS:
@@ -170,19 +182,29 @@ def _verdict_lines(topology: TopologyDiff, restored: Restored) -> Iterator[DiffL
 
 
 def _taken(row: dict[str, Any]) -> str:
-    return f"{_name(row['by']['operator'])} gets the state of {_name(row['operator'])}: it has its id"
+    taker, owner = _name(row["by"]["operator"]), _name(row["operator"])
+    if taker == owner:
+        return f"warning: another {taker} gets the state of the old one: it has its id"
+    return f"warning: {taker} gets the state of {owner}: it has its id"
+
+
+def _warning(row: dict[str, Any]) -> str:
+    mark = "warning: " if row["has_state"] else ""
+    return f"{mark}{_name(row['by']['operator'])} {WARNINGS[row['warning']]}"
 
 
 def _lost(row: dict[str, Any]) -> str:
-    said = f"{_name(row['operator'])} loses its state (id {row['operator_id']}): "
+    loss = "loses its state" if row["has_state"] else "is in the last checkpoint without state"
+    said = f"{_name(row['operator'])} {loss} (id {row['operator_id']}): "
     if row["suggestion"] is None:
         return f"{said}{row['because']}"
     return said + f"keep it with {_suggested(row['suggestion'])} on {_name(row['becomes']['operator'])}"
 
 
 def _mismatched(row: dict[str, Any]) -> str:
-    by = _name(row["by"]["operator"])
-    return f"the state of {_name(row['operator'])} does not fit {by}: set {_suggested(row['suggestion'])}"
+    entry = "state" if row["has_state"] else "empty entry"
+    misfit = f"the {entry} of {_name(row['operator'])} does not fit {_name(row['by']['operator'])}"
+    return f"{misfit}: set {_suggested(row['suggestion'])}" if row["suggestion"] else misfit
 
 
 def _suggested(suggestion: dict[str, Any]) -> str:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from penstock.engine.diff.changed_plans import ChangedPlans, changed_plans
-from penstock.engine.diff.keyed_plans import KeyedPlans, keyed_plans
+from penstock.engine.diff.keyed_plans import KeyedPlans, equal_but_for_numbers, keyed_plans
 from penstock.engine.diff.lost_operators import LostOperators, lost_operators
+from penstock.engine.diff.match_operators import match_operators
 from penstock.engine.diff.rows_of_slices import SLICE
-from penstock.engine.diff.savepoint_verdicts import Restored, restored
+from penstock.engine.diff.savepoint_verdicts import Restored, RestoreFrom, restored
 from penstock.engine.diff.side import Side
 from penstock.engine.diff.topology_diff import Change, Counts, TopologyDiff
 from penstock.plans.columnar.plan_in_parts import without_garbage_collection
@@ -105,9 +106,14 @@ def _in_slices(old: Side, new: Side, candidates: pl.DataFrame) -> pl.DataFrame:
 
 
 def diff_sides(
-    old: Side, new: Side, counts: Counts, stateful: Sequence[str] = (), in_both: int = 0
+    old: Side,
+    new: Side,
+    counts: Counts,
+    stateful: Sequence[str] = (),
+    in_both: int = 0,
 ) -> Iterator[TopologyDiff]:
-    """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all.
+    """Topologies that are added, removed or changed, in slices, each by name; `counts` counts all, and its
+    `source` is what the new jobs restore their state from.
 
     `stateful`: patterns (as of fnmatch, case counts) for names and uids of the operators that have state;
     none: keyed operators, sources and sinks have. `in_both`: how many equal topologies both sides have beside
@@ -116,7 +122,7 @@ def diff_sides(
     counts.topologies[Change.EQUAL] += in_both
     for part in pair_topologies(old, new, in_both):
         counts.topologies[Change.EQUAL] += part.equal
-        for topology in _diff_part(old, new, part, stateful):
+        for topology in _diff_part(old, new, part, stateful, counts.source):
             if topology.change == Change.EQUAL:
                 counts.topologies[Change.EQUAL] += 1
             else:
@@ -124,7 +130,9 @@ def diff_sides(
                 yield topology
 
 
-def _diff_part(old: Side, new: Side, part: Part, stateful: Sequence[str]) -> Iterator[TopologyDiff]:
+def _diff_part(
+    old: Side, new: Side, part: Part, stateful: Sequence[str], source: RestoreFrom
+) -> Iterator[TopologyDiff]:
     if not part.slices:
         return
     # Only the names of removed topologies are shown.
@@ -141,21 +149,26 @@ def _diff_part(old: Side, new: Side, part: Part, stateful: Sequence[str]) -> Ite
             keyed_plans(next(after), chosen["new_id"]),
             chosen.select("old_id", "new_id", "name"),
             stateful,
+            source,
         )
 
 
 def _diff_slice(
-    before: KeyedPlans, after: KeyedPlans, pairs: pl.DataFrame, stateful: Sequence[str]
+    before: KeyedPlans,
+    after: KeyedPlans,
+    pairs: pl.DataFrame,
+    stateful: Sequence[str],
+    source: RestoreFrom,
 ) -> Iterator[TopologyDiff]:
-    matched = match_operators(before.operators, after.operators)
+    edges = (before.tables["stream_edges"], after.tables["stream_edges"])
+    matched = match_operators(before.operators, after.operators, *edges)
     changed = changed_plans(before, after, matched)
-    with_state = _with_state(before.operators, stateful)
-    lost = lost_operators(with_state, after, matched)
-    verdicts = _verdicts(before, after, pairs["name"], with_state, lost)
-    fingerprints = [
-        dict(side.tables["topologies"].select(TOPOLOGY, "fingerprint").iter_rows())
-        for side in (before, after)
-    ]
+    entries = before.operators.with_columns(has_state=_has_state(before.operators, stateful))
+    listed = pl.lit(True) if source is RestoreFrom.LAST_STATE else pl.col("has_state")
+    lost = lost_operators(entries.with_columns(is_listed=listed), after, matched)
+    with_state = entries.filter("has_state")
+    verdicts = _verdicts(before, after, pairs["name"], with_state, lost, source)
+    same_topologies = equal_but_for_numbers(before, after)
     for number, (old_id, new_id, name) in enumerate(pairs.iter_rows()):
         refused = {
             side: plans.refusals[number]
@@ -168,8 +181,7 @@ def _diff_slice(
             same = len(refused) == 2 and refused["old"] == refused["new"]
             yield TopologyDiff(name, Change.EQUAL if same else Change.CHANGED, refused)
         else:
-            same = fingerprints[0][number] == fingerprints[1][number]
-            yield _changed(name, number, same, verdicts[number], lost, changed)
+            yield _changed(name, number, number in same_topologies, verdicts[number], lost, changed)
 
 
 def _changed(
@@ -187,7 +199,9 @@ def _changed(
         restored=verdict,
         lost=lost.lost.get(number, []),
         taken=lost.taken.get(number, []),
-        mismatched=lost.mismatched.get(number, []),
+        # Without a savepoint, Flink compares only within tasks that have state.
+        mismatched=lost.mismatched.get(number, []) if verdict.why_refused or verdict.strict else [],
+        warnings=lost.warnings.get(number, []),
         operators={change: rows.get(number, []) for change, rows in changed.operators.items()},
         split=changed.split.get(number, []),
         joined=changed.joined.get(number, []),
@@ -197,18 +211,23 @@ def _changed(
     return TopologyDiff(name, Change.EQUAL) if same_topology and not topology.changes_plan else topology
 
 
-def _with_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.DataFrame:
+def _has_state(operators: pl.DataFrame, stateful: Sequence[str]) -> pl.Expr:
     if not stateful:
-        return operators.filter("has_state")
+        return pl.col("has_state")
     matching = re.compile("|".join(map(translate, stateful)))
     known = pl.concat([operators["name"], operators["uid"]]).drop_nulls().unique()
     chosen = [name for name in known if matching.match(name)]
-    return operators.filter(pl.any_horizontal(pl.col("name", "uid").is_in(chosen)))
+    return pl.any_horizontal(pl.col("name", "uid").is_in(chosen))
 
 
 @without_garbage_collection()
 def _verdicts(
-    old: KeyedPlans, new: KeyedPlans, names: pl.Series, with_state: pl.DataFrame, lost: LostOperators
+    old: KeyedPlans,
+    new: KeyedPlans,
+    names: pl.Series,
+    with_state: pl.DataFrame,
+    lost: LostOperators,
+    source: RestoreFrom,
 ) -> Mapping[int, Restored]:
     """The verdicts on topologies that both sides planned. `with_state`: the operators that have state.
 
@@ -229,9 +248,11 @@ def _verdicts(
             before[number],
             after[number],
             frozenset(nodes.get(number, ())),
+            source,
+            with_empty=True,
         )
         if number in doubtful
-        else Restored(names[number])
+        else Restored(names[number], source=source)
         for number in both
     }
 
@@ -242,51 +263,3 @@ def _jobs(side: KeyedPlans, chosen: Collection[int]) -> dict[int, Job]:
     }
     tables["topologies"] = tables["topologies"].select(TOPOLOGY, name=pl.col(TOPOLOGY).cast(pl.String))
     return {int(name): job for name, job in jobs_to_restore(tables).items()}
-
-
-# Which operator of the new topology is which of the old one.
-
-
-_OCCURRENCE = "occurrence"
-
-
-def match_operators(old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
-    """(topology_id, old_node, new_node) of operators that are the same; each is in one row at most.
-
-    `old` and `new` have topology_id, node, name, uid, operator_id and user_defined_operator_id; a topology
-    and its older one share topology_id. What counts, in this order: the uid; a uid hash of the new one; name
-    and operator id; the name, the first with the first of that name; the operator id alone (a renamed one).
-    """
-    matches: list[pl.DataFrame] = []
-    for old_keys, right in (
-        (("uid",), ("uid",)),
-        (("operator_id",), ("user_defined_operator_id",)),
-        (("name", "operator_id"), ("name", "operator_id")),
-        (("name", _OCCURRENCE), ("name", _OCCURRENCE)),
-        (("operator_id",), ("operator_id",)),
-    ):
-        old, new = _numbered(old), _numbered(new)
-        matched = _once(old, old_keys).join(
-            _once(new, right),
-            left_on=[TOPOLOGY, *old_keys],
-            right_on=[TOPOLOGY, *right],
-            how="inner",
-        )
-        matched = matched.select(TOPOLOGY, old_node="node", new_node="node_right")
-        matches.append(matched)
-        old = old.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "old_node"], how="anti")
-        new = new.join(matched, left_on=[TOPOLOGY, "node"], right_on=[TOPOLOGY, "new_node"], how="anti")
-    return pl.concat(matches)
-
-
-def _numbered(operators: pl.DataFrame) -> pl.DataFrame:
-    """Operators numbered among those of the same name."""
-    return operators.sort(TOPOLOGY, "node").with_columns(
-        pl.int_range(pl.len()).over(TOPOLOGY, "name").alias(_OCCURRENCE)
-    )
-
-
-def _once(operators: pl.DataFrame, key: tuple[str, ...]) -> pl.DataFrame:
-    """The first operator of each key; operators whose key is null are dropped."""
-    keyed = operators.drop_nulls(key).unique([TOPOLOGY, *key], keep="first", maintain_order=True)
-    return keyed.select(TOPOLOGY, *key, "node")

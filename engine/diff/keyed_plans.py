@@ -1,26 +1,29 @@
 """Plans of both sides of a slice under one key, so that a topology and its older one are joined."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import orjson
 import polars as pl
 
-from penstock.engine.diff.side import Plans
+from penstock.engine.diff.match_operators import with_identity
+from penstock.engine.diff.side import PLAN_COLUMNS, Plans
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.savepoint.restore_savepoint import Failure
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.fingerprint import CAPTURE_NOTES
 from penstock.plans.vocabulary import ManagedMemoryUseCase
 
 _STATE_BACKEND = pl.col("slot_scope").list.contains(str(ManagedMemoryUseCase.STATE_BACKEND))
 _OF_SINKS = pl.col("operator_factory").is_in(["SinkWriterOperatorFactory", "CommitterOperatorFactory"])
-HAS_STATE = (
-    pl.col("keyed").fill_null(_STATE_BACKEND)
-    | pl.col("among_sources")
-    | pl.col("read").is_null()
-    | _OF_SINKS.fill_null(value=False)
-)
+_IS_KEYED = pl.col("keyed").fill_null(_STATE_BACKEND)
+HAS_STATE = _IS_KEYED | pl.col("among_sources") | pl.col("read").is_null() | _OF_SINKS.fill_null(value=False)
 """Keyed operators, sources (their offsets or splits) and sinks (their transactions); `read`: some edge
 leaves it."""
+
+
+_HEADER = ("config", "stream_graph_settings", "parallelism", "max_parallelism", "chaining")
+_COUNTED = ("id", "name", "description")
 
 
 class KeyedPlans(NamedTuple):
@@ -28,7 +31,7 @@ class KeyedPlans(NamedTuple):
 
     `refusals`: why topologies of this side were refused. `operators`: one row per operator with its ids and
     uids, its vertex, the vertex's subtasks and effective max parallelism, whether that is derived, and
-    whether it `has_state` by what the topology says.
+    whether it `has_state` by what the topology says, and what with_identity adds.
     """
 
     tables: Mapping[str, pl.DataFrame]
@@ -62,10 +65,50 @@ def _operators(tables: Plans) -> pl.DataFrame:
     )
     writers = tables["stream_edges"].select(TOPOLOGY, pl.col("source").alias("id"), read=True).unique()
     nodes = tables["stream_nodes"].join(writers, on=[TOPOLOGY, "id"], how="left").rename({"id": "node"})
-    nodes = nodes.with_columns(has_state=HAS_STATE)
+    nodes = with_identity(nodes.with_columns(has_state=HAS_STATE), _IS_KEYED)
     operators = nodes.join(tables["chained_operators"], on=[TOPOLOGY, "node"], how="left")
     operators = operators.join(vertices, on=[TOPOLOGY, "vertex"], how="left")
     return operators.join(limits, on=[TOPOLOGY, "vertex"], how="left")
+
+
+def equal_but_for_numbers(old: KeyedPlans, new: KeyedPlans) -> set[int]:
+    """Topologies whose fingerprints are equal, or differ by numbers that the Table planner counts alone.
+
+    These are in names, descriptions and ids of nodes. Topologies without such numbers count by fingerprint.
+    """
+    both = old.tables["topologies"].join(new.tables["topologies"], on=TOPOLOGY, suffix="_new")
+    equal = both.filter(pl.col("fingerprint") == pl.col("fingerprint_new"))[TOPOLOGY].to_list()
+    counted = old.operators.filter("is_sql")[TOPOLOGY].unique().to_list()
+    texts = [_texts_without_numbers(side, counted) for side in (old, new)]
+    return {*equal, *(topology for topology in counted if texts[0].get(topology) == texts[1].get(topology))}
+
+
+def _texts_without_numbers(side: KeyedPlans, topologies: Sequence[int]) -> dict[int, str]:
+    """All settings of these topologies and their operators, in order, without counted numbers."""
+    chosen = pl.col(TOPOLOGY).is_in(list(topologies))
+    texts: dict[int, str] = {}
+    headers = side.tables["topologies"].filter(chosen).select(TOPOLOGY, *_HEADER)
+    for topology, config, settings, *others in headers.iter_rows():
+        kept = sorted((key, value) for key, value in config.items() if not key.startswith(CAPTURE_NOTES))
+        graph = orjson.loads(settings or "{}")
+        of_graph = sorted((key, value) for key, value in graph.items() if key not in ("sources", "sinks"))
+        texts[topology] = repr((kept, of_graph, others))
+    columns = [
+        "label",
+        "meaning",
+        *(column for column in PLAN_COLUMNS["stream_nodes"] if column not in (TOPOLOGY, *_COUNTED)),
+    ]
+    nodes = side.operators.filter(chosen).sort(TOPOLOGY, "node")
+    nodes = nodes.with_columns(place=pl.int_range(pl.len()).over(TOPOLOGY))
+    edges = side.tables["stream_edges"].filter(chosen)
+    for end in ("source", "target"):
+        place = nodes.select(TOPOLOGY, pl.col("node").alias(end), pl.col("place").alias(f"{end}_place"))
+        edges = edges.join(place, on=[TOPOLOGY, end])
+    between = ("source_place", "target_place", "partitioner")
+    for rows in (nodes.select(TOPOLOGY, *columns), edges.sort(between).select(TOPOLOGY, *between)):
+        for topology, *row in rows.iter_rows():
+            texts[topology] += repr(row)
+    return texts
 
 
 # Totals of a plan: tasks, channels, buffers, managed memory and slots of each topology.

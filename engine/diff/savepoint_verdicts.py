@@ -16,7 +16,9 @@ from penstock.plans.savepoint.restore_savepoint import (
     Failure,
     Job,
     jobs_to_restore,
+    restore_last_state,
     restore_savepoint,
+    take_last_state,
     take_savepoint,
 )
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -24,10 +26,18 @@ from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import Layer
 
 
+class RestoreFrom(StrEnum):
+    """The values of --from: where the new job gets its state."""
+
+    SAVEPOINT = "savepoint"
+    LAST_STATE = "last-state"
+
+
 class Verdict(StrEnum):
-    """What becomes of a savepoint, best first."""
+    """What becomes of the state, best first."""
 
     RESTORES = "restores"
+    RESTORES_WITH_WARNINGS = "restores-with-warnings"
     ALLOW_NON_RESTORED = "allow-non-restored"
     REFUSED = "refused"
     NOT_PLANNED = "not-planned"
@@ -40,6 +50,7 @@ class Verdict(StrEnum):
 
 VERDICT_WORDS = {
     Verdict.RESTORES: "restored",
+    Verdict.RESTORES_WITH_WARNINGS: "restored with warnings",
     Verdict.ALLOW_NON_RESTORED: "restored only with --allow-non-restored-state",
     Verdict.REFUSED: "refused",
     Verdict.NOT_PLANNED: "not planned",
@@ -47,39 +58,54 @@ VERDICT_WORDS = {
 
 
 class Restored(NamedTuple):
-    """What Flink says to a pair.
+    """Flink's answer to a pair.
 
     `unplanned`: why it plans one of the two topologies not, the old one first. Else `strict` and
-    `allow_non_restored` say why it does not restore without and with --allow-non-restored-state; None: it
-    does.
+    `allow_non_restored` are its errors without and with --allow-non-restored-state, or `last_state` its error
+    where it restores without a savepoint; None: it restores.
     """
 
     name: str
     unplanned: Failure | None = None
     strict: Failure | None = None
     allow_non_restored: Failure | None = None
+    last_state: Failure | None = None
+    source: RestoreFrom = RestoreFrom.SAVEPOINT
 
     @property
     def verdict(self) -> Verdict:
         """The verdict in one word."""
         if self.unplanned is not None:
             return Verdict.NOT_PLANNED
-        if self.allow_non_restored is not None:
+        if self.why_refused is not None:
             return Verdict.REFUSED
         return Verdict.RESTORES if self.strict is None else Verdict.ALLOW_NON_RESTORED
+
+    @property
+    def why_refused(self) -> Failure | None:
+        """The error that no option avoids."""
+        return self.last_state if self.source is RestoreFrom.LAST_STATE else self.allow_non_restored
 
     def as_json(self) -> dict[str, Any]:
         """The verdict as JSON (see docs/savepoints.md)."""
         if self.unplanned is not None:
             return {"name": self.name, **self.unplanned._asdict()}
-        said = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
-        return {"name": self.name} | {
-            key: "ok" if why is None else why._asdict() for key, why in said.items()
-        }
+        return {"name": self.name} | self.answers()
+
+    def answers(self) -> dict[str, Any]:
+        """Flink's answers by key: "ok", or its error and message."""
+        errors = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
+        if self.source is RestoreFrom.LAST_STATE:
+            errors = {"last_state": self.last_state}
+        return {key: "ok" if why is None else why._asdict() for key, why in errors.items()}
 
 
-def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEFAULTS) -> Iterator[Restored]:
-    """What Flink says to each pair, in order; both topologies are planned with `job_defaults`.
+def savepoint_verdicts(
+    pairs: Sequence[Pair],
+    job_defaults: JobDefaults = NO_DEFAULTS,
+    source: RestoreFrom = RestoreFrom.SAVEPOINT,
+) -> Iterator[Restored]:
+    """Flink's answer to each pair, in order; both topologies are planned with `job_defaults`.
 
     Raises NotEnoughMemoryError before memory runs out.
     """
@@ -98,14 +124,14 @@ def savepoint_verdicts(pairs: Sequence[Pair], job_defaults: JobDefaults = NO_DEF
     for number, pair in enumerate(pairs):
         old, new = f"old {number}", f"new {number}"
         if (refusal := refusals.get(old) or refusals.get(new)) is not None:
-            yield Restored(pair.name, refusal)
+            yield Restored(pair.name, refusal, source=source)
             continue
         stateful = pair.stateful
         if stateful is not None:
             stateful = frozenset(
                 node for transformation in stateful for node in nodes_of.get((old, transformation), ())
             )
-        yield restored(pair.name, jobs[old], jobs[new], stateful)
+        yield restored(pair.name, jobs[old], jobs[new], stateful, source)
 
 
 def _nodes_by_transformation(planned: Mapping[str, pa.Table]) -> dict[tuple[str, int], list[int]]:
@@ -119,9 +145,23 @@ def _nodes_by_transformation(planned: Mapping[str, pa.Table]) -> dict[tuple[str,
     return nodes_of
 
 
-def restored(name: str, old: Job, new: Job, stateful: frozenset[int] | None = None) -> Restored:
-    """What Flink says when the state of `old` is restored in `new`; for `stateful` see take_savepoint."""
-    states = take_savepoint(old, stateful)
+def restored(
+    name: str,
+    old: Job,
+    new: Job,
+    stateful: frozenset[int] | None = None,
+    source: RestoreFrom = RestoreFrom.SAVEPOINT,
+    *,
+    with_empty: bool = False,
+) -> Restored:
+    """Flink's answer when the state of `old` is restored in `new`; for `stateful` see take_savepoint.
+
+    `with_empty`: the savepoint also has entries of operators without state, as those that Flink takes.
+    """
+    if source is RestoreFrom.LAST_STATE:
+        last_state = restore_last_state(take_last_state(old, stateful), new)
+        return Restored(name, last_state=last_state, source=source)
+    states = take_savepoint(old, stateful, with_empty=with_empty)
     strict = restore_savepoint(states, new, allow_non_restored_state=False)
     if strict is None:  # where no state is skipped, the option changes nothing
         return Restored(name)
@@ -132,13 +172,18 @@ def restored(name: str, old: Job, new: Job, stateful: frozenset[int] | None = No
 
 
 _SHOWN = 5
-_KEEP = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"
+KEEP_ALL_IDS = (
+    "give every operator the uid, or the uid hash, that it had; or stop the job with a savepoint, and start "
+    "from it with allowNonRestoredState"
+)
+KEEP_IDS = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"
 
 
 class Required(StrEnum):
     """The values of --require."""
 
     RESTORES = Verdict.RESTORES.value
+    RESTORES_WITH_WARNINGS = Verdict.RESTORES_WITH_WARNINGS.value
     ALLOW_NON_RESTORED = Verdict.ALLOW_NON_RESTORED.value
     REFUSED = Verdict.REFUSED.value
 
@@ -154,15 +199,15 @@ class Worse:
         self._line_of_unnamed = ""
         self._hint = "what is not planned is refused by Flink or Penstock: the output says why"
 
-    def add(self, name: str, verdict: Verdict | None) -> None:
-        """Take one verdict into account; None is never worse."""
+    def add(self, name: str, verdict: Verdict | None, hint: str = KEEP_IDS) -> None:
+        """Take one verdict into account; None is never worse. `hint`: against this verdict."""
         if self._required is None or verdict is None:
             return
         if verdict.rank <= Verdict(self._required.value).rank:
             return
         self._number += 1
         if verdict != Verdict.NOT_PLANNED:
-            self._hint = _KEEP
+            self._hint = hint
         if len(self._shown) < _SHOWN:
             self._shown.append(f"\n  {limited(name, MOST_OF_A_NAME)!r}: {VERDICT_WORDS[verdict]}")
 

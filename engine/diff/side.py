@@ -5,17 +5,23 @@ from typing import NamedTuple
 
 import polars as pl
 
+from penstock.engine.diff.match_operators import IDENTITY_COLUMNS
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
 
 PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
-    "topologies": (TOPOLOGY, "name", "fingerprint"),
+    "topologies": (
+        *(TOPOLOGY, "name", "fingerprint", "config", "stream_graph_settings"),
+        *("parallelism", "max_parallelism", "chaining"),
+    ),
     "rejected": (TOPOLOGY, "name", "error", "message"),
     "stream_nodes": (
         *(TOPOLOGY, "id", "name", "parallelism", "uid", "uid_hash"),
-        *("among_sources", "keyed", "slot_scope", "operator_factory"),
+        *("among_sources", "keyed", "slot_scope", "operator_factory", "buffer_timeout", "chaining"),
+        "slot_sharing_group",
+        *IDENTITY_COLUMNS,
     ),
-    "stream_edges": (TOPOLOGY, "source"),
+    "stream_edges": (TOPOLOGY, "source", "target", "partitioner"),
     "job_vertices": (
         *(TOPOLOGY, "vertex", "vertex_id", "max_parallelism", "topological_order", "slot_sharing_group"),
     ),

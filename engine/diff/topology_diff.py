@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from penstock.engine.diff.keyed_plans import TOTALS, Totals
-from penstock.engine.diff.savepoint_verdicts import Restored, Verdict
+from penstock.engine.diff.savepoint_verdicts import KEEP_ALL_IDS, KEEP_IDS, Restored, RestoreFrom, Verdict
 from penstock.plans.savepoint.restore_savepoint import Failure
 
 
@@ -25,9 +25,9 @@ class TopologyDiff:
     """One topology that is not equal.
 
     `refused`: side ("old", "new") to why Flink or Penstock refused it there.
-    `restored`: what Flink says to a savepoint of the old one; None where there is none, or the new one was
-    refused. `lost`, `taken` and `mismatched` as LostOperators, `operators` and all after as ChangedPlans, of
-    this topology.
+    `restored`: Flink's answer to the state of the old one; None if there is none, or the new one was refused.
+    `lost`, `taken`, `mismatched` and `warnings` as LostOperators, `operators` and all after as ChangedPlans,
+    of this topology.
     """
 
     name: str
@@ -37,6 +37,7 @@ class TopologyDiff:
     lost: list[dict[str, Any]] = field(default_factory=list)
     taken: list[dict[str, Any]] = field(default_factory=list)
     mismatched: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[dict[str, Any]] = field(default_factory=list)
     operators: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
     split: list[dict[str, Any]] = field(default_factory=list)
     joined: list[dict[str, Any]] = field(default_factory=list)
@@ -45,10 +46,25 @@ class TopologyDiff:
 
     @property
     def verdict(self) -> Verdict | None:
-        """What becomes of a savepoint; None where there is nothing to restore."""
+        """What becomes of the state; None if there is nothing to restore."""
         if "new" in self.refused and "old" not in self.refused:
             return Verdict.NOT_PLANNED
-        return None if self.restored is None else self.restored.verdict
+        if self.restored is None:
+            return None
+        verdict = self.restored.verdict
+        warned = self.taken or any(row["has_state"] for row in self.warnings)
+        return Verdict.RESTORES_WITH_WARNINGS if warned and verdict is Verdict.RESTORES else verdict
+
+    @property
+    def hint(self) -> str:
+        """A way out of the verdict."""
+        if self.verdict is Verdict.REFUSED and self.restored and self.restored.last_state:
+            return KEEP_ALL_IDS
+        if any(row.get("suggestion") for row in (*self.lost, *self.mismatched)):
+            return KEEP_IDS
+        if self.verdict is Verdict.RESTORES_WITH_WARNINGS:
+            return "keep their keys and kind; or give them new uids, which starts them without state"
+        return "no id or setting keeps all of this state: the output names the operators"
 
     def as_json(self) -> dict[str, Any]:
         """In the form of docs/comparing.md."""
@@ -56,9 +72,9 @@ class TopologyDiff:
         if self.refused:
             said["refused"] = {side: why._asdict() for side, why in self.refused.items()}
         if self.restored is not None:
-            spoken = self.restored.as_json()
-            said |= {key: spoken[key] for key in ("strict", "allow_non_restored")}
+            said |= self.restored.answers()
             said |= {"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched}
+            said |= {"warnings": self.warnings}
             said |= {"operators": dict(self.operators)}
             said |= {"chains": {"split": self.split, "joined": self.joined}, "data_sets": self.data_sets}
             said |= {name: _old_and_new(self.totals.get(name)) for name in TOTALS}
@@ -73,8 +89,12 @@ class TopologyDiff:
 
 @dataclass
 class Counts:
-    """How many there are: topologies by change, verdicts, and what has changed in topologies by kind."""
+    """How many there are: topologies by change, verdicts, and what has changed in topologies by kind.
 
+    `source`: what the new jobs restore their state from.
+    """
+
+    source: RestoreFrom = RestoreFrom.SAVEPOINT
     topologies: Counter[Change] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     verdicts: Counter[Verdict] = field(default_factory=Counter)
@@ -82,6 +102,7 @@ class Counts:
     lost: int = 0
     taken: int = 0
     mismatched: int = 0
+    warned: int = 0
     chains: Counter[str] = field(default_factory=Counter)
     data_sets: Counter[str] = field(default_factory=Counter)
     totals: Totals = field(default_factory=dict)
@@ -93,9 +114,10 @@ class Counts:
         if topology.verdict is not None:
             self.verdicts[topology.verdict] += 1
         self.operators.update({change: len(rows) for change, rows in topology.operators.items()})
-        self.lost += len(topology.lost)
+        self.lost += sum(row["has_state"] for row in topology.lost)
         self.taken += len(topology.taken)
-        self.mismatched += len(topology.mismatched)
+        self.mismatched += sum(row["has_state"] for row in topology.mismatched)
+        self.warned += sum(row["has_state"] for row in topology.warnings)
         self.chains.update({"split": len(topology.split), "joined": len(topology.joined)})
         self.data_sets.update(row["change"] for row in topology.data_sets)
         self.data_sets.update(
@@ -111,7 +133,10 @@ class Counts:
             "topologies": {change.value: self.topologies[change] for change in Change},
             "refused": {side: self.refused[side] for side in ("old", "new")},
             "verdicts": {verdict.value: self.verdicts[verdict] for verdict in Verdict},
-            "state": {"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched},
+            "state": {
+                **{"lost": self.lost, "taken": self.taken, "mismatched": self.mismatched},
+                "warnings": self.warned,
+            },
             "operators": dict(self.operators),
             "chains": dict(self.chains),
             "data_sets": dict(self.data_sets),

@@ -8,13 +8,14 @@ from penstock.engine.explain.explained_plan import ExplainedPlan
 from penstock.engine.runtime.lowered_transformation import LostSetting, LoweredJob
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.job_graph.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
-from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.not_chainable_reasons import SET_BY_AUTHOR, NotChainableReason
 from penstock.plans.reason_records import EdgeFacts
-from penstock.plans.vocabulary import DistributionPattern, ResultPartitionType
+from penstock.plans.vocabulary import DistributionPattern, ManagedMemoryUseCase, ResultPartitionType
 
 Explanation = dict[str, Any]
 """An explanation as `--json` writes it: texts, numbers, lists and mappings of them."""
 
+_KEEP_IDS = "; operator ids change with chains, so give operators without uids theirs as uid hashes first"
 _KEYED_IN_BATCH = "Flink: it is keyed, in a BATCH job"
 
 
@@ -53,20 +54,19 @@ def _condition(facts: EdgeFacts, reason: NotChainableReason) -> Explanation:
     # The head that takes sources into its chain has several inputs: the sources are chained all the same.
     waived = reason is NotChainableReason.SEVERAL_INPUTS and facts.edge["chained_source"]
     met = waived or reason.value not in facts.edge["not_chainable_reasons"]
-    change = record.change if isinstance(record.change, str) else record.change(facts)
+    change = None if met or record.change is None else record.change(facts)
     return {
         "reason": reason.value,
         "requires": record.requires,
         "met": met,
         "found": record.values(facts),
         "method": record.method,
-        "change": None if met else change,
+        "change": change + _KEEP_IDS if change is not None and facts.ids_change else change,
     }
 
 
 def _facts(plan: ExplainedPlan, edge: Row) -> EdgeFacts:
     source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
-    target_strategy = _strategy(plan, target)
     return EdgeFacts(
         edge=edge,
         source=source,
@@ -76,10 +76,13 @@ def _facts(plan: ExplainedPlan, edge: Row) -> EdgeFacts:
         input_edges=plan.input_degrees[target["id"], edge["type_number"]],
         in_chain_of_legacy_source=_behind_legacy(plan, source),
         source_strategy=_strategy(plan, source),
-        target_strategy=target_strategy,
-        keyed_in_batch=target_strategy["set by"] == _KEYED_IN_BATCH,
+        target_strategy=_strategy(plan, target),
         partitioner_because=_partitioner_because(plan, edge),
-        partitioner_change=_change_of_partitioner(plan, edge),
+        may_chain=plan.may_chain,
+        may_share_slots=not any(node["co_location_group"] for node in plan.nodes.values()),
+        may_follow=plan.may_chain and _may_follow(plan, edge),
+        exchange_is_given=plan.is_translated and edge["exchange_mode"] in OF_EXCHANGE_MODE,
+        ids_change=any(node["uid"] is None for node in plan.nodes.values()),
     )
 
 
@@ -98,7 +101,7 @@ def _strategy(plan: ExplainedPlan, node: Row) -> Explanation:
     if (own := plan.given.get(node["id"])) is None:
         return {"strategy": strategy, "set by": "the stream graph"}
     if own["chaining"] == strategy:
-        return {"strategy": strategy, "set by": "the operator"}
+        return {"strategy": strategy, "set by": SET_BY_AUTHOR}
     if own["chaining"] is None and OPERATOR_KINDS[own["kind"]].chaining == strategy:
         return {"strategy": strategy, "set by": f"the default of kind {own['kind']}"}
     return {"strategy": strategy, "set by": _KEYED_IN_BATCH}
@@ -114,12 +117,36 @@ def _partitioner_because(plan: ExplainedPlan, edge: Row) -> str:
     return f"none is set, and parallelism {'is equal' if equal else 'differs'}"
 
 
-def _change_of_partitioner(plan: ExplainedPlan, edge: Row) -> str:
-    if not plan.is_translated:
-        return "give the edge a ForwardPartitioner"
-    if plan.given_partitioners.get((edge["target"], edge["in_index"])) is not None:
-        return f"remove the partition transformation that sets {edge['partitioner']}"
-    return "give both the same parallelism: the partitioner becomes FORWARD"
+def _may_follow(plan: ExplainedPlan, edge: Row) -> bool:
+    """Whether the reader's chain can take the producer's parallelism without other results.
+
+    Not if an author's partitioner or a key distributes its records, a subtask may be alone on purpose, it
+    writes to a sink, or another edge has to be FORWARD.
+    """
+    source, target = plan.nodes[edge["source"]], plan.nodes[edge["target"]]
+    head = plan.operators.get(target["id"])
+    given = plan.given_partitioners.get((edge["target"], edge["in_index"]))
+    if not plan.is_translated or given is not None or head is None or source["id"] not in plan.operators:
+        return False
+    chain = {node for node, row in plan.operators.items() if row["vertex"] == head["vertex"]}
+    entering = [one for one, _ in plan.edges if one["target"] in chain and one["source"] not in chain]
+    leaving = [one for one, _ in plan.edges if one["source"] in chain and one["target"] not in chain]
+    read = {one["source"] for one, _ in plan.edges}
+    wanted = source["parallelism"]
+    return (
+        min(wanted, target["parallelism"]) > 1
+        and len(entering) == 1
+        and chain <= read
+        and all(one["partitioner"] != "FORWARD" for one in leaving)
+        and not any(_is_bound(plan.nodes[node], wanted) for node in chain)
+    )
+
+
+def _is_bound(node: Row, parallelism: int) -> bool:
+    """Whether an operator may depend on its parallelism, or cannot have this one."""
+    keyed = node["keyed"] or ManagedMemoryUseCase.STATE_BACKEND in node["slot_scope"]
+    too_low = 0 < node["max_parallelism"] < parallelism
+    return bool(keyed or node["coordinated"] or node["co_location_group"] or too_low)
 
 
 def _result(plan: ExplainedPlan, edge: Row) -> Explanation | None:

@@ -1,5 +1,6 @@
 """The rows of one topology's plan that explanations look up."""
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from penstock.engine.draw.chaining_reasons import stream_edges_with_reasons
 from penstock.engine.draw.drawn_plan import DrawnPlan, Row
-from penstock.plans.vocabulary import TopologyForm
+from penstock.plans.vocabulary import ChainingStrategy, TopologyForm
 
 if TYPE_CHECKING:
     import polars as pl
 
 _NODE = (
     *("id", "name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "uid", "uid_hash"),
-    *("source", "legacy_source", "yielding", "no_output_until_end_of_input"),
+    *("source", "legacy_source", "yielding", "no_output_until_end_of_input", "coordinated"),
+    *("co_location_group", "description", "keyed", "slot_scope", "transformation"),
 )
 _GIVEN = ("id", "name", "kind", "chaining", "slot_sharing_group")
 
@@ -46,6 +48,26 @@ class ExplainedPlan:
         """Stream nodes by id."""
         rows = self.plan.rows("stream_nodes", *_NODE)
         return {row["id"]: row for row in sorted(rows, key=lambda row: int(row["id"]))}
+
+    @cached_property
+    def may_chain(self) -> bool:
+        """Whether state fits chains that grow: one max parallelism for all, and ids that can be set.
+
+        The operators of a chain get the max parallelism of its task, and Flink restores no state of another
+        one. Ids change with chains: those of the Table planner's operators, and of the operators that a sink
+        without a uid becomes, cannot all be set. A source that an operator with several inputs takes into its
+        chain loses its state.
+        """
+        nodes = self.nodes.values()
+        of_sql = any(re.match(r"\[\d+\]:", node["description"] or "") for node in nodes)
+        made_of = Counter(node["transformation"] for node in nodes)
+        of_sinks = any(
+            node["uid"] is None and node["transformation"] is not None and made_of[node["transformation"]] > 1
+            for node in nodes
+        )
+        takes_sources = any(node["chaining"] == ChainingStrategy.HEAD_WITH_SOURCES for node in nodes)
+        unsettable = of_sql or of_sinks or takes_sources
+        return not unsettable and len({node["max_parallelism"] for node in nodes}) == 1
 
     @cached_property
     def given(self) -> dict[int, Row]:

@@ -11,7 +11,7 @@ from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
 from penstock.engine.diff.diff_sides import diff_sides
 from penstock.engine.diff.keyed_plans import TOTALS
-from penstock.engine.diff.savepoint_verdicts import Required, Verdict, Worse
+from penstock.engine.diff.savepoint_verdicts import Required, RestoreFrom, Verdict, Worse
 from penstock.engine.diff.side import Side, only_topology
 from penstock.engine.diff.topology_diff import Counts, TopologyDiff
 from penstock.engine.library.check_arguments import one_of, text
@@ -23,7 +23,7 @@ from penstock.engine.library.store import Store, path_of_store
 from penstock.engine.output.html_table import html_table
 from penstock.engine.output.progress import Report
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.literals import VerdictName
+from penstock.plans.literals import RestoreFromName, VerdictName
 
 
 class Diff:
@@ -49,7 +49,7 @@ class Diff:
         """Raise WorseVerdictError if a savepoint verdict is worse, as `penstock diff --require` does."""
         worse = Worse(Required(one_of("verdict", str(verdict), [str(required) for required in Required])))
         for differing in self.topologies:
-            worse.add(differing.name, differing.verdict)
+            worse.add(differing.name, differing.verdict, differing.hint)
         worse.add_unnamed(self.new, self._sides[1].left_out - self._sides[0].left_out)
         worse.raise_if_any(self.counts.verdicts.total(), "changed topologies")
 
@@ -97,22 +97,25 @@ def diff(
     *,
     topology: str | None = None,
     stateful: Sequence[str] = (),
+    from_: RestoreFrom | RestoreFromName = RestoreFrom.SAVEPOINT,
     config: Config = None,
 ) -> Diff:
-    """What is different in the plans of `old` and `new`, and whether savepoints of `old` restore in `new`.
+    """What is different in the plans of `old` and `new`, and whether the state of `old` restores in `new`.
 
     Both are what `plan`, `read_plan` or `open_store` gave, or topologies as `plan` takes them, or the path of
     a store (STORE@VERSION names a version) or of a script. Without `new`, the newest version of a store is
     compared with the one before it. Topologies are paired by name; `topology` chooses one. `stateful`:
     patterns of names and uids of operators that have state; by default keyed operators, sources and sinks
-    have. `config`: as `plan`, for what is planned on the way. Raises ConfigurationError (nothing to compare
-    with, tables of Spark, plans that end before the execution graph), InputError, StoreError.
+    have. `from_`: "savepoint", or "last-state", without a savepoint, as the Kubernetes operator and high
+    availability restore jobs. `config`: as `plan`, for what is planned on the way. Raises ConfigurationError
+    (nothing to compare with, tables of Spark, plans that end before the execution graph), InputError,
+    StoreError.
     """
     wanted = None if topology is None else text("topology", topology, "my job")
     patterns = [text("stateful", pattern, "Sink: *") for pattern in stateful]
     if new is None:
         old, new = previous_version(_store(old))
-    counts = Counts()
+    counts = Counts(RestoreFrom(one_of("from_", str(from_), [*map(str, RestoreFrom)])))
     configuration = library_configuration(config)
     with short_lived_folder("diff") as folder:
         opener = Opener(folder, configuration)

@@ -69,8 +69,12 @@ MODULES: dict[str, str] = {
     "pyflink.version": "penstock.engine.pyflink_names.version",
 }
 
-_TABLE = "the Table API is not part of Penstock; DataFrames of Spark SQL are the tables here"
-_JAR = "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames"
+_CAPTURE = "`penstock capture` plans such a script"
+_TABLE = f"the Table API is not part of Penstock; Spark SQL runs queries, and {_CAPTURE}"
+_JAR = (
+    "it needs Flink's Java connector; Penstock reads and writes files, Delta tables and Spark DataFrames, "
+    f"and {_CAPTURE}"
+)
 JAVA_REASON = "there is no JVM of Flink to talk to"
 
 #: Module of PyFlink, with all below it, to why it is not there.

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 
-from penstock.operators.common.hash_map_order import expected_tables, order_in_table
+from penstock.operators.common.hash_map_order import DEFAULT_TABLE, expected_tables, order_in_table
 from penstock.plans.columnar.frames import join_topology
 from penstock.plans.errors import ILLEGAL_STATE
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
@@ -113,10 +113,15 @@ _TASKS_OF_A_NEW_GRAPH = 16
 
 
 class SavepointState(NamedTuple):
-    """The state of an operator in a savepoint, a part for each subtask."""
+    """An operator's entry in a savepoint or checkpoint.
+
+    `collected`: its subtasks have reported to it; `empty`: they have no state.
+    """
 
     operator_id: str
     max_parallelism: int
+    collected: bool = True
+    empty: bool = False
 
 
 class Failure(NamedTuple):
@@ -126,18 +131,59 @@ class Failure(NamedTuple):
     message: str
 
 
-def take_savepoint(job: Job, stateful: Collection[int] | None = None) -> list[SavepointState]:
+def take_savepoint(
+    job: Job, stateful: Collection[int] | None = None, *, with_empty: bool = False
+) -> list[SavepointState]:
     """The states of operators whose node is in `stateful` (None: of all), by node.
 
-    Each is taken in every subtask, with the effective max parallelism of its task.
+    Each is taken in every subtask, with the effective max parallelism of its task. `with_empty`: with the
+    entries of operators without state, which Flink's savepoints have, too.
     """
-    taken = [
-        (operator.node, SavepointState(operator.operator_id, task.max_parallelism))
-        for task in job
-        for operator in task.operators
-        if stateful is None or operator.node in stateful
-    ]
-    return [state for _, state in sorted(taken, key=lambda of_node: of_node[0])]
+    entries = sorted(_entries(job, stateful), key=lambda of_node: of_node[0])
+    return [state for _, state in entries if with_empty or not state.empty]
+
+
+def take_last_state(job: Job, stateful: Collection[int] | None = None) -> list[SavepointState]:
+    """The entries of all operators in a checkpoint, in the order of the map that recovery reads.
+
+    `stateful`: nodes with state (None: all). Source: CompletedCheckpoint, as Java's serialization reads it.
+    """
+    taken = [state for _, state in _entries(job, stateful)]
+    # HashMap.readObject makes a table for as many entries as it reads.
+    capacity = max(DEFAULT_TABLE, len(taken) * 4 // 3 + 1)
+    table = 1 << (capacity - 1).bit_length()
+    hashes = np.array([_hash_code(state.operator_id) for state in taken], np.uint32)
+    return [taken[at] for at in order_in_table(hashes, table).tolist()]
+
+
+def _entries(job: Job, stateful: Collection[int] | None) -> Iterator[tuple[int, SavepointState]]:
+    """Nodes with their entries; a task reports to its operators only if one of them has state.
+
+    Source: PendingCheckpoint.acknowledgeTask.
+    """
+    for task in job:
+        collected = stateful is None or any(operator.node in stateful for operator in task.operators)
+        for operator in task.operators:
+            empty = stateful is not None and operator.node not in stateful
+            state = SavepointState(operator.operator_id, task.max_parallelism, collected, empty)
+            yield operator.node, state
+
+
+def restore_last_state(states: Collection[SavepointState], job: Job) -> Failure | None:
+    """Why Flink does not start `job` from its last checkpoint, without a savepoint; None: it does.
+
+    `states` as take_last_state lists them. Every entry needs an operator, an empty one too, and no option
+    allows otherwise. As in restore_savepoint, one of several failing tasks is named.
+    Source: CheckpointCoordinator.restoreInitialCheckpointIfPresent, StateAssignmentOperation.assignStates.
+    """
+    known = {operator_id for task in job for pair in task.operator_ids for operator_id in pair}
+    for state in states:
+        if state.operator_id not in known:
+            message = f"There is no operator for the state {state.operator_id}"
+            return Failure(ILLEGAL_STATE, message)
+    restored = {state.operator_id: state for state in states}
+    tasks = in_map_order(job, lambda task: task.vertex_id, _TASKS_OF_A_NEW_GRAPH)
+    return next(filter(None, (_assign(restored, task) for task in tasks)), None)
 
 
 def restore_savepoint(
@@ -161,7 +207,7 @@ def restore_savepoint(
     for state in states:
         task = task_of.get(state.operator_id)
         if task is None:
-            if not allow_non_restored_state:
+            if not allow_non_restored_state and not state.empty:
                 return _no_operator(state)
         elif task.derives_it or task.max_parallelism == state.max_parallelism:
             restored[state.operator_id] = state
@@ -180,7 +226,7 @@ def _assign(restored: dict[str, SavepointState], task: Task) -> Failure | None:
     for generated, user_defined in task.operator_ids:
         chosen = user_defined if user_defined is not None and user_defined in restored else generated
         restored_state = restored.pop(chosen, None)
-        has_state = has_state or restored_state is not None
+        has_state = has_state or (restored_state is not None and restored_state.collected)
         states[generated] = restored_state or SavepointState(chosen, task.max_parallelism)
     if not has_state:
         return None

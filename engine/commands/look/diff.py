@@ -19,8 +19,11 @@ from penstock.engine.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
 from penstock.engine.diff.diff_sides import diff_sides
 from penstock.engine.diff.read_pairs import read_pairs
 from penstock.engine.diff.savepoint_verdicts import (
+    KEEP_ALL_IDS,
+    KEEP_IDS,
     VERDICT_WORDS,
     Required,
+    RestoreFrom,
     Verdict,
     Worse,
     savepoint_verdicts,
@@ -67,10 +70,19 @@ def command(
         typer.Option(
             "--require",
             metavar="VERDICT",
-            help="Exit with 6 if a savepoint verdict is worse than this: restores; allow-non-restored "
-            "(what no operator takes is lost); refused (only what cannot be planned any more is worse).",
+            help="Exit with 6 if a verdict is worse than this: restores; restores-with-warnings (Flink "
+            "starts, but an operator cannot use its state as before); allow-non-restored (what no operator "
+            "takes is lost); refused (only what cannot be planned any more is worse).",
         ),
     ] = None,
+    source: Annotated[
+        RestoreFrom,
+        typer.Option(
+            "--from",
+            help="Where the new job gets its state: a savepoint, or the last-state of Kubernetes operators "
+            "and of high availability, for which every operator of the old job has to be in the new one.",
+        ),
+    ] = RestoreFrom.SAVEPOINT,
     stateful: Annotated[
         list[str] | None,
         typer.Option(
@@ -116,13 +128,13 @@ def command(
     in the new one, with the uid that would keep state that is lost.
 
     With --pairs, a line for each pair: {"name", "strict", "allow_non_restored"}, each "ok" or Flink's error
-    and message, without and with --allow-non-restored-state. If Flink does not plan one of the two: {"name",
-    "error", "message"}.
+    and message, without and with --allow-non-restored-state; with --from last-state: {"name", "last_state"}.
+    If Flink does not plan one of the two: {"name", "error", "message"}.
     """
     if pairs is not None:
         if old is not None or json or form != DiffForm.TEXT or topology is not None or stateful:
             raise ConfigurationError("--pairs goes without A, B, --format, --json, --stateful and --topology")
-        diff_pairs(pairs, to, require, given_configuration(config_dir, define).job_defaults)
+        diff_pairs(pairs, to, require, source, given_configuration(config_dir, define).job_defaults)
         return
     if old is None:
         raise typer.BadParameter("A is missing", param_hint="A")
@@ -132,7 +144,7 @@ def command(
         raise ConfigurationError("--to goes with --json, --pairs or --format markdown")
     if new is None:
         old, new = previous_version(old)
-    counts, shown, worse = Counts(), Shown(), Worse(require)
+    counts, shown, worse = Counts(source), Shown(), Worse(require)
     with _folder() as folder, progress(4) as report:
         opener = Opener(folder, given_configuration(config_dir, define))
         if topology is None:
@@ -174,7 +186,7 @@ def _folder() -> Iterator[str]:
 def _watched(differing: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Iterator[TopologyDiff]:
     for differing_topology in differing:
         shown.add(differing_topology)
-        worse.add(differing_topology.name, differing_topology.verdict)
+        worse.add(differing_topology.name, differing_topology.verdict, differing_topology.hint)
         yield differing_topology
 
 
@@ -192,7 +204,13 @@ def _json_pieces(sides: list[Side], differing: Iterator[TopologyDiff], counts: C
 # `penstock diff --pairs`: verdicts of pairs of topologies in a file.
 
 
-def diff_pairs(path: str, to: Path | None, require: Required | None, job_defaults: JobDefaults) -> None:
+def diff_pairs(
+    path: str,
+    to: Path | None,
+    require: Required | None,
+    source: RestoreFrom,
+    job_defaults: JobDefaults,
+) -> None:
     """Write a line for each pair; says the number of each verdict beside the output.
 
     Raises InputError, and WorseVerdictError once all is written.
@@ -201,7 +219,7 @@ def diff_pairs(path: str, to: Path | None, require: Required | None, job_default
     worse = Worse(require)
     with nullcontext(Report()) if to is None else progress(1) as report:
         report("restore savepoints")
-        write_texts(_lines(path, job_defaults, counted, worse, report.note), to)
+        write_texts(_lines(path, job_defaults, source, counted, worse, report.note), to)
     parts = [f"{counted[verdict]:,} {VERDICT_WORDS[verdict]}" for verdict in Verdict if counted[verdict]]
     pairs = "pair" if counted.total() == 1 else "pairs"
     say_beside_output(f"{counted.total():,} {pairs}: {', '.join(parts)}")
@@ -211,13 +229,15 @@ def diff_pairs(path: str, to: Path | None, require: Required | None, job_default
 def _lines(
     path: str,
     job_defaults: JobDefaults,
+    source: RestoreFrom,
     counted: Counter[Verdict],
     worse: Worse,
     note: Callable[[str], None],
 ) -> Iterator[str]:
+    hint = KEEP_ALL_IDS if source is RestoreFrom.LAST_STATE else KEEP_IDS
     for part in read_pairs(path):
-        for restored in savepoint_verdicts(part, job_defaults):
+        for restored in savepoint_verdicts(part, job_defaults, source):
             counted[restored.verdict] += 1
-            worse.add(restored.name, restored.verdict)
+            worse.add(restored.name, restored.verdict, hint)
             yield orjson.dumps(restored.as_json()).decode()
         note(f"restore savepoints: {counted.total():,} pairs")

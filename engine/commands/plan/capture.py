@@ -123,6 +123,7 @@ def command(
             )
             run = _command_of(asked, flink, Path(folder))
         name = os.path.basename(words[0])
+        untouched = _stamp(out)
         captured = run_capture(
             run.line,
             run.environment,
@@ -133,6 +134,12 @@ def command(
             verifies=verify,
             tells_errors=run.tells_errors,
             verbose=verbose,
+        )
+    if out is not None and (stamp := _stamp(out)) is not None and stamp != untouched:
+        raise CaptureError(
+            f"{shlex.join(words[:1])}: it wrote to {out} itself; what it wrote is still there, and its "
+            f"{_count(captured.lines, 'job')} not",
+            "name a file by -o that the program does not write",
         )
     problem = _problem(words, captured, run.no_python)
     if problem is not None and (not partial or not captured.lines):
@@ -152,6 +159,14 @@ def command(
         complain(f"not complete: {problem.message}")
     if verify:
         require_equal(words[0], captured, differences, own.differences if own else {})
+
+
+def _stamp(out: Path | None) -> tuple[int, ...] | None:
+    """What changes when a file is written; None if there is no file (or a device: /dev/stdout)."""
+    if out is None or str(out).startswith("/dev/") or not out.is_file():
+        return None
+    found = out.stat()
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _words(context: typer.Context, words: Sequence[str]) -> tuple[list[str], bool]:
@@ -216,6 +231,10 @@ def _problem(
     """Why the capture is not complete; None if it is."""
     program = shlex.join(words[:1])
     jobs = _count(captured.lines, "job")
+    if captured.changed_file is not None:
+        return CaptureError(
+            f"{program}: {captured.changed_file}, after {jobs}", _PARTIAL if captured.lines else None
+        )
     if captured.refusals:
         return CaptureError(
             f"{program}: " + "; ".join(captured.refusals), _PARTIAL if captured.lines else None

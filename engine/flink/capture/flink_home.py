@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
 from penstock.engine.flink.flink_jars import flink_jars
 from penstock.plans.errors import ConfigurationError
 
@@ -83,6 +84,8 @@ def _named_home(named_by_option: Path | None, environment: Mapping[str, str]) ->
 
 
 def _home(folder: Path, where: str) -> FlinkHome:
+    if not folder.is_dir():
+        raise ConfigurationError(f"{where}: there is no folder {folder}", "name the folder of a distribution")
     lib = _jars(folder / "lib")
     versions = [dist_jar["version"] for jar in lib if (dist_jar := _DIST_JAR(jar.name))]
     if len(versions) != 1:
@@ -105,6 +108,27 @@ def environment_of(home: FlinkHome, environment: Mapping[str, str], configuratio
         "FLINK_CONF_DIR": Path(conf),
     }
     return {**environment, **{name: str(folder) for name, folder in folders.items()}}
+
+
+def require_configuration(home: FlinkHome, folder: Path) -> None:
+    """Raises ConfigurationError if Flink does not start with the configuration in `folder`.
+
+    Flink's command line then ends with exit code 31, without a word. Source: GlobalConfiguration.
+    """
+    old, new = (folder / name for name in ("flink-conf.yaml", "config.yaml"))
+    reads_old = home.version.startswith("1.")
+    file = old if reads_old and not new.exists() and old.exists() else new
+    if not file.exists():
+        migrate = "; bin/migrate-config-file.sh writes it from flink-conf.yaml" if old.exists() else ""
+        raise ConfigurationError(
+            f"{file}: no such file, and Flink {home.version} does not start without it",
+            f"an empty file will do{migrate}; FLINK_CONF_DIR names another folder",
+        )
+    if not file.is_file() or not os.access(file, os.R_OK):
+        raise ConfigurationError(f"{file}: is not a file that can be read, so Flink does not start")
+    read = read_yaml_settings(str(file))
+    if read.problems and not read.settings and file == new:
+        raise ConfigurationError(f"Flink does not start with its configuration: {read.problems[0]}")
 
 
 def write_empty_configuration(folder: Path) -> Path:

@@ -20,6 +20,7 @@ from penstock.engine.flink.capture.flink_home import (
     has_jar,
     opt_jars,
     pyflink_of_python,
+    require_configuration,
     write_empty_configuration,
 )
 from penstock.plans.errors import ConfigurationError
@@ -82,6 +83,7 @@ def program_command(
     if not program.file.is_file():
         raise ConfigurationError(f"{program.file}: no such file")
     around = environment_of(home, environment, write_empty_configuration(folder / "conf"))
+    require_configuration(home, Path(around["FLINK_CONF_DIR"]))
     no_python = None
     if has_jar(home, _PYTHON):
         try:

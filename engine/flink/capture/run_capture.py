@@ -3,7 +3,8 @@
 import os
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ import orjson
 from penstock.engine.flink.capture.agent_jar import FILE, MODE, NAME, OBSERVE, PLANS, REFUSALS, with_agent
 from penstock.engine.machine.die_with_parent import with_parent
 
+_FLINK_VERSION = "penstock.capture.flink-version"
+_JOBS = "jobs"
 _LOG_LINES = 12
 _STACK_TRACE = re.compile(r"\s+(at |\.\.\. \d+ |[\w.$/<>]+\([^()]*\)$)").match
 _COLOUR = re.compile("\x1b\\[[0-9;]*m")
@@ -28,7 +31,8 @@ class Captured(NamedTuple):
     """The outcome of a program's run.
 
     `before` are lines that were in the file already, `lines` those of its jobs, `plans` Flink's plan JSON of
-    them (if asked for), `refusals` what was asked for and not done, `problem` why the run is not complete.
+    them (if asked for), `refusals` what was asked for and not done, `problem` why the run is not complete,
+    `changed_file` how the program has changed one of the agent's files.
     """
 
     before: list[str]
@@ -37,11 +41,12 @@ class Captured(NamedTuple):
     refusals: list[str]
     problem: str | None
     log_tail: str
+    changed_file: str | None = None
 
     @property
     def flink_version(self) -> str:
         """The Flink that made the first job's graph."""
-        return str(orjson.loads(self.lines[0])["config"]["penstock.capture.flink-version"])
+        return str(orjson.loads(self.lines[0])["config"][_FLINK_VERSION])
 
 
 def run_capture(
@@ -61,14 +66,14 @@ def run_capture(
     Files of the agent are written into `folder`. `tells_errors`: an [ERROR] that it prints means that the
     command has failed, whatever its exit code. With `verbose` its output goes to standard error.
     """
-    file, plans, refusals, log = (folder / name for name in ("jobs", "plans", "refusals", "log"))
+    file, plans, refusals, log = (folder / name for name in (_JOBS, "plans", "refusals", "log"))
     file.write_text("".join(f"{line}\n" for line in before), encoding="utf-8")
     settings = {FILE: str(file), NAME: name, REFUSALS: str(refusals)}
     if observes:
         settings[MODE] = OBSERVE
     if verifies:
         settings[PLANS] = str(plans)
-    with log.open("wb") as out:
+    with log.open("w+b") as out:  # read from here: the program can remove the file
         output = 2 if verbose and not tells_errors else out
         exit_code = subprocess.run(
             with_parent(list(command)),
@@ -78,25 +83,61 @@ def run_capture(
             stderr=output,
             check=False,
         ).returncode
-    said = log.read_text(encoding="utf-8", errors="replace")
+        out.seek(0)
+        said = out.read().decode(errors="replace")
     if verbose and tells_errors:
         os.write(2, _COLOUR.sub("", said).encode())
     told = _TOLD_ERROR.search(said) if tells_errors else None
+    jobs, told_jobs = _appended(file, list(before), _is_job)
+    of_plans, told_plans = _appended(plans, [], _is_object)
+    reasons, told_reasons = _appended(refusals, [], _is_object)
     return Captured(
         list(before),
-        _whole_lines(file)[len(before) :],
-        [orjson.loads(line) for line in _whole_lines(plans)],
-        [str(orjson.loads(line)["reason"]) for line in _whole_lines(refusals)],
+        jobs,
+        [orjson.loads(line) for line in of_plans],
+        [str(orjson.loads(line).get("reason")) for line in reasons],
         _problem(exit_code, said[: told.end()] if told else None),
         _tail(said[told.end() - len(_ERROR) :] if told else said),
+        told_jobs or told_plans or told_reasons,
     )
 
 
-def _whole_lines(path: Path) -> list[str]:
-    """The lines that were written to their end."""
-    if not path.is_file():
-        return []
-    return path.read_text(encoding="utf-8").split("\n")[:-1]
+def _appended(path: Path, before: list[str], is_sound: Callable[[str], bool]) -> tuple[list[str], str | None]:
+    """The whole lines that the agent has appended, and how the program has changed the file, if it has.
+
+    The program knows the file from its environment. Lines from the first foreign one on are left out.
+    """
+    own = f"it changed the file in which {path.name} are collected for Penstock"
+    if not os.path.lexists(path):
+        return [], f"{own}: it is gone" if path.name == _JOBS else None
+    if path.is_symlink() or not path.is_file():  # reading a FIFO would wait
+        return [], f"{own}: it is not a file any more"
+    try:
+        *lines, _ = path.read_bytes().decode(errors="replace").split("\n")
+    except OSError as error:
+        return [], f"{own}: {error.strerror}"
+    if lines[: len(before)] != before:
+        return [], f"{own}: the first lines are not as they were"
+    appended = lines[len(before) :]
+    sound = [*takewhile(is_sound, appended)]
+    if len(sound) == len(appended):
+        return sound, None
+    return sound, f"{own}: line {len(before) + len(sound) + 1} is not from Penstock's agent"
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def _is_job(line: str) -> bool:
+    if not _is_object(line):
+        return False
+    job = orjson.loads(line)
+    graph, config = job.get("stream_graph"), job.get("config")
+    return isinstance(graph, dict) and isinstance(config, dict) and _FLINK_VERSION in config
 
 
 def _problem(exit_code: int, until_error: str | None) -> str | None:

@@ -110,6 +110,7 @@ def test_files_versions_and_stores_of_the_same_fleets_differ_alike(fleets):
     assert found["counts"]["topologies"] == {"changed": 4, "added": 1, "removed": 1, "equal": 2}
     assert found["counts"]["verdicts"] == {
         "restores": 2,
+        "restores-with-warnings": 0,
         "allow-non-restored": 0,
         "refused": 0,
         "not-planned": 1,

@@ -77,7 +77,7 @@ def test_operators_that_get_the_suggested_uid_keep_their_state(pairs, found, tmp
         (old, followed(new, found[new["name"]])) for old, new in pairs if suggests(found.get(new["name"]))
     ]
     olds, news = map(list, zip(*mended, strict=True))
-    again = diff_sides(side(tmp_path, "old", olds), side(tmp_path, "new", news), Counts())
+    again = diff_sides(side(tmp_path, "old", olds), side(tmp_path, "new", news), Counts(), ["*"])
     after = {one.name: one for one in again}
     assert sum(len(found[new["name"]].lost) for new in news) > 100
     restored = 0
@@ -85,13 +85,21 @@ def test_operators_that_get_the_suggested_uid_keep_their_state(pairs, found, tmp
         before, now = found[new["name"]], after.get(new["name"], TopologyDiff(new["name"], Change.EQUAL))
         assert not now.refused
         suggested = {row["operator_id"] for row in before.lost if row["suggestion"]}
-        assert suggested.isdisjoint(row["operator_id"] for row in now.lost), now.name
+        assert suggested.isdisjoint(ids(now.lost)), now.name
+        assert ids(now.lost) <= ids(before.lost), now.name
+        assert ids(now.taken) <= ids(before.taken), now.name
+        followed_here = {row["operator_id"] for row in before.mismatched if row["suggestion"]}
+        assert followed_here.isdisjoint(ids(now.mismatched)), now.name
         restored += now.verdict in (None, Verdict.RESTORES)
     assert restored > len(news) / 2
 
 
+def ids(rows: list[dict[str, Any]]) -> set[str]:
+    return {row["operator_id"] for row in rows}
+
+
 def suggests(one: TopologyDiff | None) -> bool:
-    return one is not None and any(row["suggestion"] for row in one.lost)
+    return one is not None and any(row["suggestion"] for row in (*one.lost, *one.mismatched))
 
 
 def followed(topology: Topology, one: TopologyDiff) -> Topology:

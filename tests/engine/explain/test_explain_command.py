@@ -71,7 +71,7 @@ def test_what_makes_a_keyed_operator_of_a_batch_job_a_head(tmp_path, capsysbinar
         (edge,) = json.loads(capsysbinary.readouterr().out)["edges"]
         (head,) = (one for one in edge["conditions"] if one["reason"] == "DOWNSTREAM_IS_HEAD")
         heads.append((head["found"]["set by"], head["change"]))
-    keyed = ("Flink: it is keyed, in a BATCH job", "run as STREAMING: execution.runtime-mode: STREAMING")
+    keyed = ("Flink: it is keyed, in a BATCH job", None)
     assert heads == [keyed, keyed, ("the default of kind one_input", None)]
     assert explain(str(file)) == 0
     assert "\n1 edge: 0 chained, 1 not chained\n" in capsysbinary.readouterr().out.decode()

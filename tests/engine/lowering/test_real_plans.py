@@ -86,7 +86,7 @@ def test_differences_are_named(script):
     ("rest", "not_run"),
     [
         ("import pyflink.table.descriptors", "the Table API is not part of Penstock"),
-        ("from pyflink.table import StreamTableEnvironment", "the Table API is not part of Penstock"),
+        ("from pyflink.table import StreamTableEnvironment", "`penstock capture` plans such a script"),
         ("env.add_source(SourceFunction('a.java.Class'))", "Penstock runs without Flink's JVM"),
         ("import no_such_module", "No module named 'no_such_module', in the Python that runs Penstock"),
     ],

@@ -1,7 +1,9 @@
 """Savepoint verdicts: what `penstock diff --pairs` writes.
 
-pairs.jsonl.gz has lines `{"pair", "expected"}`: what Flink 2.3.0 says when the state of the pair's old job is
-restored in the new one. Where one uid hash is in two vertices, a message holds an object's number in a JVM.
+pairs.jsonl.gz has lines `{"pair", "expected", "last_state"}`: Flink 2.3.0's answers when the state of the
+pair's old job is restored in the new one, from a savepoint and without one. Where one uid hash is in two
+vertices, a message holds an object's number in a JVM. `last_state` is left out where Flink names one of
+several tasks.
 """
 
 import gzip
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.diff import read_pairs
 from penstock.engine.diff.read_pairs import Pair
-from penstock.engine.diff.savepoint_verdicts import Restored, Verdict, savepoint_verdicts
+from penstock.engine.diff.savepoint_verdicts import Restored, RestoreFrom, Verdict, savepoint_verdicts
 from penstock.plans.savepoint.restore_savepoint import in_map_order
 
 HERE = Path(__file__).parent
@@ -83,6 +85,28 @@ def test_verdicts_and_messages_are_flinks(golden, tmp_path, monkeypatch):
     found = [comparable(line) for line in out.read_text(encoding="utf-8").splitlines()]
     assert found == [comparable(json.dumps(line["expected"])) for line in golden]
     assert sum("ExecutionJobVertex" in json.dumps(line) for line in found) > 2
+
+
+def test_verdicts_without_a_savepoint_are_flinks(golden, tmp_path):
+    lines = [line for line in golden if "last_state" in line]
+    pairs, out = written(tmp_path, *(line["pair"] for line in lines)), tmp_path / "out.jsonl"
+    code, _, said = run("diff", "--pairs", pairs, "--from", "last-state", "--to", out)
+    found = [comparable(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert (code, f"{len(lines)} pairs: " in said) == (0, True)
+    assert found == [comparable(json.dumps(line["last_state"])) for line in lines]
+    assert sum("There is no operator for the state" in json.dumps(line) for line in found) > 100
+
+
+def test_without_a_savepoint_every_operator_has_to_be_found():
+    """An operator without state is moved: a savepoint restores, the last state does not."""
+    old, new = operators("source", "one_input", "sink"), operators("source", "one_input", "sink")
+    del old["transformations"][1]["uid"]
+    new["transformations"][1]["uid"] = "other"
+    pair = Pair("p", old, new, frozenset({1, 3}))
+    (savepoint,) = savepoint_verdicts([pair])
+    (last_state,) = savepoint_verdicts([pair], source=RestoreFrom.LAST_STATE)
+    assert (savepoint.verdict, last_state.verdict) == (Verdict.RESTORES, Verdict.REFUSED)
+    assert "There is no operator for the state" in message(last_state.last_state)
 
 
 def test_a_derived_max_parallelism_never_hinders_a_given_one_does():
@@ -179,8 +203,11 @@ def test_a_file_without_pairs_and_one_that_is_not_there_are_errors_of_input(tmp_
 def test_the_transcript_in_the_docs(tmp_path, monkeypatch):
     page = (HERE.parents[2] / "docs" / "savepoints.md").read_text(encoding="utf-8")
     given = matched(r"```json\n(.*?)```", page)
-    command, *lines = matched(r"```console\n(.*?)```", page).splitlines()
     monkeypatch.chdir(tmp_path)
     Path("clicks.json").write_text(given, encoding="utf-8")
-    code, out, said = run(*command.split()[2:])
-    assert (code, (out + said).splitlines()) == (6, lines)
+    transcripts = re.findall(r"```console\n(.*?)```", page, re.DOTALL)
+    for transcript in transcripts:
+        command, *lines = transcript.splitlines()
+        code, out, said = run(*command.split()[2:])
+        assert (code, (out + said).splitlines()) == (6, lines)
+    assert len(transcripts) == 2

@@ -14,7 +14,7 @@ from penstock.engine.flink.capture.build_agent import (
     digest_in_jar,
     digest_of_sources,
 )
-from penstock.engine.flink.capture.flink_home import find_flink_home
+from penstock.engine.flink.capture.flink_home import FlinkHome, find_flink_home, require_configuration
 from penstock.engine.flink.capture.run_capture import run_capture
 from penstock.engine.flink.flink_jars import FLINK_VERSION, flink_jars
 from penstock.plans.errors import ConfigurationError
@@ -153,3 +153,69 @@ def test_the_home_of_flink_is_the_extra_unless_one_is_named(tmp_path):
     (tmp_path / "lib" / "flink-dist-1.20.5.jar").touch()
     assert find_flink_home(None, {"FLINK_HOME": str(tmp_path)}).version == "1.20.5"
     assert find_flink_home(tmp_path, {}).folder == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("echo hello >> $PENSTOCK_CAPTURE_FILE", "line 2 is not from Penstock's agent"),
+        ("echo '{}' >> $PENSTOCK_CAPTURE_FILE", "line 2 is not from Penstock's agent"),
+        ("printf '\\377\\n' >> $PENSTOCK_CAPTURE_FILE", "line 2 is not from Penstock's agent"),
+        ("echo > $PENSTOCK_CAPTURE_FILE", "the first lines are not as they were"),
+        ("rm $PENSTOCK_CAPTURE_FILE", "it is gone"),
+        ("rm $PENSTOCK_CAPTURE_FILE; mkdir $PENSTOCK_CAPTURE_FILE", "it is not a file any more"),
+        ("rm $PENSTOCK_CAPTURE_FILE; mkfifo $PENSTOCK_CAPTURE_FILE", "it is not a file any more"),
+        ("rm -r $(dirname $PENSTOCK_CAPTURE_FILE)", "it is gone"),
+        ("echo hello > $PENSTOCK_CAPTURE_REFUSALS", "refusals are collected"),
+    ],
+)
+def test_a_program_that_changes_the_agents_files_is_named_and_nothing_is_written(
+    capture, tmp_path, program, said
+):
+    before = '{"name":"before"}\n'
+    (tmp_path / "jobs.jsonl").write_text(before)
+    run, _ = capture("--append", "-o", "jobs.jsonl", "--", "sh", "-c", program)
+    assert run.exit_code == 1
+    assert run.stderr.startswith("penstock: sh: it changed the file in which")
+    assert said in run.stderr
+    assert (tmp_path / "jobs.jsonl").read_text() == before
+
+
+def test_the_programs_own_file_is_not_replaced(capture, tmp_path):
+    run, _ = capture("-o", "jobs.jsonl", "--", "sh", "-c", "echo mine > jobs.jsonl")
+    assert (run.exit_code, "it wrote to jobs.jsonl itself" in run.stderr) == (1, True)
+    assert (tmp_path / "jobs.jsonl").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "files", "said"),
+    [
+        ("2.3.0", {}, "config.yaml: no such file, and Flink 2.3.0 does not start without it"),
+        ("2.3.0", {"flink-conf.yaml": "a: 1"}, "bin/migrate-config-file.sh"),
+        ("1.20.5", {}, "config.yaml: no such file, and Flink 1.20.5 does not start without it"),
+        ("2.3.0", {"config.yaml": "a: [1"}, "config.yaml:1: it is not YAML"),
+        ("2.3.0", {"config.yaml": None}, "config.yaml: is not a file that can be read"),
+        ("2.3.0", {"config.yaml": "a: 1"}, None),
+        ("1.20.5", {"flink-conf.yaml": "a: 1"}, None),
+    ],
+)
+def test_a_home_of_flink_with_which_flink_does_not_start_is_told(tmp_path, version, files, said):
+    home = FlinkHome(tmp_path, version, [], [])
+    for name, text in files.items():
+        (tmp_path / name).mkdir() if text is None else (tmp_path / name).write_text(text)
+    if said is None:
+        require_configuration(home, tmp_path)
+        return
+    with pytest.raises(ConfigurationError) as refused:
+        require_configuration(home, tmp_path)
+    assert said in f"{refused.value.message} {refused.value.hint}"
+
+
+def test_a_home_of_flink_without_its_configuration_is_told_before_anything_runs(capture, tmp_path):
+    (tmp_path / "home" / "conf").mkdir(parents=True)
+    (tmp_path / "home" / "lib").symlink_to(flink_jars())
+    (tmp_path / "job.jar").touch()
+    run, _ = capture("--flink", "home", "-o", "jobs.jsonl", "job.jar")
+    assert (run.exit_code, "home/conf/config.yaml: no such file" in run.stderr) == (2, True)
+    run, _ = capture("--flink", "nowhere", "job.jar")
+    assert (run.exit_code, "there is no folder nowhere" in run.stderr) == (2, True)
