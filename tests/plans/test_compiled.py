@@ -1,10 +1,15 @@
-"""Compiled loops outlive a change of what they were compiled from."""
+"""Loops are compiled once in an installation, and who waits for it is told."""
 
+import io
 import pickle
+from contextlib import redirect_stderr
 
 import numba
 import numpy as np
+import pytest
+from rich.console import Console
 
+from penstock.engine.output.progress import progress
 from penstock.plans import compiled as module
 
 
@@ -23,3 +28,61 @@ def test_an_index_that_names_classes_that_have_gone_is_forgotten(tmp_path, monke
     out[:] = 0
     again(out)
     assert out.tolist() == [0, 1, 2]
+
+
+class Stream(io.StringIO):
+    terminal = True
+
+    def isatty(self):
+        return self.terminal
+
+
+@pytest.fixture
+def stderr(tmp_path, monkeypatch):
+    """A person's terminal, and a process that has compiled nothing."""
+    module._say_compiling.cache_clear()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(fill, "__module__", "penstock.plans.metrics")
+    yield Stream()
+    module._say_compiling.cache_clear()
+
+
+def compile_anew(array, stderr):
+    with redirect_stderr(stderr):
+        module._compile.__wrapped__(fill)(array)
+    return array.tolist()
+
+
+def test_who_waits_for_loops_to_be_compiled_is_told_once(stderr):
+    assert compile_anew(np.zeros(2, np.int64), stderr) == [0, 1]
+    assert compile_anew(np.zeros(2, np.int32), stderr) == [0, 1]
+    assert stderr.getvalue() == f"{module.COMPILING}\n"
+
+
+def test_nothing_is_said_of_kept_loops_or_where_nobody_watches_or_of_other_loops(stderr, monkeypatch):
+    monkeypatch.setattr(Stream, "terminal", False)
+    compile_anew(np.zeros(2, np.int64), stderr)
+    module._say_compiling.cache_clear()
+    monkeypatch.setattr(Stream, "terminal", True)
+    compile_anew(np.zeros(2, np.int64), stderr)
+    monkeypatch.setattr(fill, "__module__", "a_user_s_planner")
+    compile_anew(np.zeros(2, np.int32), stderr)
+    assert stderr.getvalue() == ""
+
+
+def test_the_progress_says_that_loops_are_compiled(stderr):
+    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
+    with progress(1, console=console) as report:
+        report("plan")
+        compile_anew(np.zeros(2, np.int64), stderr)
+    assert (stderr.getvalue(), console.file.getvalue().count(module.COMPILING)) == ("", 1)
+
+
+@pytest.mark.parametrize(("mode", "kept"), [(0o700, True), (0o770, True), (0o702, False)])
+def test_code_that_others_may_have_kept_is_not_read(stderr, tmp_path, mode, kept):
+    compile_anew(np.zeros(2, np.int64), stderr)
+    (index,) = tmp_path.rglob("*.nbi")
+    index.unlink()
+    index.parent.chmod(mode)
+    compile_anew(np.zeros(2, np.int64), stderr)
+    assert index.exists() is kept
