@@ -3,6 +3,7 @@
 import io
 import pickle
 from contextlib import redirect_stderr
+from pathlib import Path
 
 import numba
 import numpy as np
@@ -53,21 +54,19 @@ def compile_anew(array, stderr):
     return array.tolist()
 
 
-def test_who_waits_for_loops_to_be_compiled_is_told_once(stderr):
-    assert compile_anew(np.zeros(2, np.int64), stderr) == [0, 1]
-    assert compile_anew(np.zeros(2, np.int32), stderr) == [0, 1]
-    assert stderr.getvalue() == f"{module.COMPILING}\n"
-
-
-def test_nothing_is_said_of_kept_loops_or_where_nobody_watches_or_of_other_loops(stderr, monkeypatch):
+@pytest.mark.slow
+def test_who_waits_for_loops_to_be_compiled_is_told_once(stderr, monkeypatch):
+    monkeypatch.setattr(fill, "__module__", "a_planner_of_a_user")
+    compile_anew(np.zeros(2, np.int64), stderr)
+    monkeypatch.setattr(fill, "__module__", "penstock.plans.metrics")
+    compile_anew(np.zeros(2, np.int64), stderr)  # that was kept
     monkeypatch.setattr(Stream, "terminal", False)
-    compile_anew(np.zeros(2, np.int64), stderr)
-    module._say_compiling.cache_clear()
-    monkeypatch.setattr(Stream, "terminal", True)
-    compile_anew(np.zeros(2, np.int64), stderr)
-    monkeypatch.setattr(fill, "__module__", "a_user_s_planner")
     compile_anew(np.zeros(2, np.int32), stderr)
     assert stderr.getvalue() == ""
+    module._say_compiling.cache_clear()
+    monkeypatch.setattr(Stream, "terminal", True)
+    assert [compile_anew(np.zeros(2, kind), stderr) for kind in (np.int16, np.int8)] == [[0, 1]] * 2
+    assert stderr.getvalue() == f"{module.COMPILING}\n"
 
 
 def test_the_progress_says_that_loops_are_compiled(stderr):
@@ -78,11 +77,14 @@ def test_the_progress_says_that_loops_are_compiled(stderr):
     assert (stderr.getvalue(), console.file.getvalue().count(module.COMPILING)) == ("", 1)
 
 
-@pytest.mark.parametrize(("mode", "kept"), [(0o700, True), (0o770, True), (0o702, False)])
-def test_code_that_others_may_have_kept_is_not_read(stderr, tmp_path, mode, kept):
-    compile_anew(np.zeros(2, np.int64), stderr)
-    (index,) = tmp_path.rglob("*.nbi")
-    index.unlink()
-    index.parent.chmod(mode)
-    compile_anew(np.zeros(2, np.int64), stderr)
-    assert index.exists() is kept
+def test_code_that_others_may_have_kept_is_not_read(tmp_path, monkeypatch):
+    def trusted(mode):
+        tmp_path.chmod(mode)
+        return module._is_trusted(tmp_path, Path("/none/a.py"))
+
+    assert [trusted(mode) for mode in (0o700, 0o755, 0o775, 0o757)] == [True, True, True, False]
+    assert module._is_trusted(tmp_path, tmp_path.parent / "a.py")
+    monkeypatch.setattr("os.getegid", lambda: tmp_path.stat().st_gid + 1)
+    assert [trusted(mode) for mode in (0o755, 0o775)] == [True, False]
+    monkeypatch.setattr("os.geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert not trusted(0o700)
