@@ -166,9 +166,9 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from penstock.plans.installation import own_version
 
-        say(f"penstock {version('penstock')}")
+        say(f"penstock {own_version()}")
         sys.stdout.flush()  # while what goes wrong can still be said
         raise typer.Exit()
 

@@ -16,10 +16,11 @@ from pathlib import Path
 from penstock.engine.machine.state_folder import CACHE_DIR, cache_folder
 from penstock.engine.spark.find_java import MINIMUM_JAVA, Java
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import install_command
 
 FLINK_VERSION = "2.3.0"
 _PACKAGE = "apache-flink-libraries"
-_INSTALL = "pip install 'penstock[flink]' (330 MB) into the Python that runs Penstock"
+_INSTALL = f"{install_command('flink')} (330 MB) into the Python that runs Penstock"
 _SOURCES = Path(__file__).parent
 _MAIN_CLASS_FILE = "penstock/flink/PlanTopologies.class"
 _MEASURED_JOBS = "penstock/flink/measured/RunJobs.class"

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import polars as pl
 import pyarrow as pa
 
+from penstock.engine.draw.to_graphml import import_networkx
 from penstock.engine.library.check_arguments import one_of
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.output.html_table import html_table
@@ -61,8 +62,11 @@ class Graph(NamedTuple, Generic[T]):
         return html_table(repr(self)[10:-1], ("table",), [("vertices",), ("edges",)])
 
     def to_networkx(self) -> Any:
-        """A networkx.MultiDiGraph, with the other columns as attributes; this needs networkx."""
-        import networkx
+        """A networkx.MultiDiGraph, with the other columns as attributes.
+
+        ConfigurationError where networkx, of the extra `graphs`, is not installed.
+        """
+        networkx = import_networkx()
 
         graph = networkx.MultiDiGraph()
         graph.add_nodes_from((row.pop("id"), row) for row in _rows(self.vertices))

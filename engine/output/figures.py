@@ -4,6 +4,7 @@ import io
 from typing import Any
 
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import install_command
 from penstock.plans.printable import limited, printable
 
 MARKERS = "osv^Dx"
@@ -26,7 +27,7 @@ def new_figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigurationError(
-            "figures are drawn by matplotlib, which is not installed", "pip install 'penstock[figures]'"
+            "figures are drawn by matplotlib, which is not installed", install_command("figures")
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
 

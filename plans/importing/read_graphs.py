@@ -28,6 +28,7 @@ from penstock.plans.importing.read_edge_list import SEPARATORS, read_edge_list
 from penstock.plans.importing.read_graphml import read_graphml
 from penstock.plans.importing.recognise_content import Content, NoJob, content_of, json_in_text, read_explain
 from penstock.plans.importing.task_graphs import read_alibaba, read_dax, read_pegasus, read_stg
+from penstock.plans.installation import install_command
 from penstock.plans.topology.input_errors import unreadable_file
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
@@ -179,7 +180,7 @@ def read_dot(text: str, file: str, name: str) -> list[GivenGraph]:
             from pyparsing import ParserElement
         except ImportError as error:
             raise ConfigurationError(
-                f"{file}: pydot, which reads DOT, is not installed", "pip install 'penstock[graphs]'"
+                f"{file}: pydot, which reads DOT, is not installed", install_command("graphs")
             ) from error
         if _depth(text) > _DEEP:
             ParserElement.enable_packrat()

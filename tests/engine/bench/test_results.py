@@ -190,7 +190,9 @@ def test_every_repetition_is_a_dot_beside_its_median():
 
 def test_a_page_says_what_draws_figures_where_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install &#39;penstock[figures]&#39;" in draw_lines("t", "x", "y", [Line("a", 0, [(1, 1)])])
+    assert "pip install &#39;penstock-spark[figures]&#39;" in draw_lines(
+        "t", "x", "y", [Line("a", 0, [(1, 1)])]
+    )
 
 
 def test_other_files_are_no_results(tmp_path):

@@ -221,7 +221,7 @@ def test_pydot_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydot", None)
     (tmp_path / "a.dot").write_text("digraph { a -> b }")
     code, _, said = run("import", tmp_path / "a.dot")
-    assert (code, "pip install 'penstock[graphs]'" in said) == (2, True)
+    assert (code, "pip install 'penstock-spark[graphs]'" in said) == (2, True)
 
 
 def test_plan_names_import_for_a_graph(tmp_path):
