@@ -25,7 +25,7 @@ def own_version() -> str:
 
 
 def own_requirements() -> list[str]:
-    """What Penstock needs, and its extras with markers, as its metadata says; of a checkout without extras."""
+    """The requirements of its metadata; of a checkout that is not installed, without those of extras."""
     try:
         return requires(DISTRIBUTION) or []
     except PackageNotFoundError:
