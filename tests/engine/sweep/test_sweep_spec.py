@@ -50,9 +50,9 @@ def test_everything_that_is_wrong_is_said_with_its_line(folder):
 
 def test_errors_of_a_source_and_of_what_it_names_come_together(folder):
     (folder / "wrong.yaml").write_text(
-        "topologies:\\n  - {shape: [nosuch, chain], seed: '{x}', operators: [1, -2], width: 3}\\n"
-        "  - {file: gone.jsonl, operators: 3, spec: b.yaml}\\n  - file: gone.jsonl\\n"
-        "  - {shape: random, parallelism: 0, topologies: -1}\\n"
+        "topologies:\n  - {shape: [nosuch, chain], seed: '{x}', operators: [1, -2], width: 3}\n"
+        "  - {file: gone.jsonl, operators: 3, spec: b.yaml}\n  - file: gone.jsonl\n"
+        "  - {shape: random, parallelism: 0, topologies: -1}\n"
     )
     complained = run("wrong.yaml")[2]
     for part in (
