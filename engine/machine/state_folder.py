@@ -1,6 +1,6 @@
 """Where Penstock keeps what outlives a command: jobs and sessions of this user, and what it can make again.
 
-Both folders hold pickles and paths of jars, so that whoever writes into them runs code as this user. They are
+Both folders hold pickles and paths of jars, so that a user who writes into them runs code as their owner. They are
 handed out by the functions here only, which refuse a folder that is not this user's alone, however it was
 found.
 """

@@ -1,6 +1,8 @@
 """Figures of matplotlib: what all of them share."""
 
 import io
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from penstock.plans.errors import ConfigurationError
@@ -30,6 +32,13 @@ def new_figure(width: float, height: float) -> Any:
             "figures are drawn by matplotlib, which is not installed", install_command("figures")
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def shown_in(page: Path, figures: str) -> str:
+    """The line for a terminal that says where `figures` are, or which extra draws them."""
+    if find_spec("matplotlib") is not None:
+        return f"{page} shows {figures}"
+    return f"{page} lacks {figures}, which matplotlib draws: {install_command('figures')}"
 
 
 def figure_bytes(figure: Any, form: str) -> bytes:
