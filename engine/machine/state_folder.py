@@ -1,7 +1,8 @@
 """Where Penstock keeps what outlives a command: jobs and sessions of this user, and what it can make again.
 
-Both folders hold pickles and paths of jars, so that a user who writes into them runs code as their owner. Only
-the functions here hand them out, and they refuse a folder that is not this user's alone, however it was found.
+Both folders hold pickles and paths of jars, so that a user who writes into them runs code as their owner.
+Only the functions here hand them out, and they refuse a folder that is not this user's alone, however it was
+found.
 """
 
 import os
