@@ -35,7 +35,10 @@ def own_requirements() -> list[str]:
 def _checkout() -> dict[str, Any]:
     """The table `project` of the checkout that Penstock is imported from; empty for an installation."""
     project = Path(penstock.__file__).resolve().parents[1] / "pyproject.toml"
-    return tomllib.loads(project.read_text(encoding="utf-8"))["project"] if project.is_file() else {}
+    if not project.is_file():
+        return {}
+    table: dict[str, Any] = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
+    return table
 
 
 def install_command(*extras: str) -> str:

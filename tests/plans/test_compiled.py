@@ -70,11 +70,12 @@ def test_who_waits_for_loops_to_be_compiled_is_told_once(stderr, monkeypatch):
 
 
 def test_the_progress_says_that_loops_are_compiled(stderr):
-    console = Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None)
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100, color_system=None)
     with progress(1, console=console) as report:
         report("plan")
         compile_anew(np.zeros(2, np.int64), stderr)
-    assert (stderr.getvalue(), console.file.getvalue().count(module.COMPILING)) == ("", 1)
+    assert (stderr.getvalue(), out.getvalue().count(module.COMPILING)) == ("", 1)
 
 
 def test_code_that_others_may_have_kept_is_not_read(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import os
 import pickle
 import stat
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -84,12 +85,25 @@ def test_folders_that_others_may_fill_are_refused(found, case, monkeypatch):
         status = os.lstat
         foreign = lambda path, **options: os.stat_result([*status(path)[:4], 4711, *status(path)[5:]])  # noqa: E731
         monkeypatch.setattr("penstock.operators.files.private_files.os.lstat", foreign)
-    handed_out = (state_path, state_folder, jobs_folder, cache_folder, journal.state_folder, state_key)
+    handed_out: tuple[Any, ...] = (
+        state_path,
+        state_folder,
+        jobs_folder,
+        cache_folder,
+        journal.state_folder,
+        state_key,
+    )
     for hand_out in (*handed_out, lambda: _compiled(Path(__file__).parent, "none", Path(), JAVA_OF_NONE)):
         with pytest.raises((NotOwnError, ConfigurationError), match=REFUSED[case]) as refused:
             hand_out()
         assert "(PENSTOCK_" in str(refused.value)
-    for read in (list_jobs, list_sessions, lambda: look_up_job(JOB), lambda: find_session("mine")):
+    readers: tuple[Any, ...] = (
+        list_jobs,
+        list_sessions,
+        lambda: look_up_job(JOB),
+        lambda: find_session("mine"),
+    )
+    for read in readers:
         with pytest.raises(MachineError, match=f"{state} is not used: .*{REFUSED[case]}"):
             read()
     assert remembered_jars({}) is None
