@@ -117,7 +117,7 @@ def _tell_of_compilation() -> None:
     """Have numba tell of the first loop that it compiles in this process."""
     from numba.core import event
 
-    class Compilation(event.Listener):  # type: ignore[misc]
+    class Compilation(event.Listener):
         def on_start(self, event: Any) -> None:
             if event.data["dispatcher"].py_func.__module__.startswith("penstock."):
                 _say_compiling()
@@ -125,7 +125,7 @@ def _tell_of_compilation() -> None:
         def on_end(self, event: Any) -> None:
             pass
 
-    event.register("numba:compile", Compilation())
+    event.register("numba:compile", Compilation())  # type: ignore[no-untyped-call]
 
 
 @cache

@@ -207,4 +207,5 @@ def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms:
         for kept in metrics.kept:
             free(kept)
 
-    return Measured(*_with_names(tables, metrics.plans, metrics.vertices, metrics.edges), release)
+    plans, vertices, edges = _with_names(tables, metrics.plans, metrics.vertices, metrics.edges)
+    return Measured(plans, vertices, edges, release)

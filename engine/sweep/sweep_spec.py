@@ -98,8 +98,9 @@ def _contradictions(source: Mapping[str, Any]) -> list[str]:
         for value in _listed(source[name]):
             if type(value) is not int and not (name == "share_of_uids" and type(value) is float):
                 continue  # which is said of the key
+            given: dict[str, Any] = {"operators": 2, name: value}
             try:
-                Spec(**{"operators": 2, name: value})
+                Spec(**given)
             except PenstockError as error:
                 problems.append(str(error))
     return problems
