@@ -90,7 +90,7 @@ def _compile(loop: Callable[..., Any]) -> Any:
 
     _tell_of_compilation()
     try:
-        fast = njit(cache=True, nogil=True)(loop)
+        fast: Any = njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # no folder in which compiled code could be cached
         return njit(nogil=True)(loop)
     if not _is_trusted(Path(fast._cache.cache_path), Path(loop.__code__.co_filename)):
