@@ -1,10 +1,14 @@
 """Loops over arrays that numba compiles, where there is enough to do for them."""
 
+import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
+from multiprocessing import parent_process
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,6 +21,11 @@ WORTH_COMPILING = 250_000
 """Rows a process loops over before it imports numba: the import takes 0.25 s, about what plain loops over
 this many rows take. Compiling a loop takes some seconds on its first use on a machine; the result is kept
 next to its source or in the user's cache."""
+
+COMPILING = "compiling loops for the first time in this installation, which can take half a minute"
+
+compiling_listeners: list[Callable[[str], None]] = []
+"""The last one is called, once in a process, when loops are compiled that no earlier process has kept."""
 
 _looped: Counter[str] = Counter()
 
@@ -79,12 +88,60 @@ def compiled(loop: Loop) -> Loop:
 def _compile(loop: Callable[..., Any]) -> Any:
     from numba import njit
 
+    _tell_of_compilation()
     try:
-        fast = njit(cache=True, nogil=True)(loop)
+        fast: Any = njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # no folder in which compiled code could be cached
+        return njit(nogil=True)(loop)
+    if not _is_trusted(Path(fast._cache.cache_path), Path(loop.__code__.co_filename)):
         return njit(nogil=True)(loop)
     _forget_unreadable(fast)
     return fast
+
+
+def _is_trusted(folder: Path, source: Path) -> bool:
+    """Whether kept code, which is unpickled, was written by this user, or by who can write the source, too.
+
+    Numba looks for a folder in NUMBA_CACHE_DIR and in the user's cache.
+    """
+    if source.parent in folder.parents:
+        return True
+    status = folder.stat()
+    by_own_group = status.st_gid == os.getegid()  # of numba's making, with a umask of 002
+    writable = stat.S_IWOTH if by_own_group else stat.S_IWOTH | stat.S_IWGRP
+    return status.st_uid == os.geteuid() and not status.st_mode & writable
+
+
+@cache
+def _tell_of_compilation() -> None:
+    """Have numba tell of the first loop that it compiles in this process."""
+    from numba.core import event
+
+    class Compilation(event.Listener):
+        def on_start(self, event: Any) -> None:
+            if event.data["dispatcher"].py_func.__module__.startswith("penstock."):
+                _say_compiling()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    event.register("numba:compile", Compilation())  # type: ignore[no-untyped-call]
+
+
+@cache
+def _say_compiling() -> None:
+    if compiling_listeners:
+        compiling_listeners[-1](COMPILING)
+    elif parent_process() is None and _is_watched():
+        print(COMPILING, file=sys.stderr, flush=True)
+
+
+def _is_watched() -> bool:
+    """Whether a person sees what this process writes to standard error: at a terminal, or in a notebook."""
+    try:
+        return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        return False
 
 
 def _forget_unreadable(fast: Any) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from penstock.engine.machine.machine import cores, memory_bytes
 from penstock.engine.spark.find_java import find_java
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import own_version
 
-PACKAGES = ("penstock", "pyspark", "delta-spark", "polars", "pyarrow", "numpy", "numba")
+PACKAGES = ("pyspark", "delta-spark", "polars", "pyarrow", "numpy", "numba")
 FLINK_VERSION = "2.3.0"
 
 
@@ -27,7 +28,7 @@ def describe_machine() -> dict[str, Any]:
 
 def describe_versions(with_flink: bool) -> dict[str, str]:
     """Versions of Python, Java, Flink (where it is measured) and the packages that planners use."""
-    versions = {"python": platform.python_version()}
+    versions = {"python": platform.python_version(), "penstock": own_version()}
     for package in PACKAGES:
         try:
             versions[package] = version(package)

@@ -5,6 +5,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from penstock.plans.installation import install_command
 from penstock.plans.printable import printable
 
 
@@ -112,7 +113,7 @@ def why_missing(planner: MeasuredPlanner) -> str | None:
         try:
             distribution(package)
         except PackageNotFoundError:
-            return f"not installed: no package {package} (pip install 'penstock[{planner.name}]')"
+            return f"not installed: no package {package} ({install_command(planner.name)})"
     return None
 
 

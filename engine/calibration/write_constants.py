@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ from penstock.engine.calibration.calibrate_on_flink import MeasuredTerm, calibra
 from penstock.engine.calibration.runtime import Runtime
 from penstock.engine.flink.flink_jars import FLINK_VERSION
 from penstock.engine.machine.replace_file import replace_file
+from penstock.plans.installation import own_version
 from penstock.plans.metrics.exchange_costs import TERMS
 
 FORMAT = 1
@@ -31,7 +31,7 @@ def calibrate(path: Path, runtime: Runtime, budget: float, report: Callable[[str
     else:
         from penstock.engine.calibration.calibrate_on_penstock import calibrate_on_penstock
 
-        measured_by = f"Penstock {version('penstock')} on Spark"
+        measured_by = f"Penstock {own_version()} on Spark"
         terms = calibrate_on_penstock(report, budget)
     written = {
         "format": FORMAT,

@@ -25,6 +25,7 @@ from penstock.engine.spark import submitted_driver
 from penstock.engine.spark.class_archive import write_archive
 from penstock.engine.spark.penstock_wheel import archive_settings, write_wheel
 from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir_in_use, spark_settings
+from penstock.engine.spark.start_settings import authentication
 from penstock.engine.spark.submit_settings import write_properties
 from penstock.engine.spark.submitted_driver import COMMAND_LINE, JOB_FOLDER
 from penstock.plans.errors import ConfigurationError, InputError
@@ -174,6 +175,7 @@ def _settings(folder: Path, script: ClusterScript) -> dict[str, str]:
         "spark.master": script.master,
         DEPLOY_MODE: "cluster",
         **dict.fromkeys(_WAIT, str(not script.detached).lower()),
+        **authentication(script.master, settings),
     }
     job = f"{folder / JOB_FOLDER}.zip#{JOB_FOLDER}"
     return {**settings, **archive_settings(script.master, settings, folder / "penstock.zip", job)}

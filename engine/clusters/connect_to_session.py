@@ -14,6 +14,7 @@ from penstock.engine.clusters.session_server import LOOPBACK, TOKEN_VARIABLE
 from penstock.engine.machine.environment_as_before import environment_as_before
 from penstock.engine.output.redaction import redact_value
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import install_command
 
 _VARIABLES = (TOKEN_VARIABLE, "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 NO_SETTINGS: Mapping[str, str] = {}
@@ -104,7 +105,7 @@ def require_connect() -> None:
     if missing:
         raise ConfigurationError(
             f"sessions need Spark Connect: the modules {', '.join(missing)} are not installed",
-            "pip install 'penstock[session]'",
+            install_command("session"),
         )
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from penstock.engine.commits.run_owner import Liveness, describe_owner, liveness
+from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.machine.state_folder import STATE_DIR, state_folder
+from penstock.operators.files.private_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 
 SESSIONS = "sessions"
@@ -88,6 +90,8 @@ def folder_of_session(name: str) -> Path:
         raise ConfigurationError(f"session {name!r}: its name is not text") from None
     try:
         return state_folder(SESSIONS, f"%2E{quoted[1:]}" if quoted.startswith(".") else quoted)
+    except NotOwnError as error:
+        raise machine_error(error) or error from error
     except OSError as error:
         raise MachineError(
             f"session {name!r}: the folder {error.filename} cannot be made: {error.strerror}",
@@ -96,9 +100,14 @@ def folder_of_session(name: str) -> Path:
 
 
 def list_sessions() -> list[Session]:
-    """All sessions that are recorded, whether their servers run or not, by name."""
+    """All sessions that are recorded, whether their servers run or not, by name.
+
+    MachineError if the folder of state is not this user's alone.
+    """
     try:
         folders = [path for path in state_folder(SESSIONS).iterdir() if path.is_dir()]
+    except NotOwnError as error:
+        raise machine_error(error) or error from error
     except OSError:  # what cannot be made has no sessions in it
         return []
     sessions = [_read(folder) for folder in folders]

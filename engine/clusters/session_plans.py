@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,6 +22,7 @@ from penstock.engine.commits.run_owner import describe_owner, liveness
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.progress import Report
 from penstock.plans.errors import PenstockError
+from penstock.plans.installation import own_version
 
 _REQUEST, _STAGES, _ANSWER = ".request", ".stages", ".answer"
 _SECONDS_BETWEEN_LOOKS = 0.05
@@ -48,7 +48,7 @@ def ask_for_plan(session: Session, work: Any, report: Report) -> Any:
     with hidden.open("xb") as request:
         try:
             fcntl.flock(request, fcntl.LOCK_EX)
-            request.write(pickle.dumps((version("penstock"), pickle.dumps(work))))
+            request.write(pickle.dumps((own_version(), pickle.dumps(work))))
             request.flush()
             hidden.rename(folder / f"{name}{_REQUEST}")
             answer = _wait(session, folder, name, report)
@@ -121,9 +121,9 @@ class PlansOfSession:
         name = path.stem
         try:
             asked_by, work = pickle.loads(path.read_bytes())
-            if asked_by != version("penstock"):
+            if asked_by != own_version():
                 raise PenstockError(
-                    f"the session runs Penstock {version('penstock')}, and this is {asked_by}",
+                    f"the session runs Penstock {own_version()}, and this is {asked_by}",
                     "stop the session, and start it again",
                 )
             told = _Told(path.with_suffix(_STAGES))

@@ -52,10 +52,12 @@ def explain_error(error: BaseException) -> tuple[str, int] | None:
         said = f"Spark failed: {describe_spark_error(error)}"
         told = disk_error_of_spark(error) or PenstockError(said, "--debug shows where")
         return str(told), told.exit_code
-    return (
-        f"internal error: {type(error).__name__}: {error}\n  hint: --debug shows where; please report it",
-        1,
-    )
+    hint = "--debug shows where; please report it"
+    if isinstance(error, ImportError | AttributeError):
+        from penstock.plans.installation import other_distribution
+
+        hint = other_distribution() or hint
+    return f"internal error: {type(error).__name__}: {error}\n  hint: {hint}", 1
 
 
 def _is_from_spark(error: BaseException) -> bool:

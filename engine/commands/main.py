@@ -166,9 +166,9 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from penstock.plans.installation import own_version
 
-        say(f"penstock {version('penstock')}")
+        say(f"penstock {own_version()}")
         sys.stdout.flush()  # while what goes wrong can still be said
         raise typer.Exit()
 
@@ -207,6 +207,8 @@ def main() -> None:
     finally:
         if stopped_by() is not None:
             end_children()
+            if "penstock.plans.columnar.plan_in_parts" in sys.modules:  # whose threads are waited for
+                sys.modules["penstock.plans.columnar.plan_in_parts"].interrupt_parts()
         elif not had_jvm and "penstock.engine.spark.start_jvm" in sys.modules:
             sys.modules["penstock.engine.spark.start_jvm"].end_jvm()
         ending = sys.exc_info()[1]

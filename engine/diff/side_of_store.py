@@ -1,7 +1,6 @@
 """A version of a store, or a plan in memory, as one side of a comparison."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +13,7 @@ from penstock.engine.store.open_plan import BY_NAME, StoredPlan
 from penstock.plans.columnar.frames import empty, from_arrow
 from penstock.plans.columnar.plan_in_parts import without_garbage_collection
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.installation import own_version
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
@@ -104,6 +104,6 @@ def side_of_topologies(
         known,
         operators,
         plans,
-        (version("penstock"), *sorted(options.recorded.items())),
+        (own_version(), *sorted(options.recorded.items())),
         count_left_out(known, frames["rejected"]),
     )

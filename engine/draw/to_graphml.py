@@ -6,6 +6,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from penstock.engine.draw.graph import DrawnGraph, Edge, Facts, Node
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import install_command
 from penstock.plans.printable import printable
 
 
@@ -45,15 +46,21 @@ def _data(attributes: Mapping[str, str], keys: Mapping[str, str]) -> str:
 # A graph for networkx.
 
 
-def to_networkx(graph: DrawnGraph) -> Any:
-    """A networkx.MultiDiGraph with what is known of nodes and edges as attributes.
-
-    Raises ConfigurationError where networkx, which Penstock does not bring along, is not installed.
-    """
+def import_networkx() -> Any:
+    """The module networkx. ConfigurationError where it is not installed."""
     try:
         import networkx
     except ImportError as error:
-        raise ConfigurationError("networkx is not installed", "pip install networkx") from error
+        raise ConfigurationError("networkx is not installed", install_command("graphs")) from error
+    return networkx
+
+
+def to_networkx(graph: DrawnGraph) -> Any:
+    """A networkx.MultiDiGraph with what is known of nodes and edges as attributes.
+
+    Raises ConfigurationError where networkx is not installed.
+    """
+    networkx = import_networkx()
     multigraph = networkx.MultiDiGraph(topology=graph.topology, layer=graph.layer)
     for node in graph.nodes:
         multigraph.add_node(node.key, **node_attributes(node))

@@ -13,13 +13,14 @@ import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from penstock.engine.machine.state_folder import home_folder
+from penstock.engine.machine.state_folder import CACHE_DIR, cache_folder
 from penstock.engine.spark.find_java import MINIMUM_JAVA, Java
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import install_command
 
 FLINK_VERSION = "2.3.0"
 _PACKAGE = "apache-flink-libraries"
-_INSTALL = "pip install 'penstock[flink]' (330 MB) into the Python that runs Penstock"
+_INSTALL = f"{install_command('flink')} (330 MB) into the Python that runs Penstock"
 _SOURCES = Path(__file__).parent
 _MAIN_CLASS_FILE = "penstock/flink/PlanTopologies.class"
 _MEASURED_JOBS = "penstock/flink/measured/RunJobs.class"
@@ -65,12 +66,14 @@ def _compiled(folder: Path, main_class_file: str, jars: Path, java: Java) -> Pat
     be written.
     """
     sources = sorted(folder.glob("*.java"))
-    classes = _cache_folder() / f"flink-{_fingerprint(sources)}"
+    try:
+        classes = cache_folder() / f"flink-{_fingerprint(sources)}"
+    except OSError as error:
+        raise _unusable(error) from error
     if (classes / main_class_file).is_file():
         return classes
     javac = _find_javac(java)
     try:
-        classes.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
             prefix="compiling-", dir=classes.parent, ignore_cleanup_errors=True
         ) as compiling:
@@ -78,15 +81,14 @@ def _compiled(folder: Path, main_class_file: str, jars: Path, java: Java) -> Pat
             _compile(javac, jars, sources, own)
             _publish(own, classes, main_class_file)
     except OSError as error:
-        raise ConfigurationError(
-            f"the cache {classes.parent} cannot be written: {error}",
-            "set XDG_CACHE_HOME to a folder that can",
-        ) from error
+        raise _unusable(error) from error
     return classes
 
 
-def _cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or home_folder() / ".cache") / "penstock"
+def _unusable(error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"Penstock's cache cannot be used: {error}", f"{CACHE_DIR} names another folder for it"
+    )
 
 
 def _fingerprint(sources: list[Path]) -> str:

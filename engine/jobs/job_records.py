@@ -22,6 +22,7 @@ from penstock.engine.jobs.job_folder import (
     read_table,
 )
 from penstock.engine.machine.machine_error import machine_error
+from penstock.operators.files.private_files import NotOwnError
 from penstock.plans.errors import InputError
 
 LONGEST_SILENCE_SECONDS = 600.0
@@ -92,6 +93,8 @@ def list_jobs() -> list[JobRecord]:
     """All jobs of this user that are listed, the latest first. MachineError where they cannot be read."""
     try:
         above = jobs_folder()
+    except NotOwnError as error:
+        raise machine_error(error) or error from error
     except OSError:  # what cannot be made has no jobs in it
         return []
     try:
@@ -106,6 +109,8 @@ def look_up_job(job_id: str) -> JobRecord | None:
     """The job of that id, without a look at others; None where it is not listed."""
     try:
         return _record(jobs_folder() / job_id) if JOB_ID.fullmatch(job_id) else None
+    except NotOwnError as error:
+        raise machine_error(error) or error from error
     except OSError:
         return None
 

@@ -11,6 +11,7 @@ from penstock.engine.configuration.cluster_settings import recorded_cluster
 from penstock.engine.library.check_arguments import arguments_of_call, path, text
 from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.engine.library.planned_graphs import with_names
 from penstock.engine.output.html_table import html_table
 from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
@@ -97,9 +98,9 @@ class Measured(NamedTuple):
     """How good plans are under a cost model.
 
     `plans`: a row for each topology, with the metrics that docs/planners-of-your-own.md lists. `vertices`:
-    load and utilisation of each job vertex. `edges`: the rate of each stream edge. Arrow tables, or
-    DataFrames of Spark as the plan's tables are; `release` gives back what Spark keeps of them. `jobs`: what
-    `after` asks.
+    load and utilisation of each job vertex. `edges`: the rate of each stream edge. All have the name of the
+    topology in the column `topology`, as Plan.nodes has. Arrow tables, or DataFrames of Spark as the plan's
+    tables are; `release` gives back what Spark keeps of them. `jobs`: what `after` asks.
     """
 
     plans: Any
@@ -175,7 +176,14 @@ def measure(
     of_operators = chosen(frames["stream_nodes"], frames["stream_edges"])
     metrics = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
-    return Measured(arrow[0], arrow[1], arrow[2], lambda: None, ChangedJobs(tables, options, chosen, terms))
+    plans, vertices, edges = _with_names(tables, *arrow)
+    return Measured(plans, vertices, edges, lambda: None, ChangedJobs(tables, options, chosen, terms))
+
+
+def _with_names(tables: Mapping[str, Any], plans: Any, vertices: Any, edges: Any) -> tuple[Any, ...]:
+    """The tables of metrics, with the name of the topology in the column that `nodes` and `edges` have."""
+    without = plans.drop("name") if is_spark_frame(plans) else plans.drop_columns(["name"])
+    return tuple(with_names(tables, rows) for rows in (without, vertices, edges))
 
 
 def _terms(constants: Any) -> Constants:
@@ -199,4 +207,5 @@ def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms:
         for kept in metrics.kept:
             free(kept)
 
-    return Measured(metrics.plans, metrics.vertices, metrics.edges, release)
+    plans, vertices, edges = _with_names(tables, metrics.plans, metrics.vertices, metrics.edges)
+    return Measured(plans, vertices, edges, release)

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.version_number import VersionNumber
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.installation import own_version
 from penstock.plans.literals import LayerName, NetworkName, SlotSharingName
 from penstock.plans.resources.network_options import PROFILES
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
@@ -252,7 +252,7 @@ def _on_spark(
         return write_plan(
             tables_of_spark(session if is_local(store) else require_delta(session), store, planned.packed),
             planned.tables,
-            planner_version=version("penstock"),
+            planner_version=own_version(),
             options=options.recorded,
             rows=dict.fromkeys(planned.tables, planned.rows_read),
         )
@@ -265,7 +265,7 @@ def _on_spark(
         planned.rejected,
         f"planner {planned.planner}: {why}",
         options=options.recorded,
-        planner_version=version("penstock"),
+        planner_version=own_version(),
         write=write,
         release=planned.release,
         aside=aside,

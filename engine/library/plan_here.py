@@ -1,7 +1,6 @@
 """Planning in this process, as the library does it: with Arrow tables, or with DataFrames of a session."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.library.given_topologies import Given, Objects, Paths
@@ -9,6 +8,7 @@ from penstock.engine.library.planned_tables import Plan, Tables
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.store.version_number import VersionNumber
+from penstock.plans.installation import own_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,7 @@ def plan_here(
         from penstock.engine.store.write_plan import write_plan
 
         return write_plan(
-            DeltaRsTables(store), planned.tables, planner_version=version("penstock"), options=recorded
+            DeltaRsTables(store), planned.tables, planner_version=own_version(), options=recorded
         )
 
     def dataframe(name: str) -> Any:
@@ -59,7 +59,7 @@ def plan_here(
         planned.rejected,
         f"planner {chosen.planner if own is None else own.name}: {chosen.why}",
         options=recorded,
-        planner_version=version("penstock"),
+        planner_version=own_version(),
         write=write,
         aside=aside,
     )

@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import polars as pl
 import pyarrow as pa
 
+from penstock.engine.draw.to_graphml import import_networkx
 from penstock.engine.library.check_arguments import one_of
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.output.html_table import html_table
@@ -61,8 +62,11 @@ class Graph(NamedTuple, Generic[T]):
         return html_table(repr(self)[10:-1], ("table",), [("vertices",), ("edges",)])
 
     def to_networkx(self) -> Any:
-        """A networkx.MultiDiGraph, with the other columns as attributes; this needs networkx."""
-        import networkx
+        """A networkx.MultiDiGraph, with the other columns as attributes.
+
+        ConfigurationError where networkx, of the extra `graphs`, is not installed.
+        """
+        networkx = import_networkx()
 
         graph = networkx.MultiDiGraph()
         graph.add_nodes_from((row.pop("id"), row) for row in _rows(self.vertices))
@@ -85,19 +89,19 @@ class Graph(NamedTuple, Generic[T]):
 
 def nodes(tables: Mapping[str, Any], layer: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
     """The nodes of a layer, each with the name of its topology. `taken`: names for columns that come yet."""
-    return _named(tables, tables[NODES[_layer(layer, tables, NODES)][0]], aside, taken)
+    return with_names(tables, tables[NODES[_layer(layer, tables, NODES)][0]], aside, taken)
 
 
 def edges(tables: Mapping[str, Any], layer: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
     """The edges of a layer, as `nodes`."""
     chosen = _layer(layer, tables, EDGES)
     rows = _inputs(tables["transformations"]) if chosen is Layer.TOPOLOGY else tables[EDGES[chosen][0]]
-    return _named(tables, rows, aside, taken)
+    return with_names(tables, rows, aside, taken)
 
 
 def partitions(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Any:
     """The outputs of a layer's vertices, each with the name of its topology."""
-    return _named(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
+    return with_names(tables, tables[PARTITIONS[_layer(layer, tables, PARTITIONS)]], aside)
 
 
 def graph(tables: Mapping[str, Any], layer: Any, aside: Any = None) -> Graph[Any]:
@@ -126,7 +130,8 @@ def _layer(layer: Any, tables: Mapping[str, Any], known: Mapping[Layer, Any]) ->
     return there[-1] if layer is None else Layer(one_of("layer", str(layer), list(map(str, there))))
 
 
-def _named(tables: Mapping[str, Any], rows: Any, aside: Any, taken: Sequence[str] = ()) -> Any:
+def with_names(tables: Mapping[str, Any], rows: Any, aside: Any = None, taken: Sequence[str] = ()) -> Any:
+    """`rows`, each with the name of its topology in `topology`, and the columns `aside` of the caller."""
     names = tables["topologies"]
     if is_spark_frame(rows):
         named = names.select(TOPOLOGY, names["name"].alias(NAME))

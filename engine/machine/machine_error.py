@@ -5,6 +5,7 @@ import os
 import re
 from typing import TypeVar
 
+from penstock.operators.files.private_files import NotOwnError
 from penstock.plans.errors import MachineError, PenstockError
 
 Failure = TypeVar("Failure", bound=PenstockError)
@@ -41,6 +42,8 @@ def machine_error(error: BaseException, doing: str | None = None) -> MachineErro
         seen.add(id(cause))
         if isinstance(cause, MachineError):
             return cause
+        if isinstance(cause, NotOwnError):
+            return MachineError(str(cause), "only this user may own it and write to it: chmod go-w")
         if isinstance(cause, OSError) and cause.errno in _REFUSALS:
             named = doing or (f"{cause.filename}" if cause.filename is not None else None)
             return _refusal(cause.errno, named)

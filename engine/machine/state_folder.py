@@ -1,32 +1,47 @@
-"""Where Penstock keeps what outlives a command: the jobs and sessions of this user."""
+"""Where Penstock keeps what outlives a command: jobs and sessions of this user, and what it can make again.
+
+Both folders hold pickles and paths of jars, so that a user who writes into them runs code as their owner.
+Only the functions here hand them out, and they refuse a folder that is not this user's alone, however it was
+found.
+"""
 
 import os
 from pathlib import Path
 
-from penstock.operators.files.private_files import make_private_folder
+from penstock.operators.files.private_files import NotOwnError, make_private_folder, require_own_place
 
 STATE_DIR = "PENSTOCK_STATE_DIR"
-"""The environment variable that names the folder."""
+CACHE_DIR = "PENSTOCK_CACHE_DIR"
+"""The environment variables that name the folders."""
 
 
 def state_path() -> Path:
-    """PENSTOCK_STATE_DIR, else penstock in XDG_STATE_HOME, else ~/.local/state/penstock; it may not exist."""
-    named = os.environ.get(STATE_DIR)
-    of_states = os.environ.get("XDG_STATE_HOME") or home_folder() / ".local" / "state"
-    return (Path(named) if named else Path(of_states, "penstock")).absolute()
+    """PENSTOCK_STATE_DIR, else penstock in XDG_STATE_HOME, else ~/.local/state/penstock; it may not exist.
+
+    NotOwnError if it exists, and another user owns it or may write to it.
+    """
+    path = _path(STATE_DIR, "XDG_STATE_HOME", Path(".local", "state"))
+    if os.path.exists(path):
+        _require_own(path, STATE_DIR)
+    return path
 
 
 def state_folder(*parts: str) -> Path:
     """The folder `parts` of this user's state, made if it is not there, readable by this user only.
 
-    OSError where it cannot be made.
+    OSError where it cannot be made; NotOwnError if another user owns it, or one above it in the state, or may
+    write to it.
     """
-    folder = state_path().joinpath(*parts)
-    make_private_folder(folder)
-    return folder
+    return _own_folder(_path(STATE_DIR, "XDG_STATE_HOME", Path(".local", "state")), parts, STATE_DIR)
 
 
-# The home of this user, who may have none.
+def cache_folder() -> Path:
+    """This user's folder of what can be made again, so that later commands start sooner; made if not there.
+
+    It is PENSTOCK_CACHE_DIR, else penstock in XDG_CACHE_HOME, else ~/.cache/penstock. OSError where it
+    cannot be made; NotOwnError if another user owns it or may write to it.
+    """
+    return _own_folder(_path(CACHE_DIR, "XDG_CACHE_HOME", Path(".cache")), (), CACHE_DIR)
 
 
 def home_folder() -> Path:
@@ -37,21 +52,23 @@ def home_folder() -> Path:
         return Path("/")
 
 
-# Where Penstock keeps what it can make again, so that later commands of this user start sooner.
+def _path(variable: str, of_desktops: str, in_home: Path) -> Path:
+    if named := os.environ.get(variable):
+        return Path(named).absolute()
+    above = os.environ.get(of_desktops)
+    return (Path(above) if above else home_folder() / in_home).absolute() / "penstock"
 
 
-CACHE_DIR = "PENSTOCK_CACHE_DIR"
-"""The environment variable that names the folder."""
-
-
-def cache_folder() -> Path:
-    """This user's folder, made if it is not there, readable by this user only.
-
-    It is PENSTOCK_CACHE_DIR, else penstock in XDG_CACHE_HOME, else ~/.cache/penstock. OSError where it
-    cannot be made.
-    """
-    named = os.environ.get(CACHE_DIR)
-    home = os.environ.get("XDG_CACHE_HOME")
-    folder = Path(named) if named else (Path(home) if home else home_folder() / ".cache") / "penstock"
+def _own_folder(base: Path, parts: tuple[str, ...], variable: str) -> Path:
+    folder = base.joinpath(*parts)
     make_private_folder(folder)
-    return folder.absolute()
+    for number in range(len(parts) + 1):
+        _require_own(base.joinpath(*parts[:number]), variable)
+    return folder
+
+
+def _require_own(folder: Path, variable: str) -> None:
+    try:
+        require_own_place(folder)
+    except NotOwnError as error:
+        raise NotOwnError(error.errno, f"{error.strerror} ({variable} names another)", str(folder)) from None

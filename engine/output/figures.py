@@ -1,9 +1,12 @@
 """Figures of matplotlib: what all of them share."""
 
 import io
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import install_command
 from penstock.plans.printable import limited, printable
 
 MARKERS = "osv^Dx"
@@ -26,9 +29,16 @@ def new_figure(width: float, height: float) -> Any:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigurationError(
-            "figures are drawn by matplotlib, which is not installed", "pip install 'penstock[figures]'"
+            "figures are drawn by matplotlib, which is not installed", install_command("figures")
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def shown_in(page: Path, figures: str) -> str:
+    """The line for a terminal that says where `figures` are, or which extra draws them."""
+    if find_spec("matplotlib") is not None:
+        return f"{page} shows {figures}"
+    return f"{page} lacks {figures}, which matplotlib draws: {install_command('figures')}"
 
 
 def figure_bytes(figure: Any, form: str) -> bytes:

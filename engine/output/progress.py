@@ -47,8 +47,8 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
     """A Report for a run of `total` stages.
 
     On a terminal (standard error by default): a bar with the running stage's name, and a line with the
-    seconds of every stage that took one or more. Where things are counted, the bar shows how many are done
-    and the remaining time instead of stages. Not on a terminal: nothing at all.
+    seconds of every stage that took one or more, and one when loops are compiled. Where things are counted,
+    the bar shows how many are done and the remaining time instead of stages. Elsewhere: nothing at all.
     """
     if console is None and not may_be_terminal(sys.stderr):
         yield Report()
@@ -62,6 +62,8 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
         TimeElapsedColumn,
     )
     from rich.text import Text
+
+    from penstock.plans.compiled import compiling_listeners  # numpy takes a tenth of a second
 
     shown = Console(file=sys.stderr) if console is None else console
     if not shown.is_terminal:
@@ -109,7 +111,14 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
                 if seconds >= 1:
                     bar.console.print(Text(f"{printable(stage)} {seconds:.1f} s", "dim"))
 
-        yield Shown()
+        def tell(text: str) -> None:
+            bar.console.print(Text(text, "dim"))
+
+        compiling_listeners.append(tell)
+        try:
+            yield Shown()
+        finally:
+            compiling_listeners.remove(tell)
         finish_stage()
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.store.version_number import VersionNumber
+from penstock.plans.installation import own_version
 
 if TYPE_CHECKING:
     import polars as pl
@@ -121,7 +121,7 @@ def _write(
     return write_plan(
         DeltaRsTables(out),
         planned.tables,
-        planner_version=version("penstock"),
+        planner_version=own_version(),
         options={**options.recorded, **recorded},
     )
 
@@ -147,7 +147,7 @@ def _write_fleet(
         planned, ids, rejected = write.planned()
         require_nothing_lost(inputs, planned, rejected, ids)
         report("write the version")
-        number = write.publish(planner_version=version("penstock"), options=options.recorded)
+        number = write.publish(planner_version=own_version(), options=options.recorded)
     except BaseException:
         write.discard()
         raise
@@ -172,7 +172,7 @@ def _write_giant(
         planned, ids, rejected = write.planned()
         require_nothing_lost(inputs, planned, rejected, ids)
         report("write the version")
-        number = write.publish(planner_version=version("penstock"), options=options.recorded)
+        number = write.publish(planner_version=own_version(), options=options.recorded)
     except BaseException:
         write.discard()
         raise
@@ -206,7 +206,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     write = WriteLayers(
         spark,
         work.out,
-        planner_version=version("penstock"),
+        planner_version=own_version(),
         options=options.recorded
         | ({} if work.custom_planners is None else {"planner": work.custom_planners.name}),
     )

@@ -1,11 +1,12 @@
 """Identifies a plan by what kept data sets depend on, to find those of an earlier run."""
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
+
+from penstock.plans.installation import own_version
 
 _MOST_NAMED = 10
 
@@ -33,7 +34,7 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
             [ids[row["source_vertex"]], row["ship_strategy"], row["distribution"]]
         )
     return {
-        "penstock": version("penstock"),
+        "penstock": own_version(),
         "job": name,
         "mode": "BATCH" if batch else "STREAMING",
         "vertices": vertices,

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
 
 import pyarrow as pa
 
 from penstock.engine.output.redaction import redact
 from penstock.engine.runtime.job_result import JobResult
+from penstock.plans.installation import own_version
 from penstock.plans.tables import TABLES
 
 
@@ -70,7 +70,7 @@ def write_run(store: str, result: JobResult) -> int:
     return write_version(
         DeltaRsTables(store),
         {**result.tables, **tables_of_run(result)},
-        planner_version=version("penstock"),
+        planner_version=own_version(),
         options={**result.options, "run": result.job_id},
     )
 

@@ -183,8 +183,8 @@ def _usable(wanted: str) -> str:
         )
     if missing:
         raise JobCompileError(
-            f"{_OPTION} {wanted!r} has no {' and no '.join(missing)}: install Penstock for it (pip install "
-            "penstock), because workers run Penstock's operators"
+            f"{_OPTION} {wanted!r} has no {' and no '.join(missing)}: install Penstock for it as here, "
+            "because workers run Penstock's operators"
         )
     return executable
 

@@ -12,6 +12,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 from uuid import uuid4
@@ -20,8 +21,10 @@ from penstock.engine.machine.replace_file import make_durable, replace_file, syn
 from penstock.engine.machine.state_folder import cache_folder
 from penstock.engine.machine.stop_on_signals import handles_signals
 from penstock.engine.output.redaction import redact
+from penstock.engine.output.say import complain
 from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
+from penstock.operators.files.private_files import NotOwnError
 from penstock.plans.errors import PenstockError
 
 _ADDS_CLASSES = (
@@ -93,6 +96,9 @@ def archived_start(
     try:
         archive = cache_folder() / f"classes-{_key(java, jars)}.jsa"
         written = None if archive.is_file() else archive.with_suffix(f".{uuid4().hex}.new")
+    except NotOwnError as error:
+        _refuse_cache(str(error))
+        return None
     except OSError:
         return None
     if written is not None and not handles_signals():
@@ -102,6 +108,13 @@ def archived_start(
     options = [merged.get(_OPTIONS, ""), f'"{named}"', *_QUIETLY, f'"{log4j}"']
     own = {_PACKAGES: "", "spark.jars": "", _CLASS_PATH: ":".join(map(str, jars))}
     return ArchivedStart({**merged, **own, _OPTIONS: " ".join(filter(None, options))}, archive, written)
+
+
+@cache
+def _refuse_cache(why: str) -> None:
+    """Tell who called a command, once: each start of Spark takes longer without the cache."""
+    if handles_signals():
+        complain(f"penstock: {why}")
 
 
 def remember_written(start: ArchivedStart) -> None:
@@ -201,6 +214,9 @@ def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
     """The jars that `settings` were resolved to before; None if that is not known, or one has gone."""
     try:
         jars = [Path(jar) for jar in json.loads(_note(settings).read_text(encoding="utf-8"))]
+    except NotOwnError as error:
+        _refuse_cache(str(error))
+        return None
     except (OSError, ValueError, TypeError):
         return None
     return jars if jars and all(jar.is_file() for jar in jars) else None

@@ -1,13 +1,13 @@
 """Penstock itself, for machines of a cluster: what its wheel holds, in a zip that Spark unpacks."""
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from penstock.engine.machine.machine import import_root
 from penstock.engine.spark.class_archive import write_archive
 from penstock.engine.spark.spark_conf import spark_conf_dir
 from penstock.engine.spark.submitted_driver import WHEEL_FOLDER
+from penstock.plans.installation import DISTRIBUTION, own_version
 
 _ARCHIVES, _ARCHIVES_ON_YARN = "spark.archives", "spark.yarn.dist.archives"
 _PYTHON_PATH = "spark.executorEnv.PYTHONPATH"
@@ -27,12 +27,10 @@ def write_wheel(target: Path) -> None:
     }
     if not (root / _SPARK_CONF).is_dir():  # a checkout
         entries[_SPARK_CONF] = spark_conf_dir()
-    try:
-        own = distribution("penstock")
-    except PackageNotFoundError:  # a checkout that is not installed
-        pass
-    else:
-        entries[f"penstock-{own.version}.dist-info/METADATA"] = own.read_text("METADATA") or ""
+    name = f"{DISTRIBUTION.replace('-', '_')}-{own_version()}"
+    entries[f"{name}.dist-info/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {own_version()}\n"
+    )
     write_archive(target, entries)
 
 

@@ -1,5 +1,6 @@
 """The settings that a new Spark gets beside its spark-defaults.conf."""
 
+import secrets
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,10 @@ Spark 4.2's thread that sends them ends with a NullPointerException (PartitionKe
 a task that is just starting, and two minutes later the only executor is removed: the job would never end.
 """
 
+AUTHENTICATE = "spark.authenticate"
+_SECRET = "spark.authenticate.secret"
+_SECRET_BYTES = 32
+
 
 def start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
     """Settings of a session on `master` (None: as configured, else local[*]) with the user's `settings`.
@@ -53,6 +58,8 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
     if jars := offline_jars():
         merged |= {"spark.jars": ",".join(map(str, jars)), "spark.jars.packages": ""}
     merged.setdefault("spark.jars.ivy", str(ivy_dir()))
+    merged |= authentication(merged["spark.master"], chosen)
+    remember_secrets({key: merged[key] for key in (_SECRET,) if key in merged})
     if merged["spark.master"].startswith(_WITHOUT_PENSTOCK):
         wheel = temporary_folder("wheel") / "penstock.zip"
         write_wheel(wheel)
@@ -69,6 +76,24 @@ def start_settings(master: str | None, settings: Mapping[str, str], app_name: st
         if is_checkout():  # workers do not see the working directory
             merged["spark.executorEnv.PYTHONPATH"] = str(import_root())
     return merged
+
+
+def authentication(master: str, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Settings by which Spark's processes on `master` answer only those that know the session's secret.
+
+    Without them, Spark's driver obeys every user of the machine (StopExecutor). Spark makes the secret itself
+    on local, YARN and Kubernetes; a local-cluster needs one given. Nothing is set where others would have to
+    know the secret: on spark://, whose master and workers their owner configures, and on YARN with a shuffle
+    service. The user's settings, `chosen`, win.
+    Source: org.apache.spark.SecurityManager.initializeAuth.
+    """
+    if chosen.get(AUTHENTICATE, "true").strip().lower() != "true":
+        return {}
+    if master.startswith("local-cluster"):
+        return {AUTHENTICATE: "true", _SECRET: chosen.get(_SECRET) or secrets.token_hex(_SECRET_BYTES)}
+    has_service = chosen.get("spark.shuffle.service.enabled", "false").strip().lower() == "true"
+    makes_secret = master.startswith(("local", "k8s://")) or (master == "yarn" and not has_service)
+    return {AUTHENTICATE: "true"} if makes_secret else {}
 
 
 @cache

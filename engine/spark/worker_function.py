@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
 from penstock.engine.spark.broadcast_variables import note_broadcasts
+from penstock.plans.installation import own_version
 
 Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -33,7 +33,7 @@ class WorkerFunction:
     def __init__(self, function: Rows, broadcasts: Sequence[Any] = ()) -> None:
         pickled = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
         self._broadcasts = broadcasts
-        self._sent = pickled, version("penstock"), _NEEDED
+        self._sent = pickled, own_version(), _NEEDED
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function's batches. Spark asks that there be such a method; a worker has what it loads."""
@@ -53,7 +53,7 @@ def _loader() -> Callable[[bytes, str, str], Rows]:
 
         try:
             try:
-                there = metadata.version("penstock")
+                there = metadata.version("penstock-spark")
             except metadata.PackageNotFoundError:  # it may be on the path all the same
                 there = wanted
             if there != wanted:
@@ -77,5 +77,5 @@ def describe_other_penstock(lines: list[str]) -> str | None:
         if told := TOLD.search(line):
             return told[0]
         if _NOT_THERE.match(line):
-            return f"{_NEEDED.format(version('penstock'))}; found {line}"
+            return f"{_NEEDED.format(own_version())}; found {line}"
     return None

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import packages_distributions, version
 from itertools import product
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +32,7 @@ from penstock.engine.sweep.sweep_spec import (
 )
 from penstock.operators.common.flink_yaml import as_option_text
 from penstock.plans.errors import InputError
+from penstock.plans.installation import own_version
 
 VERSION = 2
 """Raised whenever a cell means something else."""
@@ -157,7 +158,7 @@ def _cell(
         if path and os.path.exists(path)
     ]
     code = [*code_of_planner(planner), *(declared if names_custom_planner(planner) else ())]
-    means = [VERSION, _version(), _processor(), source, options, costs, contents, planner, code]
+    means = [VERSION, own_version(), _processor(), source, options, costs, contents, planner, code]
     if below := {key: text for key, text in settings.items() if key not in options}:
         means.append(below)
     key = hashlib.sha256(json.dumps(means, sort_keys=True).encode()).hexdigest()[:32]
@@ -167,14 +168,6 @@ def _cell(
 @cache
 def _processor() -> str:
     return str(describe_machine()["processor"])
-
-
-@cache
-def _version() -> str:
-    try:
-        return version("penstock")
-    except PackageNotFoundError:
-        return ""
 
 
 # The inputs of a planner's answers: its modules, their imports, packages, and declared files.

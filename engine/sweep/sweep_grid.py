@@ -126,7 +126,7 @@ def _read(path: str, root: Any) -> SweepSpec:
         spec = SweepSpec.model_validate(value)
     except ValidationError as error:
         problems = [_said(path, root, problem) for problem in error.errors()]
-        spec = _right_part(value, {str(problem["loc"][0]) for problem in error.errors() if problem["loc"]})
+        spec = _right_part(value, [problem["loc"] for problem in error.errors() if problem["loc"]])
     if spec is not None:
         problems += [
             f"{path}:{_line(root, place)}: {'.'.join(map(str, place))}: {said}"
@@ -137,11 +137,19 @@ def _read(path: str, root: Any) -> SweepSpec:
     return spec
 
 
-def _right_part(value: Mapping[str, Any], wrong: Collection[str]) -> SweepSpec | None:
-    """The spec without the keys in which something is wrong, so that the others are checked too."""
-    right = {key: part for key, part in value.items() if key not in wrong}
+def _right_part(value: Mapping[str, Any], wrong: Collection[tuple[int | str, ...]]) -> SweepSpec | None:
+    """The spec without the keys and sources that are wrong, so that the others are checked too."""
+    placeholder = {"shape": WORKLOADS}
+    keys = {place[0] for place in wrong if place[0] != "topologies" or len(place) == 1}
+    right = {key: part for key, part in value.items() if key not in keys}
+    sources = right.get("topologies", placeholder)
+    listed = sources if isinstance(sources, list) else [sources]
+    numbers = {place[1] for place in wrong if place[0] == "topologies" and len(place) > 1}
+    right["topologies"] = [
+        placeholder if number in numbers else source for number, source in enumerate(listed)
+    ]
     try:
-        return SweepSpec.model_validate({"topologies": [{"shape": WORKLOADS}], **right})
+        return SweepSpec.model_validate(right)
     except ValidationError:
         return None
 

@@ -1,6 +1,7 @@
 """Spec files of sweeps: what they may hold."""
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from penstock.engine.planning.chosen_costs import ALIKE, DRAWN
 from penstock.plans.errors import PenstockError
+from penstock.plans.generate.by_spec.fleet_spec import read_with_contradictions
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.topology.rules import shorten
@@ -29,7 +31,7 @@ def _values(allowed: tuple[type, ...], said: str) -> BeforeValidator:
     """A value or a list of different ones, as a list."""
 
     def read(value_or_list: Any) -> list[Any]:
-        values = value_or_list if isinstance(value_or_list, list) else [value_or_list]
+        values = _listed(value_or_list)
         wrong = [value for value in values if type(value) not in allowed]
         if wrong or not values:
             raise ValueError(
@@ -66,34 +68,46 @@ class SweepSource(_Part):
     share_of_uids: Annotated[list[float] | None, _SHARES] = None
     width: Annotated[list[int] | None, _NUMBERS] = None
 
-    @model_validator(mode="after")
-    def _means_something(self) -> "SweepSource":
-        kinds = [kind for kind in ("shape", "file", "spec") if getattr(self, kind) is not None]
-        if len(kinds) != 1:
-            raise ValueError(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
-        names = self.shape or [kinds[0]]
-        wrong = [
-            name for name in names if kinds == ["shape"] and name not in (*_DEFAULTS, WORKLOADS, CAPTURED)
-        ]
-        if wrong:
-            raise ValueError(
-                f"shape: found {shorten(wrong[0])}, allowed {', '.join((*_DEFAULTS, WORKLOADS, CAPTURED))}"
-            )
-        parameters = {name for name in PARAMETERS if getattr(self, name) is not None}
-        for name in names:
-            allowed = set(_ALLOWED.get(name, PARAMETERS))
-            if name in _WITHOUT_WIDTH:
-                allowed -= {"width"}
-            if parameters - allowed:
-                listed = ", ".join(p for p in PARAMETERS if p in allowed) or "nothing else"
-                raise ValueError(f"{name}: found {', '.join(sorted(parameters - allowed))}, allowed {listed}")
-        for name in parameters:
-            for value in getattr(self, name):
-                try:
-                    Spec(**{"operators": 2, name: value})
-                except PenstockError as error:
-                    raise ValueError(str(error)) from None
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _means_something(cls, source: Any, read: Callable[[Any], Any]) -> Any:
+        return read_with_contradictions(source, read, _contradictions)
+
+
+def _contradictions(source: Mapping[str, Any]) -> list[str]:
+    """What is wrong between the keys of a source, and with values that depend on others."""
+    kinds = [kind for kind in ("shape", "file", "spec") if source.get(kind) is not None]
+    problems = []
+    if len(kinds) != 1:
+        problems.append(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
+    parameters = {name for name in PARAMETERS if source.get(name) is not None}
+    names = _listed(source.get("shape")) if kinds == ["shape"] else kinds
+    every = (*_DEFAULTS, WORKLOADS, CAPTURED)
+    for name in names:
+        if kinds == ["shape"] and name not in every:
+            if isinstance(name, str):
+                problems.append(f"shape: found {shorten(name)}, allowed {', '.join(every)}")
+            continue
+        allowed = set(_ALLOWED.get(name, PARAMETERS))
+        if name in _WITHOUT_WIDTH:
+            allowed -= {"width"}
+        if parameters - allowed:
+            listed = ", ".join(p for p in PARAMETERS if p in allowed) or "nothing else"
+            problems.append(f"{name}: found {', '.join(sorted(parameters - allowed))}, allowed {listed}")
+    for name in sorted(parameters, key=PARAMETERS.index):
+        for value in _listed(source[name]):
+            if type(value) is not int and not (name == "share_of_uids" and type(value) is float):
+                continue  # which is said of the key
+            given: dict[str, Any] = {"operators": 2, name: value}
+            try:
+                Spec(**given)
+            except PenstockError as error:
+                problems.append(str(error))
+    return problems
+
+
+def _listed(value_or_list: Any) -> list[Any]:
+    return value_or_list if isinstance(value_or_list, list) else [value_or_list]
 
 
 class SweepSpec(_Part):

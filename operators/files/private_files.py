@@ -13,7 +13,10 @@ _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotOwnError(PermissionError):
-    """A file or folder that others may have written; its text says whose it is."""
+    """A file or folder that others may have written; `strerror` says whose it is."""
+
+    def __str__(self) -> str:
+        return f"{self.filename} is not used: {self.strerror}"
 
 
 def make_private_folder(path: str | os.PathLike[str]) -> None:
@@ -82,6 +85,14 @@ def require_own_folder(path: str) -> None:
     why = _why_not(status) if stat.S_ISDIR(status.st_mode) else "it is no folder"
     if why is not None:
         raise _not_own(path, why)
+
+
+def require_own_place(path: str | os.PathLike[str]) -> None:
+    """As `require_own_folder`, but `path` may be a link of this user's, or of root's, to such a folder."""
+    link = os.lstat(path)
+    if stat.S_ISLNK(link.st_mode) and link.st_uid not in (os.geteuid(), 0):
+        raise _not_own(os.fspath(path), f"it is a link of user {link.st_uid}")
+    require_own_folder(os.path.realpath(path))
 
 
 def force_path(path: str) -> None:

@@ -1,5 +1,6 @@
 """Plans many topologies in parts, side by side on all cores."""
 
+import ctypes
 import gc
 import threading
 import time
@@ -11,6 +12,7 @@ from itertools import pairwise
 from math import ceil
 from threading import Event, Lock
 from typing import NamedTuple, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 import polars as pl
@@ -89,14 +91,67 @@ def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> 
         yield from map(without_pandas()(work), parts)
         return
     pending: deque[Future[Done]] = deque()
+    working = _Working()
+    interruptible = working(without_pandas()(work))
     with ThreadPoolExecutor(threads) as pool:
-        for part in parts:
-            pending.append(pool.submit(without_pandas()(work), part))
-            del part
-            if len(pending) > threads:
+        try:
+            for part in parts:
+                pending.append(pool.submit(interruptible, part))
+                del part
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
+        except BaseException:
+            working.interrupt()
+            raise
+
+
+class _Working:
+    """Work in threads that ends early once nobody wants it any more.
+
+    Signals reach the main thread alone. A process that is asked to stop would wait for its threads, and
+    nothing else ends a loop over the rows of one large part.
+    """
+
+    def __init__(self) -> None:
+        self._threads: set[int] = set()  #: that are inside of it
+        self._interrupted = False
+        self._lock = Lock()
+        _WORKING.add(self)
+
+    def __call__(self, work: Callable[[Part], Done]) -> Callable[[Part], Done]:
+        """`work`, which raises KeyboardInterrupt after `interrupt`."""
+
+        def interruptible(part: Part) -> Done:
+            thread = threading.get_ident()
+            with self._lock:
+                if self._interrupted:
+                    raise KeyboardInterrupt
+                self._threads.add(thread)
+            try:
+                return work(part)
+            finally:
+                with self._lock:
+                    self._threads.discard(thread)
+
+        return interruptible
+
+    def interrupt(self) -> None:
+        interrupt = ctypes.py_object(KeyboardInterrupt)
+        with self._lock:
+            self._interrupted = True
+            for thread in self._threads:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), interrupt)
+
+
+_WORKING: WeakSet[_Working] = WeakSet()
+
+
+def interrupt_parts() -> None:
+    """End what one_after_the_other does in threads, of all callers."""
+    for working in list(_WORKING):
+        working.interrupt()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -90,6 +91,12 @@ def suggestion(word: str, words: Iterable[str]) -> str:
     """A hint that names the closest allowed words, empty if none is close."""
     if len(word) > _LONGEST_MISSPELLED:
         return ""
+    return _suggestion(word, tuple(words))
+
+
+@lru_cache(maxsize=1024)
+def _suggestion(word: str, words: tuple[str, ...]) -> str:
+    """The same mistake is often in all lines of a file, and difflib takes 50 microseconds for it."""
     known = {w.lower(): w for w in words}
     close = get_close_matches(word.lower(), known, n=2, cutoff=0.6)
     return "" if not close else "did you mean " + " or ".join(known[c] for c in close) + "?"

@@ -1,10 +1,16 @@
-"""Compiled loops outlive a change of what they were compiled from."""
+"""Loops are compiled once in an installation, and who waits for it is told."""
 
+import io
 import pickle
+from contextlib import redirect_stderr
+from pathlib import Path
 
 import numba
 import numpy as np
+import pytest
+from rich.console import Console
 
+from penstock.engine.output.progress import progress
 from penstock.plans import compiled as module
 
 
@@ -23,3 +29,63 @@ def test_an_index_that_names_classes_that_have_gone_is_forgotten(tmp_path, monke
     out[:] = 0
     again(out)
     assert out.tolist() == [0, 1, 2]
+
+
+class Stream(io.StringIO):
+    terminal = True
+
+    def isatty(self):
+        return self.terminal
+
+
+@pytest.fixture
+def stderr(tmp_path, monkeypatch):
+    """A person's terminal, and a process that has compiled nothing."""
+    module._say_compiling.cache_clear()
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(fill, "__module__", "penstock.plans.metrics")
+    yield Stream()
+    module._say_compiling.cache_clear()
+
+
+def compile_anew(array, stderr):
+    with redirect_stderr(stderr):
+        module._compile.__wrapped__(fill)(array)
+    return array.tolist()
+
+
+@pytest.mark.slow
+def test_who_waits_for_loops_to_be_compiled_is_told_once(stderr, monkeypatch):
+    monkeypatch.setattr(fill, "__module__", "a_planner_of_a_user")
+    compile_anew(np.zeros(2, np.int64), stderr)
+    monkeypatch.setattr(fill, "__module__", "penstock.plans.metrics")
+    compile_anew(np.zeros(2, np.int64), stderr)  # that was kept
+    monkeypatch.setattr(Stream, "terminal", False)
+    compile_anew(np.zeros(2, np.int32), stderr)
+    assert stderr.getvalue() == ""
+    module._say_compiling.cache_clear()
+    monkeypatch.setattr(Stream, "terminal", True)
+    assert [compile_anew(np.zeros(2, kind), stderr) for kind in (np.int16, np.int8)] == [[0, 1]] * 2
+    assert stderr.getvalue() == f"{module.COMPILING}\n"
+
+
+def test_the_progress_says_that_loops_are_compiled(stderr):
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100, color_system=None)
+    with progress(1, console=console) as report:
+        report("plan")
+        compile_anew(np.zeros(2, np.int64), stderr)
+    assert (stderr.getvalue(), out.getvalue().count(module.COMPILING)) == ("", 1)
+
+
+def test_code_that_others_may_have_kept_is_not_read(tmp_path, monkeypatch):
+    def trusted(mode):
+        tmp_path.chmod(mode)
+        return module._is_trusted(tmp_path, Path("/none/a.py"))
+
+    assert [trusted(mode) for mode in (0o700, 0o755, 0o775, 0o757)] == [True, True, True, False]
+    assert module._is_trusted(tmp_path, tmp_path.parent / "a.py")
+    monkeypatch.setattr("os.getegid", lambda: tmp_path.stat().st_gid + 1)
+    assert [trusted(mode) for mode in (0o755, 0o775)] == [True, False]
+    monkeypatch.setattr("os.geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert not trusted(0o700)

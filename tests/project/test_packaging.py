@@ -66,10 +66,10 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
         "penstock/engine/bench/page.html.j2",
         "penstock/engine/bench/captured.jsonl.gz",
         "penstock/engine/flink/penstock-capture.jar",
-        "penstock-0.1.0.dist-info/licenses/LICENSE",
+        "penstock_spark-0.1.0.dist-info/licenses/LICENSE",
     } <= names
     tops = {name.split("/")[0] for name in names}
-    assert tops == {"penstock", "penstock-0.1.0.dist-info"}
+    assert tops == {"penstock", "penstock_spark-0.1.0.dist-info"}
 
 
 def test_wheel_from_the_source_archive_is_the_same(wheel, tmp_path):
@@ -94,5 +94,5 @@ def test_settings_and_console_command_work_from_an_unpacked_wheel(wheel, tmp_pat
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True, timeout=60
     )
     assert done.stdout == f"{tmp_path}/site/penstock/engine/spark-conf 4.4.0\n"
-    entry_points = (tmp_path / "site" / "penstock-0.1.0.dist-info" / "entry_points.txt").read_text()
+    entry_points = (tmp_path / "site" / "penstock_spark-0.1.0.dist-info" / "entry_points.txt").read_text()
     assert "penstock = penstock.engine.commands.main:main" in entry_points

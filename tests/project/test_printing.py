@@ -295,5 +295,5 @@ def test_help_breaks_no_word_of_plan_at_80_columns(monkeypatch):
     with monkeypatch.context() as patch:
         said = OF_RICH.sub("", on_terminal(partial(_call, ("plan", "--help")), patch))
     assert "…" not in said.replace("...", "")
-    for word in ("--slots-per-task-manager", "task-balanced-preferred", "'penstock[flink]'"):
+    for word in ("--slots-per-task-manager", "task-balanced-preferred", "'penstock-spark[flink]'"):
         assert word in said

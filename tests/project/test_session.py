@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from penstock import engine
 from penstock.engine.spark import session
@@ -71,6 +72,23 @@ def test_settings_of_the_test_profile_and_its_base_are_in_force(spark):
     }
     assert {key: spark.conf.get(key) for key in conf} == conf
     assert require_delta(spark) is spark
+
+
+def test_the_driver_answers_nobody_without_the_secret(spark):
+    """An RPC client of another process: it would reach the endpoint that StopExecutor goes to."""
+    jvm, context = spark._jvm, spark.sparkContext
+    driver = jvm.org.apache.spark.SparkEnv.get().rpcEnv().address()
+    conf = jvm.org.apache.spark.SparkConf(False)
+    keys = getattr(getattr(jvm.org.apache.spark.internal.config, "package$"), "MODULE$")
+    manager = jvm.org.apache.spark.SecurityManager(conf, jvm.scala.Option.empty(), keys.AUTH_SECRET_FILE())
+    stranger = jvm.org.apache.spark.rpc.RpcEnv.create("stranger", "127.0.0.1", 0, conf, manager, True)
+    try:
+        with pytest.raises(Py4JJavaError, match="Exception thrown in awaitResult"):
+            stranger.setupEndpointRef(driver, "LocalSchedulerBackendEndpoint")
+    finally:
+        stranger.shutdown()
+    assert context.getConf().get("spark.authenticate") == "true"
+    assert spark.range(3).count() == 3
 
 
 def test_jars_are_delta_only(spark):

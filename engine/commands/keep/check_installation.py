@@ -3,9 +3,9 @@
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.flink.flink_jars import flink_jars
 from penstock.engine.machine.machine import cores, import_root, memory_bytes
+from penstock.engine.machine.state_folder import cache_folder, state_folder
 from penstock.engine.spark.find_java import MINIMUM_JAVA, find_java
 from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
 from penstock.engine.spark.spark_conf import (
@@ -26,7 +27,9 @@ from penstock.engine.spark.spark_conf import (
     spark_settings,
 )
 from penstock.engine.spark.start_settings import ivy_dir
+from penstock.operators.files.private_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, PenstockError
+from penstock.plans.installation import install_command, other_distribution, own_requirements, own_version
 
 NOT_INSTALLED = "not installed"
 _SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "deltalake", "numba")
@@ -44,7 +47,7 @@ class Finding:
 def diagnose() -> list[Finding]:
     """Everything that can be said without starting Spark. Never raises: what fails is a finding."""
     return [
-        Finding("Penstock", f"{_version('penstock')} ({import_root()})"),
+        Finding("Penstock", f"{own_version()} ({import_root()})", other_distribution() or ""),
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
         _java(),
         *(_package(name) for name in _SHOWN),
@@ -57,6 +60,8 @@ def diagnose() -> list[Finding]:
             f"{memory_bytes() / 2**30:.1f} GiB; a local Spark takes {heap_mebibytes() / 2**10:.1f} GiB",
         ),
         _conf_dir(),
+        _own_folder("state", state_folder),
+        _own_folder("cache", cache_folder),
     ]
 
 
@@ -67,7 +72,7 @@ def _extra_flink() -> Finding:
         return Finding(name, f"apache-flink-libraries {installed} ({flink_jars()})")
     except ConfigurationError as error:
         if installed == NOT_INSTALLED:
-            return Finding(name, "not installed; pip install 'penstock[flink]' adds plans by Flink itself")
+            return Finding(name, f"not installed; {install_command('flink')} adds plans by Flink itself")
         return Finding(name, f"apache-flink-libraries {installed}", error.message)
 
 
@@ -104,11 +109,8 @@ def _describe_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
 
 def _requirements() -> dict[str, Requirement]:
-    try:
-        declared = requires("penstock") or []
-    except PackageNotFoundError:
-        declared = []
-    return {r.name: r for r in map(Requirement, declared) if r.marker is None or r.marker.evaluate()}
+    declared = map(Requirement, own_requirements())
+    return {r.name: r for r in declared if r.marker is None or r.marker.evaluate()}
 
 
 def _version(distribution: str) -> str:
@@ -134,7 +136,7 @@ def _package(name: str) -> Finding:
     fits = wanted is None or (
         installed != NOT_INSTALLED and wanted.specifier.contains(installed, prereleases=True)
     )
-    return Finding(name, installed, "" if fits else f"penstock {_version('penstock')} needs {wanted}")
+    return Finding(name, installed, "" if fits else f"penstock {own_version()} needs {wanted}")
 
 
 def _delta_jar() -> Iterator[Finding]:
@@ -175,6 +177,15 @@ def _workers() -> Finding:
     if python is None or Path(python) == Path(sys.executable):
         return Finding("workers' Python", sys.executable)
     return Finding("workers' Python", f"{sys.executable}; on a cluster {python} (PYSPARK_PYTHON)")
+
+
+def _own_folder(name: str, hand_out: Callable[[], Path]) -> Finding:
+    try:
+        return Finding(f"folder of {name}", str(hand_out()))
+    except NotOwnError as error:
+        return Finding(f"folder of {name}", "not used", str(error))
+    except OSError as error:
+        return Finding(f"folder of {name}", f"none: {error}")
 
 
 def _conf_dir() -> Finding:

@@ -22,6 +22,7 @@ from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.commands.measure.bench_quality import compare_plans_of
 from penstock.engine.machine.hold_folder import hold_folder
 from penstock.engine.machine.replace_file import make_output_folder
+from penstock.engine.output.figures import shown_in
 from penstock.engine.output.pieces import Styled, may_be_terminal
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets
@@ -286,7 +287,7 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():
         say_beside_output(Styled(f"{name}: {reason}", "dim"))
-    say_beside_output(Styled(f"{out / 'index.html'} shows them in plots", "dim"))
+    say_beside_output(Styled(shown_in(out / "index.html", "plots of them"), "dim"))
     if old is None:
         return
     compared = compare_results(old["summary"], results["summary"])

@@ -13,6 +13,7 @@ from typing import Any
 from penstock.engine.bench.suites import Case
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.machine.replace_file import make_output_folder
+from penstock.engine.output.figures import shown_in
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.progress import progress
 from penstock.engine.output.redaction import redact
@@ -91,4 +92,4 @@ def compare_plans_of(
         say(json.dumps(results))
     else:
         print_quality(summaries)
-    say_beside_output(Styled(f"{out / 'quality.html'} shows distributions", "dim"))
+    say_beside_output(Styled(shown_in(out / "quality.html", "distributions"), "dim"))

@@ -1,12 +1,12 @@
 """`penstock cite`: how to cite Penstock."""
 
 from enum import StrEnum
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
 
 from penstock.engine.output.say import say
+from penstock.plans.installation import own_version
 
 
 class CitationFormat(StrEnum):
@@ -36,7 +36,7 @@ YEAR = 2026
 
 def bibtex() -> str:
     """An entry for BibTeX with the version that is installed."""
-    installed = version("penstock")
+    installed = own_version()
     return "\n".join(
         [
             f"@software{{penstock_{installed.replace('.', '_')},",
@@ -51,4 +51,4 @@ def bibtex() -> str:
 
 def apa() -> str:
     """The citation in the style of the American Psychological Association."""
-    return f"{AUTHOR}. ({YEAR}). {TITLE} (Version {version('penstock')}) [Computer software]."
+    return f"{AUTHOR}. ({YEAR}). {TITLE} (Version {own_version()}) [Computer software]."

@@ -168,7 +168,7 @@ def plot(
 ) -> None:
     """Draw results: means over an axis of the grid, with bars from the least to the largest value.
 
-    Needs matplotlib: pip install 'penstock\\[figures]'.
+    Needs matplotlib: pip install 'penstock-spark\\[figures]'.
     """
     from penstock.engine.sweep.format_table import figure_of_results
     from penstock.engine.sweep.plot_results import write_figure

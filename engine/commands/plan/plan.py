@@ -129,9 +129,9 @@ def command(
             "fits in memory, else in Spark's workers. joins: joins over DataFrames, for topologies too large "
             "for one worker. auto: columnar, or joins if a topology is too large. flink: columnar, checked "
             "against the real Flink; topologies that Flink refuses or plans differently are rejected. Needs "
-            "a JDK and pip install 'penstock\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of the "
-            "group penstock.planners: a custom planner decides in place of Flink's rules, in this process "
-            "or, with --master, in Spark's workers.",
+            "a JDK and pip install 'penstock-spark\\[flink]'. PACKAGE.MODULE:FUNCTION or an entry point of "
+            "the group penstock.planners: a custom planner decides in place of Flink's rules, in this "
+            "process or, with --master, in Spark's workers.",
         ),
     ] = Planner.AUTO.value,
     costs: Annotated[

@@ -1,6 +1,5 @@
 """`penstock info`: the plan of a script, without running it."""
 
-from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import write_texts
+from penstock.plans.installation import own_version
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
@@ -145,7 +145,7 @@ def _store(to: str, jobs: list[Any]) -> None:
     number = write_plan(
         DeltaRsTables(to),
         planned.tables,
-        planner_version=version("penstock"),
+        planner_version=own_version(),
         options=options.recorded,
     )
     say(f"version {number} of {to}")

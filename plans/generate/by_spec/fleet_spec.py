@@ -1,6 +1,6 @@
 """Spec files: what they may hold, and how they are read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from itertools import accumulate
 from random import Random
@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from penstock.plans.bounds import (
     MOST_BYTES_OF_YAML,
@@ -62,6 +63,37 @@ def distribution_of(entry: Any) -> SpecDistribution:
         raise ValueError("allowed an object of values to weights, 0 or more and not all 0, or of min and max")
     kept = {value: weight for value, weight in entry.items() if weight}
     return SpecDistribution(list(kept), list(kept.values()))
+
+
+def read_with_contradictions(
+    source: Any, read: Callable[[Any], Any], contradictions: Callable[[Mapping[str, Any]], list[str]]
+) -> Any:
+    """`read(source)`, for a model's validator in the mode `wrap`: what is wrong with keys and between them.
+
+    Pydantic looks at a model as a whole only once all of its fields are right. `contradictions` gets the
+    keys as they were written, whatever they hold. ValidationError with all that is wrong.
+    """
+    problems: list[InitErrorDetails] = []
+    result = None
+    try:
+        result = read(source)
+    except ValidationError as error:
+        problems = [
+            InitErrorDetails(
+                type=PydanticCustomError(problem["type"], problem["msg"]),
+                loc=problem["loc"],
+                input=problem["input"],
+            )
+            for problem in error.errors()
+        ]
+    if isinstance(source, Mapping):
+        problems += [
+            InitErrorDetails(type=PydanticCustomError("value_error", text), loc=(), input=source)
+            for text in contradictions(source)
+        ]
+    if problems:
+        raise ValidationError.from_exception_data("spec", problems)
+    return result
 
 
 MAX_DEPTH = 10_000
@@ -141,11 +173,14 @@ class Scalability(_Part):
     variability: Annotated[float, Field(ge=0, le=1)] = 0.5
     operators: _whole(1, MAX_PARALLELISM) | None = None  # type: ignore[valid-type]
 
-    @model_validator(mode="after")
-    def _one_of_them(self) -> "Scalability":
-        if self.parallelism is not None and self.operators is not None:
-            raise ValueError("found both parallelism and operators, allowed one of them")
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_of_them(cls, source: Any, read: Callable[[Any], Any]) -> Any:
+        def contradictions(keys: Mapping[str, Any]) -> list[str]:
+            both = keys.get("parallelism") is not None and keys.get("operators") is not None
+            return ["found both parallelism and operators, allowed one of them"] if both else []
+
+        return read_with_contradictions(source, read, contradictions)
 
 
 class Connection(_Part):
@@ -167,14 +202,21 @@ class Workflow(_Part):
     filtering: Any = None
     windowing: Any = None
 
-    @model_validator(mode="after")
-    def _deep_enough(self) -> "Workflow":
-        least = max(LEAST_DEPTH[SpecShape(shape)] for shape in self.connection.shape.values)
-        if min(self.depth.values) < least:
-            raise ValueError(
-                f"depth: found {min(self.depth.values)}, allowed {least} or more in these shapes"
-            )
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _deep_enough(cls, source: Any, read: Callable[[Any], Any]) -> Any:
+        def contradictions(keys: Mapping[str, Any]) -> list[str]:
+            connection = keys.get("connection")
+            shape = connection.get("shape", "linear") if isinstance(connection, Mapping) else "linear"
+            try:
+                least = max(LEAST_DEPTH[SpecShape(name)] for name in distribution_of(shape).values)
+                shallowest = min(distribution_of(keys.get("depth")).values)
+                too_low = 2 <= shallowest < least
+            except (TypeError, ValueError):  # which is said of the keys
+                return []
+            return [f"depth: found {shallowest}, allowed {least} or more in these shapes"] if too_low else []
+
+        return read_with_contradictions(source, read, contradictions)
 
 
 class FleetSpec(_Part):

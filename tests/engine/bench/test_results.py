@@ -17,6 +17,7 @@ from penstock.engine.bench.measure_suites import render_page
 from penstock.engine.bench.print_results import equality_lines
 from penstock.engine.bench.summarise import best_planning, compare_results, summarise
 from penstock.engine.bench.write_results import append_rows, read_results
+from penstock.engine.output.figures import shown_in
 from penstock.engine.planning.digest_plans import digest_plans, find_differences
 from penstock.plans.errors import InputError
 from tests.engine.bench.made_up import hostile_results, record, results, times
@@ -190,7 +191,16 @@ def test_every_repetition_is_a_dot_beside_its_median():
 
 def test_a_page_says_what_draws_figures_where_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "pip install &#39;penstock[figures]&#39;" in draw_lines("t", "x", "y", [Line("a", 0, [(1, 1)])])
+    assert "pip install &#39;penstock-spark[figures]&#39;" in draw_lines(
+        "t", "x", "y", [Line("a", 0, [(1, 1)])]
+    )
+
+
+def test_the_terminal_says_what_draws_figures_where_that_is_not_installed(monkeypatch):
+    assert shown_in(Path("a.html"), "plots") == "a.html shows plots"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    said = "a.html lacks plots, which matplotlib draws: pip install 'penstock-spark[figures]'"
+    assert shown_in(Path("a.html"), "plots") == said
 
 
 def test_other_files_are_no_results(tmp_path):

@@ -197,7 +197,7 @@ def test_the_driver_runs_what_was_shipped(tmp_path):
     write_wheel(tmp_path / "penstock.zip")
     zipfile.ZipFile(tmp_path / "penstock.zip").extractall(tmp_path / "penstock-wheel")
     assert (tmp_path / "penstock-wheel/penstock/engine/spark-conf/spark-defaults.conf").is_file()
-    assert list((tmp_path / "penstock-wheel").glob("penstock-*.dist-info/METADATA"))
+    assert list((tmp_path / "penstock-wheel").glob("penstock_spark-*.dist-info/METADATA"))
     (tmp_path / "penstock-job").mkdir()
     (tmp_path / "penstock-job/command.json").write_text(json.dumps(["info", "job.py"]))
     shutil.copy("penstock-wheel/penstock/engine/spark/submitted_driver.py", "penstock_driver.py")

@@ -27,6 +27,7 @@ from penstock.engine.commands.chosen_cluster import chosen_cluster, default_para
 from penstock.engine.commits.run_owner import this_process
 from penstock.engine.configuration.load_configuration import load_configuration
 from penstock.engine.machine.state_folder import STATE_DIR, home_folder
+from penstock.engine.output.redaction import redact
 from penstock.engine.spark.start_jvm import _explain
 from penstock.engine.spark.start_settings import start_settings
 from penstock.plans.errors import ConfigurationError, MachineError
@@ -210,6 +211,30 @@ def test_cluster_mode_needs_a_driver_on_the_cluster():
     record_latest("mine")
     with pytest.raises(ConfigurationError, match=r"found session 'mine'; a session has its driver already"):
         require_cluster_mode(chosen_cluster(None, None, conf, verbose=False))
+
+
+def test_a_session_has_a_secret_of_its_own_where_all_its_processes_get_it():
+    """Spark makes it on local, YARN and Kubernetes, and takes one for a local-cluster."""
+
+    def asked(master, **conf):
+        settings = start_settings(master, {key.replace("_", "."): value for key, value in conf.items()}, "")
+        return {key: value for key, value in settings.items() if key.startswith("spark.authenticate")}
+
+    on = {"spark.authenticate": "true"}
+    assert [asked(master) for master in (None, "local", "local[2]", "local[2,3]", "yarn", "k8s://h")] == [
+        on
+    ] * 6
+    first, second = asked("local-cluster[2,1,1024]"), asked("local-cluster[2,1,1024]")
+    secret = first.pop("spark.authenticate.secret")
+    assert (first, len(secret)) == (on, 64)
+    assert second["spark.authenticate.secret"] != secret
+    assert redact(f"it was {secret}") == "it was *********(redacted)"
+    others = (asked("spark://host:7077"), asked("yarn", spark_shuffle_service_enabled="true"))
+    assert others == ({}, {})
+    mine = {"spark.authenticate": "true", "spark.authenticate.secret": "hunter2"}
+    for master in ("spark://host:7077", "local-cluster[2,1,1024]"):
+        assert asked(master, spark_authenticate="true", spark_authenticate_secret="hunter2") == mine
+    assert asked("local[2]", spark_authenticate="false") == {"spark.authenticate": "false"}
 
 
 def test_the_default_parallelism_in_a_session_is_its_slots(tmp_path):

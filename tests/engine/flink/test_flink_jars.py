@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from penstock.engine.flink import flink_jars
+from penstock.engine.machine.state_folder import CACHE_DIR
 from penstock.engine.spark.find_java import Java
 from penstock.plans.errors import ConfigurationError
 from tests.engine.flink.programs import script
@@ -19,7 +20,7 @@ def test_package_is_not_installed(monkeypatch):
 
     monkeypatch.setattr(flink_jars, "distribution", absent)
     with pytest.raises(
-        ConfigurationError, match=r"not installed\n  hint: pip install 'penstock\[flink\]'"
+        ConfigurationError, match=r"not installed\n  hint: pip install 'penstock-spark\[flink\]'"
     ) as e:
         flink_jars.flink_jars()
     assert e.value.exit_code == 2
@@ -48,8 +49,8 @@ def test_jars_of_the_package(monkeypatch, tmp_path, version, jar, message):
 
 @pytest.fixture
 def cache(monkeypatch, tmp_path: Path) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "penstock"
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "cache"))
+    return tmp_path / "cache"
 
 
 JAVAC = """
@@ -108,7 +109,7 @@ def test_javac_that_fails_leaves_nothing(tmp_path, cache):
 
 def test_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setenv(CACHE_DIR, str(tmp_path / "file"))
     script(tmp_path / "jdk/javac", JAVAC)
-    with pytest.raises(ConfigurationError, match="cannot be written"):
+    with pytest.raises(ConfigurationError, match="cache cannot be used"):
         flink_jars.compiled_planner(tmp_path, Java(str(tmp_path / "jdk/java"), "17.0.1", 17))

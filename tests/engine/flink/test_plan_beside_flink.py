@@ -175,7 +175,7 @@ def test_without_flinks_jars_the_command_says_what_to_install(file, tmp_path, mo
     monkeypatch.setattr(flink_jars, "_PACKAGE", "no-such-package")
     arguments = ["plan", str(file(GOOD)), "--out", str(tmp_path / "store"), "--planner", "flink"]
     result = CliRunner().invoke(app, arguments)
-    assert (result.exit_code, "penstock[flink]" in result.stderr) == (2, True)
+    assert (result.exit_code, "penstock-spark[flink]" in result.stderr) == (2, True)
     assert not (tmp_path / "store").exists()
 
 

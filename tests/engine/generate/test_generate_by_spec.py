@@ -169,6 +169,12 @@ def test_a_spec_of_namb_is_taken_and_what_it_says_besides_is_named(tmp_path: Pat
         ("workflow: {depth: [1, 2], connection: {shape: ring}, x: 3}", "shape: found 'ring', allowed linear"),
         ("workflow: {depth: [1, 2], connection: {shape: ring}, x: 3}", "workflow.x: not a key of a spec"),
         ("workflow: {depth: 2, connection: {shape: star}}", "depth: found 2, allowed 3 or more"),
+        ("workflow: {depth: 2, connection: {shape: star}, x: 3}", "depth: found 2, allowed 3 or more"),
+        (
+            "workflow: {depth: 3, scalability: {parallelism: 2, operators: 2, balancing: '{x}'}}",
+            "balancing: found '{x}', allowed balanced, increasing, decreasing, pyramid\nTHERE: "
+            "workflow.scalability: found both parallelism and operators",
+        ),
         ("workflow: {depth: {3: 0}}", "weights, 0 or more and not all 0"),
         ("workflow: {depth: []}", "at least one"),
         ("workflow: {depth: {min: 5, max: 3}}", "min not above max"),
@@ -191,7 +197,7 @@ def test_what_is_wrong_in_a_spec_is_said(text: str, said: str, tmp_path: Path):
     path.write_text(text)
     with pytest.raises(InputError) as caught:
         read_fleet_spec(str(path))
-    assert said in str(caught.value)
+    assert said.replace("THERE", str(path)) in str(caught.value)
 
 
 def test_what_a_spec_cannot_be_drawn_with_is_said(tmp_path: Path):

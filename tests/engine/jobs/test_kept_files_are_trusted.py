@@ -5,18 +5,31 @@ import os
 import pickle
 import stat
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from penstock.engine.machine.state_folder import STATE_DIR, state_folder
+from penstock.engine.clusters.session_folder import find_session, latest_session, list_sessions
+from penstock.engine.commands.main import main
+from penstock.engine.commits import journal
+from penstock.engine.flink.flink_jars import _compiled
+from penstock.engine.jobs.job_folder import jobs_folder
+from penstock.engine.jobs.job_records import list_jobs, look_up_job
+from penstock.engine.machine.state_folder import CACHE_DIR, STATE_DIR, cache_folder, state_folder, state_path
 from penstock.engine.recovery.kept_script import KeptScript, new_script, scripts_in, state_key
+from penstock.engine.spark import class_archive
+from penstock.engine.spark.class_archive import remember_jars, remembered_jars
+from penstock.engine.spark.find_java import Java
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.exchange.blocks import decode, encode_values
+from penstock.operators.files.private_files import NotOwnError
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
-from penstock.plans.errors import InputError
+from penstock.plans.errors import ConfigurationError, InputError, MachineError
+from tests.as_command import as_command
 
 JOB = "a" * 32
+JAVA_OF_NONE = Java("/none", "17", 17)
 ONE = [pa.RecordBatch.from_pydict({"id": [0]})]
 
 
@@ -26,6 +39,95 @@ def _own_state(tmp_path, monkeypatch):
     before = os.umask(0o002)
     yield
     os.umask(before)
+
+
+WAYS = {
+    "its variable": ({STATE_DIR: "own", CACHE_DIR: "own"}, "own", "own"),
+    "XDG": ({"XDG_STATE_HOME": ".", "XDG_CACHE_HOME": "."}, "penstock", "penstock"),
+    "HOME": ({"HOME": "."}, ".local/state/penstock", ".cache/penstock"),
+}
+
+
+@pytest.fixture(params=WAYS)
+def found(request, tmp_path, monkeypatch):
+    """Folders of state and cache, made by this user, that are found in one of the ways there are."""
+    for name in (STATE_DIR, CACHE_DIR, "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    variables, state, cache = WAYS[request.param]
+    for name, place in variables.items():
+        monkeypatch.setenv(name, str(tmp_path / place))
+    assert (state_folder("jobs"), cache_folder()) == (tmp_path / state / "jobs", tmp_path / cache)
+    return tmp_path / state, tmp_path / cache
+
+
+REFUSED = {
+    "of another": "belongs to user",
+    "group writes": "others may write it",
+    "all write": "others may write it",
+    "a link of another": "is a link of user",
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_folders_that_others_may_fill_are_refused(found, case, monkeypatch):
+    state = found[0]
+    monkeypatch.setattr(class_archive, "handles_signals", lambda: False)
+    remember_jars({}, Path(__file__).as_uri())
+    assert remembered_jars({}) == [Path(__file__)]
+    for folder in dict.fromkeys(found):
+        if case == "a link of another":
+            folder.rename(folder.with_name("elsewhere"))
+            folder.symlink_to("elsewhere")
+            state_folder(), cache_folder()
+        elif case != "of another":
+            folder.chmod(0o770 if case == "group writes" else 0o707)
+    if case.endswith("of another"):
+        status = os.lstat
+        foreign = lambda path, **options: os.stat_result([*status(path)[:4], 4711, *status(path)[5:]])  # noqa: E731
+        monkeypatch.setattr("penstock.operators.files.private_files.os.lstat", foreign)
+    handed_out: tuple[Any, ...] = (
+        state_path,
+        state_folder,
+        jobs_folder,
+        cache_folder,
+        journal.state_folder,
+        state_key,
+    )
+    for hand_out in (*handed_out, lambda: _compiled(Path(__file__).parent, "none", Path(), JAVA_OF_NONE)):
+        with pytest.raises((NotOwnError, ConfigurationError), match=REFUSED[case]) as refused:
+            hand_out()
+        assert "(PENSTOCK_" in str(refused.value)
+    readers: tuple[Any, ...] = (
+        list_jobs,
+        list_sessions,
+        lambda: look_up_job(JOB),
+        lambda: find_session("mine"),
+    )
+    for read in readers:
+        with pytest.raises(MachineError, match=f"{state} is not used: .*{REFUSED[case]}"):
+            read()
+    assert remembered_jars({}) is None
+    assert latest_session() is None
+
+
+def test_a_folder_in_the_state_that_others_may_fill_is_refused(tmp_path):
+    state_folder("jobs").chmod(0o777)
+    with pytest.raises(NotOwnError, match="jobs is not used: others may write it"):
+        jobs_folder()
+    with pytest.raises(NotOwnError, match="jobs is not used"):
+        state_folder("jobs", "deeper")
+
+
+def test_a_command_names_the_folder_that_it_does_not_use(tmp_path, capsys, monkeypatch):
+    state_folder().chmod(0o757)
+    monkeypatch.setattr("sys.argv", ["penstock", "list"])
+    with as_command(), pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr().err
+    assert (ended.value.code, said.splitlines()[0]) == (
+        MachineError.exit_code,
+        f"penstock: {tmp_path}/a/state is not used: others may write it (PENSTOCK_STATE_DIR names another)",
+    )
 
 
 def kept_vertex(tmp_path):

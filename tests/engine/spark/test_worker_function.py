@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 
 import py4j
@@ -16,6 +15,7 @@ from pyspark.errors import PySparkException
 from penstock.engine.spark.describe_spark_error import describe_spark_error, penstock_in_workers
 from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.installation import own_version
 
 BATCH = pa.record_batch({"id": [1, 2]})
 
@@ -45,7 +45,7 @@ def test_a_worker_without_penstock_and_arrow_says_what_to_set(sent, tmp_path: Pa
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
     )
     traceback = done.stderr.decode()
-    needed = f"Spark's Python workers need Penstock {version('penstock')}: set PYSPARK_PYTHON"
+    needed = f"Spark's Python workers need Penstock {own_version()}: set PYSPARK_PYTHON"
     assert f"\nRuntimeError: {needed}" in traceback
     assert f"; found {sys.executable}: No module named 'p" in traceback
     error = PySparkException(traceback)

@@ -48,6 +48,28 @@ def test_everything_that_is_wrong_is_said_with_its_line(folder):
     assert "Traceback" not in complained
 
 
+def test_errors_of_a_source_and_of_what_it_names_come_together(folder):
+    (folder / "wrong.yaml").write_text(
+        "topologies:\n  - {shape: [nosuch, chain], seed: '{x}', operators: [1, -2], width: 3}\n"
+        "  - {file: gone.jsonl, operators: 3, spec: b.yaml}\n  - file: gone.jsonl\n"
+        "  - {shape: random, parallelism: 0, topologies: -1}\n"
+    )
+    complained = run("wrong.yaml")[2]
+    for part in (
+        "wrong.yaml:2: topologies.0.seed: found '{x}', allowed a whole number",
+        "wrong.yaml:2: topologies.0: shape: found 'nosuch', allowed",
+        "wrong.yaml:2: topologies.0: chain: found width, allowed",
+        "wrong.yaml:2: topologies.0: operators: found 1, allowed 2",
+        "wrong.yaml:2: topologies.0: operators: found -2, allowed 2",
+        "wrong.yaml:3: topologies.1: found file and spec, allowed one",
+        "wrong.yaml:3: topologies.1: file: found operators, allowed nothing else",
+        "wrong.yaml:4: topologies.2.file: gone.jsonl: no such file",
+        "wrong.yaml:5: topologies.3: parallelism: found 0, allowed",
+        "wrong.yaml:5: topologies.3: topologies: found -1, allowed",
+    ):
+        assert part in complained, part
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -4,12 +4,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import polars as pl
 import pytest
 
-from penstock.plans.columnar.plan_in_parts import side_by_side
+from penstock.plans.columnar.plan_in_parts import interrupt_parts, one_after_the_other, side_by_side
 
 
 def _double(part: int) -> int:
@@ -82,3 +83,60 @@ def test_a_part_can_tell_that_ctrl_c_was_pressed() -> None:
     with pytest.raises(KeyboardInterrupt):
         side_by_side(press, [0], given_up)
     assert len(steps) < 500
+
+
+class _Loop:
+    """Work that goes through the rows of a part, and does not look up; it ends by itself after long."""
+
+    def __init__(self) -> None:
+        self.begun, self.rows, self.ended = threading.Event(), 0, list[type[BaseException]]()
+
+    def __call__(self, part: int) -> int:
+        if part:
+            self.begun.set()
+        try:
+            for _ in range(10_000 if part else 0):
+                self.rows += 1
+                time.sleep(0.003)
+        except BaseException as error:
+            self.ended.append(type(error))
+            raise
+        return part
+
+
+@pytest.mark.parametrize("by", ["Ctrl-C", "the end of the process"])
+def test_a_long_loop_of_a_part_ends_when_nobody_waits_for_it(
+    by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGTERM while 200,000 wrong transformations of one topology were read was answered after 20 s."""
+    monkeypatch.setattr("penstock.plans.columnar.plan_in_parts.pl.thread_pool_size", lambda: 2)
+    loop = _Loop()
+
+    def parts() -> Iterator[int]:
+        yield from (0, 0, 1)
+        loop.begun.wait(10)
+        if by == "Ctrl-C":
+            raise KeyboardInterrupt
+        yield 1
+
+    reading = one_after_the_other(loop, parts())
+    assert next(reading) == 0
+    if by == "Ctrl-C":
+        with pytest.raises(KeyboardInterrupt):
+            list(reading)
+    else:  # what reads them was left at a signal, and its frames are kept by the exception
+        loop.begun.wait(10)
+        interrupt_parts()
+        with pytest.raises(KeyboardInterrupt):
+            list(reading)
+    assert set(loop.ended) == {KeyboardInterrupt}
+    assert loop.rows < 5_000
+
+
+def test_the_parts_of_other_callers_go_on() -> None:
+    loop = _Loop()
+    others = one_after_the_other(loop, iter([0, 0, 0, 0]))
+    assert next(others) == 0
+    with pytest.raises(ZeroDivisionError):
+        list(one_after_the_other(lambda part: 1 // part, [1, 0]))
+    assert list(others) == [0, 0, 0]

@@ -87,7 +87,7 @@ def test_numbers_are_those_of_planning_and_measuring_whole(shape: str, seed: int
     whole = penstock.plan(fleet, planner=planner_of(changes), **options)
     assert whole.planned == plan.planned, whole.tables["rejected"].to_pylist()
     expected = {
-        row["name"]: row for row in whole.metrics(costs="drawn", constants=constants).plans.to_pylist()
+        row["topology"]: row for row in whole.metrics(costs="drawn", constants=constants).plans.to_pylist()
     }
     vertices = from_arrow(whole.tables["job_vertices"])
     there = {

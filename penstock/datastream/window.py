@@ -1,0 +1,3 @@
+"""Windows, assigners and triggers: PyFlink's `pyflink.datastream.window`."""
+
+from penstock.engine.datastream.window import *
