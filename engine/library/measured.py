@@ -24,6 +24,8 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SlotSharingStrategy
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.engine.planning.changed_job import ChangedJob
 
 
@@ -122,7 +124,8 @@ class Measured(NamedTuple):
         (target, in_index), operators, vertices and tasks: {"chaining": {(4, 0): False}}. `topology` may be
         left out if there is only one. Chaining and slot sharing groups of most streaming jobs are evaluated
         without planning; all else is planned. Raises ConfigurationError (nothing of what is allowed; a plan
-        by a planner of your own; tables of Spark) and BrokenInvariantError (a rule of Flink's forbids it).
+        by a planner of your own; tables that only Spark has) and BrokenInvariantError (a rule of Flink's
+        forbids it).
         """
         if self.jobs is None:
             raise ConfigurationError(
@@ -137,7 +140,12 @@ class Measured(NamedTuple):
         tell_fleet(self._plans())
 
     def _plans(self) -> pl.DataFrame:
-        return from_arrow(self.plans.toArrow() if is_spark_frame(self.plans) else self.plans)
+        if not is_spark_frame(self.plans):
+            return from_arrow(self.plans)
+        from penstock.engine.runtime.spark_application import in_running_session
+
+        with in_running_session(self.plans.sparkSession, "summary"):
+            return from_arrow(self.plans.toArrow())
 
     def __repr__(self) -> str:
         many = "" if is_spark_frame(self.plans) else f": {self.plans.num_rows:,} topologies"
@@ -156,9 +164,13 @@ class Measured(NamedTuple):
 
 
 def measure(
-    tables: Mapping[str, Any], options: Mapping[str, str], costs: Any, constants: Any = None
+    tables: Mapping[str, Any],
+    options: Mapping[str, str],
+    costs: Any,
+    constants: Any = None,
+    spark: "SparkSession | None" = None,
 ) -> Measured:
-    """See Plan.metrics."""
+    """See Plan.metrics. `spark`: of Arrow tables, gets what is measured as DataFrames."""
     terms = _terms(constants)
     if missing := [name for name in NEEDED if name not in tables]:
         raise ConfigurationError(f"metrics: the plan has no {missing[0]}", 'plan until="slots", the default')
@@ -174,8 +186,10 @@ def measure(
             chosen = chosen_costs(named, frames["topologies"])
     of_operators = chosen(frames["stream_nodes"], frames["stream_edges"])
     metrics = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
-    arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
-    return Measured(arrow[0], arrow[1], arrow[2], lambda: None, ChangedJobs(tables, options, chosen, terms))
+    rows: list[Any] = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
+    if spark is not None:
+        rows = [spark.createDataFrame(table) for table in rows]
+    return Measured(rows[0], rows[1], rows[2], lambda: None, ChangedJobs(tables, options, chosen, terms))
 
 
 def _terms(constants: Any) -> Constants:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import pyarrow as pa
 
-from penstock.engine.library.check_arguments import path, text, whole_number
+from penstock.engine.library.check_arguments import path, require_session, text, whole_number
+from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.planned_tables import Plan, Tables
 from penstock.engine.library.store import Store, Version, path_of_store, shown_path
 from penstock.engine.store.is_local import is_local
@@ -88,6 +89,7 @@ def read_plan(
     if topology is not None:
         text("topology", topology, "my job")
     if spark is not None:
+        require_session(spark)
         return _on_spark(spark, place, version, topology)
     with without_pandas():
         stored = open_plan(place, version, topology)
@@ -124,7 +126,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
         place,
         plan_version.version,
         plan_version,
-        Tables(frames, frames.__getitem__),
+        Tables(frames, frames.__getitem__, spark=spark),
         plan_version.topologies,
         plan_version.rejected,
         spark,
@@ -140,18 +142,23 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
 
     def table(name: str) -> Any:
         with without_pandas():
-            rows = to_arrow(stored.table(name).collect(), name)
-        return dataframe_of_table(spark, name, rows)
+            return to_arrow(stored.table(name).collect(), name)
 
     plan_version = stored.version
+    here = Tables(plan_version.tables, table)
     return _plan(
         place,
         plan_version.version,
         plan_version,
-        Tables(plan_version.tables, table),
+        Tables(
+            plan_version.tables,
+            lambda name: dataframe_of_table(spark, name, here._made.get(name) or table(name)),
+            spark=spark,
+        ),
         plan_version.topologies,
         plan_version.rejected,
         spark,
+        here,
     )
 
 
@@ -163,14 +170,20 @@ def _plan(
     planned: int,
     rejected: int,
     spark: "SparkSession | None" = None,
+    here: Tables | None = None,
 ) -> Plan:
+    """`here`: the Arrow tables, where this process reads them, though `tables` are DataFrames."""
+
     def write(target: str) -> VersionNumber:
         from penstock.engine.store.delta_rs_tables import DeltaRsTables
         from penstock.engine.store.write_plan import write_plan
 
         return write_plan(
             DeltaRsTables(target),
-            {name: rows if spark is None else rows.toArrow() for name, rows in tables.items()},
+            {
+                name: rows.toArrow() if is_spark_frame(rows) else rows
+                for name, rows in (here or tables).items()
+            },
             planner_version=plan_version.planner_version or "",
             options=dict(plan_version.options),
         )
@@ -184,4 +197,6 @@ def _plan(
         options=plan_version.options,
         planner_version=plan_version.planner_version,
         write=write,
+        here=here,
+        spark=spark,
     )

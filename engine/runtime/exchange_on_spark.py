@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel, cloudpickle
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +28,7 @@ from penstock.engine.spark.broadcast_variables import pickle_with_broadcasts
 from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.chain.describe_error import describe_error, shortened
 from penstock.operators.common.describe_unpicklable import describe_unpicklable
+from penstock.operators.common.pickles import dumps_for_workers
 from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.exchange.channel_writer import FIRST_OF_ALL
 from penstock.operators.task.chain_spec import ChainSpec
@@ -123,7 +125,8 @@ class JobFrames:
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
         here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
         prepare = [install] if installed() else []
-        task = task_function(pickled, folders, prepare, self._dependencies, here)
+        outline = replace(spec, chain=replace(vertex.chain, operators=(), edges=(), outputs=(), gates=()))
+        task = task_function(pickled, outline, folders, prepare, self._dependencies, here)
         return WorkerFunction(task, broadcasts)
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
@@ -212,7 +215,7 @@ def _pickled(spec: TaskSpec) -> tuple[bytes, list[Any]]:
         job, vertex = spec.settings.job_name, shortened(spec.chain.name, 200)
         for role, function in _functions(spec.chain):
             try:
-                cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+                dumps_for_workers(function)
             except Exception as own:
                 problem = describe_unpicklable(function, role, own)
                 raise JobCompileError(f"job {job!r}, vertex {vertex!r}: {problem}") from None
