@@ -137,9 +137,10 @@ def generate(
         name, count, operators, first, parallelism, share_of_uids, width, bool(with_refusals), "shape"
     )
     if spark is not None:
+        from penstock.engine.spark.session import use_this_python
         from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
 
-        return Generated(*generate_on_spark(spark, fleet))
+        return Generated(*generate_on_spark(use_this_python(spark), fleet))
     return Generated(*fleet_tables(fleet))
 
 

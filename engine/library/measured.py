@@ -1,11 +1,12 @@
 """Metrics of plans as a library call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
+from polars import selectors
 
 from penstock.engine.configuration.cluster_settings import recorded_cluster
 from penstock.engine.library.check_arguments import arguments_of_call, path, text
@@ -188,8 +189,15 @@ def measure(
     metrics = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
     rows: list[Any] = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
     if spark is not None:
-        rows = [spark.createDataFrame(table) for table in rows]
+        rows = metrics_as_dataframes(spark, metrics)
     return Measured(rows[0], rows[1], rows[2], lambda: None, ChangedJobs(tables, options, chosen, terms))
+
+
+def metrics_as_dataframes(spark: "SparkSession", metrics: Iterable[pl.DataFrame]) -> list[Any]:
+    """What plan_metrics gives, as DataFrames of the types that Spark's own passes give."""
+    plans, *others = metrics
+    frames = [plans.with_columns(selectors.integer().cast(pl.Int64)), *others]
+    return [spark.createDataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest())) for frame in frames]
 
 
 def _terms(constants: Any) -> Constants:
@@ -203,9 +211,10 @@ def _terms(constants: Any) -> Constants:
 
 def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms: Constants) -> Measured:
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
+    from penstock.engine.spark.session import use_this_python
     from penstock.plans.joins.spark_schemas import free
 
-    spark = tables["topologies"].sparkSession
+    spark = use_this_python(tables["topologies"].sparkSession)
     needed = {name: tables[name] for name in NEEDED}
     metrics = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network, terms)
 

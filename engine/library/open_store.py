@@ -12,6 +12,7 @@ from penstock.engine.library.store import Store, Version, path_of_store, shown_p
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import find_version, list_versions
+from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of import tables_of
 from penstock.engine.store.version_number import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
@@ -95,7 +96,7 @@ def read_plan(
         stored = open_plan(place, version, topology)
 
     def table(name: str) -> Any:
-        with without_pandas():
+        with without_pandas(), store_errors(place, "reading"):
             return to_arrow(stored.table(name).collect(), name)
 
     tables = Tables(stored.version.tables, table)
@@ -141,7 +142,7 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
         stored = open_plan(place, version, None)
 
     def table(name: str) -> Any:
-        with without_pandas():
+        with without_pandas(), store_errors(place, "reading"):
             return to_arrow(stored.table(name).collect(), name)
 
     plan_version = stored.version

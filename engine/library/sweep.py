@@ -108,7 +108,7 @@ def sweep(
     from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_grid
 
     if spark is not None:
-        from penstock.engine.spark.session import is_connect
+        from penstock.engine.spark.session import is_connect, use_this_python
 
         require_session(spark)
         if is_connect(spark):
@@ -116,6 +116,7 @@ def sweep(
                 "spark: a sweep needs the JVM of a session of classic Spark; found one of Spark Connect",
                 "leave spark out: this machine measures",
             )
+        use_this_python(spark)
     is_map = config is None or isinstance(config, Mapping)
     folder = path("out", out)
     with arguments_of_call():

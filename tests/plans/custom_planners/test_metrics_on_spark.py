@@ -64,6 +64,8 @@ def test_metrics_are_those_of_the_columnar_planner(
         rows, wanted = from_arrow(getattr(found, name).toArrow()), getattr(expected, name)
         assert rows.columns == wanted.columns
         assert rows.sort(key).to_dicts() == wanted.sort(key).to_dicts()
+    for table, here in zip(KEYS, metrics_as_dataframes(spark, expected), strict=True):
+        assert _types(here) == _types(getattr(found, table))
     for kept in found.kept:
         free(kept)
     assert len(expected.plans) > 12
