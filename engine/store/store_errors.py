@@ -16,8 +16,6 @@ from penstock.plans.errors import PenstockError, StoreError
 _UNKNOWN_SCHEME = re.compile(
     r"""(?:Unknown scheme: |No FileSystem for scheme[: ]"?)([A-Za-z0-9+.-]*[A-Za-z0-9+-])"""
 )
-    r"""(?:Unknown scheme: |No FileSystem for scheme[: ]"?)([A-Za-z0-9+.-]*[A-Za-z0-9+-])"""
-)
 
 
 @contextmanager
