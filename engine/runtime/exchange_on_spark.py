@@ -7,14 +7,12 @@ which puts each row into exactly the Spark partition that is the subtask, and so
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
@@ -35,6 +33,7 @@ from penstock.operators.task.chain_spec import ChainSpec
 from penstock.operators.task.python_dependencies import PythonDependencies, is_prepared
 from penstock.operators.task.run_task import SUBTASK, reads_dataframe, task_function
 from penstock.operators.task.task_spec import TaskSettings, TaskSpec
+from penstock.plans.joins.spark_schemas import unless_ended
 
 EXCHANGE_ROWS = StructType(
     [
@@ -97,7 +96,7 @@ class JobFrames:
     def release(self) -> None:
         """Let go of what is kept."""
         for rows in self.kept:
-            with suppress(PySparkException):  # a session that has ended
+            with unless_ended(rows.sparkSession):
                 rows.unpersist()
 
     def _rows_of(

@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.engine.library.measured import metrics_as_dataframes
 from penstock.engine.planning import metrics_on_spark as module
 from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.planning.metrics_on_spark import metrics_on_spark
@@ -19,6 +20,10 @@ CHOICES = Choices()
 (EDGE_CASES,) = (path for path in GOLDEN if path.name == "edge_cases.jsonl.gz")
 KEYS = {"plans": ["topology_id"], "vertices": ["topology_id", "vertex"],
         "edges": ["topology_id", "target", "in_index"]}  # fmt: skip
+
+
+def _types(rows: DataFrame) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in rows.schema]
 
 
 @pytest.fixture(scope="module")
