@@ -152,6 +152,7 @@ if __name__ == "__main__":
     if kind == "connect":
         spark.stop()
     found = {name: said(call) for name, call in calls.items()}
-    found["during"] = during
+    if kind == "plain":
+        found["during"] = during
     left = sorted(path.name for path in FOLDER.iterdir())
     print(json.dumps({"found": found, "left": left}), flush=True)
