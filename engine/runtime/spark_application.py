@@ -38,9 +38,13 @@ def in_running_session(spark: Any, call: str) -> Iterator[None]:
     except PenstockError:
         raise
     except Exception as error:
-        if not has_ended(spark):
+        if not has_ended(spark) and not any(sign in str(error) for sign in _SIGNS_OF_AN_END):
             raise
         raise _stopped(call) from error
+
+
+_SIGNS_OF_AN_END = ("INVALID_HANDLE.SESSION", "NO_ACTIVE_SESSION")
+"""Of a session of Spark Connect that its server has ended."""
 
 
 def _stopped(call: str) -> ConfigurationError:
