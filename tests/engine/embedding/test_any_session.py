@@ -37,6 +37,7 @@ EXPECTED: dict[str, Any] = {
     },
     "streams": {
         "calls": 40,
+        "cannot be sent": [[True] * 3, [True] * 3, 40],
         "error": [True, True, True, True, False],
         "executed": 780,
         "first frame": ["pipeline.py"],
