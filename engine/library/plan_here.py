@@ -61,7 +61,7 @@ def plan_here(
         planner_version=version("penstock"),
         write=write,
         aside=aside,
-        here=here,
+        here=None if spark is None else here,
         spark=spark,
     )
 

@@ -120,7 +120,7 @@ class Plan(Generic[T]):
         here: "Tables[pa.Table] | None" = None,
         spark: "SparkSession | None" = None,
     ) -> None:
-        """`here`: the Arrow tables, where this process has them; `spark`: the session of DataFrames."""
+        """`spark`: the session of tables that are DataFrames; `here`: the same tables of Arrow, if any."""
         self.tables, self._here, self._spark = tables, here, spark
         self.inputs, self.planned, self.rejected = inputs, planned, rejected
         self.source, self.ignored = source, aside
