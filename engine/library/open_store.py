@@ -147,15 +147,16 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
 
     plan_version = stored.version
     here = Tables(plan_version.tables, table)
+
+    def dataframe(name: str) -> Any:
+        made = here._made.get(name)
+        return dataframe_of_table(spark, name, table(name) if made is None else made)
+
     return _plan(
         place,
         plan_version.version,
         plan_version,
-        Tables(
-            plan_version.tables,
-            lambda name: dataframe_of_table(spark, name, here._made.get(name) or table(name)),
-            spark=spark,
-        ),
+        Tables(plan_version.tables, dataframe, spark=spark),
         plan_version.topologies,
         plan_version.rejected,
         spark,
