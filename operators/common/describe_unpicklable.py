@@ -40,7 +40,7 @@ _HINT_OF_SPARK = (
 )
 
 
-def _culprit(value: Any, dumps: Callable[[Any], None], depth: int) -> tuple[list[str], Any]:
+def _culprit(value: Any, dumps: Callable[[Any], object], depth: int) -> tuple[list[str], Any]:
     """The innermost part of `value` that cannot be pickled, and the way there."""
     path: list[str] = []
     seen = {id(value)}
@@ -63,7 +63,7 @@ def _is_of_spark(value: Any) -> bool:
     return type(value).__module__.startswith("pyspark.")
 
 
-def _can_be_pickled(value: Any, dumps: Callable[[Any], None]) -> bool:
+def _can_be_pickled(value: Any, dumps: Callable[[Any], object]) -> bool:
     try:
         dumps(value)
     except Exception:

@@ -60,7 +60,9 @@ def public_names() -> set[str]:
 
 
 def _members(kind: type) -> set[str]:
-    set_by_init = re.findall(r"self\.([a-z]\w*)", inspect.getsource(kind.__init__)) if _has_init(kind) else ()
+    set_by_init = (
+        re.findall(r"self\.([a-z]\w*)", inspect.getsource(vars(kind)["__init__"])) if _has_init(kind) else ()
+    )
     of_tuples = {"count", "index"} if issubclass(kind, tuple) else set()
     return {name for name in {*dir(kind), *set_by_init} - of_tuples if not name.startswith("_")}
 
@@ -183,7 +185,7 @@ CALLS: dict[str, Callable[[Given], Any]] = {
     ).show(),
     "Plan.write": lambda given: given.plan.write(given.store),
     "Plan.release": lambda given: penstock.plan(given.df.drop("team")).release(),
-    "Tables.get": lambda given: given.plan.tables.get("nothing"),
+    "Tables.get": lambda given: given.plan.tables.get("managed_memory"),
     "Tables.items": lambda given: [counted(table) for _, table in given.plan.tables.items()],
     "Tables.keys": lambda given: list(given.plan.tables.keys()),
     "Tables.values": lambda given: [table.columns for table in given.plan.tables.values()],

@@ -2,6 +2,7 @@
 
 import threading
 import traceback
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from penstock.engine.common.watermark_strategy import TimestampAssigner
 from penstock.engine.datastream import AsyncDataStream, OutputTag, functions, window
 from penstock.engine.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.engine.datastream.state import MapStateDescriptor, ReducingStateDescriptor
+from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.connectors.sink import Sink, SinkWriter
 from penstock.operators.functions.async_functions import AsyncFunction
 from penstock.operators.windows.join_functions import JoinFunction, ProcessJoinFunction
@@ -68,7 +70,7 @@ class Timer(functions.KeyedProcessFunction):
         fail()
 
 
-class Assigner(window.WindowAssigner):
+class Assigner(window.WindowAssigner[Any, Any]):
     def assign_windows(self, *arguments):
         fail()
 
@@ -83,7 +85,7 @@ class Assigner(window.WindowAssigner):
 
 
 STRATEGY = WatermarkStrategy.for_monotonous_timestamps()
-TUMBLING = window.TumblingEventTimeWindows.of(Time.milliseconds(5))
+TUMBLING: Any = window.TumblingEventTimeWindows.of(Time.milliseconds(5))
 BROADCAST = MapStateDescriptor("b", Types.LONG(), Types.LONG())
 PASSES = of(functions.WindowFunction, apply=lambda self, *arguments: [1])
 
@@ -257,6 +259,6 @@ class FailingSink(Sink):
 def test_a_sink_that_fails_is_named_even_if_its_abort_fails_too(env, monkeypatch, at):
     run_jobs_in_process(monkeypatch)
     env.from_collection([7], Types.LONG()).sink_to(FailingSink(at)).name("Bucket")
-    with pytest.raises(BaseException) as raised:  # noqa: PT011 what is raised is what is looked at
+    with pytest.raises(UserFunctionError) as raised:
         env.execute("sinks")
     assert (raised.value.operator, raised.value.cause) == ("Bucket: Writer", TEXT)
