@@ -17,6 +17,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 import penstock
 from penstock import datastream
 from penstock.common import Types
@@ -82,7 +84,7 @@ def topologies(spark: Any) -> Any:
 
 @penstock.decides("chaining")
 def never(stream_edges: Any) -> Any:
-    return stream_edges.select("topology_id", "target", "in_index").assign(chained=False)
+    return stream_edges.select("topology_id", "target", "in_index").with_columns(chainable=pl.lit(False))
 
 
 class Given:
@@ -161,7 +163,7 @@ CALLS: dict[str, Callable[[Given], Any]] = {
     "penstock.draw": lambda given: penstock.draw(given.df.drop("team"), topology="t0"),
     "penstock.bench": lambda given: penstock.bench(given.df),
     "penstock.generate": lambda given: penstock.generate(like=given.plan, topologies=2, spark=given.spark),
-    "penstock.import_graph": lambda given: penstock.import_graph(given.graph.to_networkx()),
+    "penstock.import_graph": lambda given: penstock.import_graph(given.df),
     "penstock.open_store": lambda given: penstock.open_store(given.folder / "store"),
     "penstock.read_plan": lambda given: (
         penstock.check(penstock.read_plan(given.store, spark=given.spark)).nodes().count()

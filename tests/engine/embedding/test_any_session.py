@@ -152,6 +152,7 @@ def test_every_public_name_works_over_spark_connect_or_says_why_not(server: str)
     found = pipeline("connect", server, script="surface", SPARK_CONNECT_AUTHENTICATE_TOKEN=TOKEN)
     assert found == {
         "penstock.bench": "suites: found DataFrame, allowed names of suites and paths of files of topologies",
+        "penstock.import_graph": "graph: found DataFrame",
         "penstock.plan joins": "planner: joins need the JVM of a session of classic Spark; found one of "
         "Spark Connect",
         "penstock.sweep": "spark: a sweep needs the JVM of a session of classic Spark; found one of Spark "
