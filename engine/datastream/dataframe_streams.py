@@ -23,7 +23,6 @@ from penstock.engine.common.time import Duration, Time
 from penstock.engine.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.engine.datastream.arrow_schemas import schema_of_type, type_as_key
 from penstock.engine.runtime.carried_columns import as_carried
-from penstock.engine.runtime.spark_application import is_stopped
 from penstock.operators.common.spark_schemas import (
     carried_type,
     given_schema,
@@ -32,6 +31,8 @@ from penstock.operators.common.spark_schemas import (
 )
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 from penstock.operators.records.key_selection import NestedKeys
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.joins.spark_schemas import has_ended
 
 _TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
 _MILLISECONDS = {
@@ -55,15 +56,15 @@ def dataframe_source(
 
     `event_time`: the column with their time; `watermark`: how much later than another one a row may come.
     TypeError names a column of a type that no function could get, or says that `df` has no end; ValueError
-    says what else is wrong.
+    says what else is wrong, ConfigurationError that the session of `df` has been stopped.
     """
     if not isinstance(df, DataFrame):
         raise TypeError(
             f"from_dataframe: found {type(df).__name__}, allowed a DataFrame of Spark; spark.createDataFrame "
             "makes one of pandas, Arrow tables and lists"
         )
-    if is_stopped(df.sparkSession):
-        raise ValueError("from_dataframe: the Spark session of the DataFrame has been stopped")
+    if has_ended(df.sparkSession):
+        raise ConfigurationError("from_dataframe: the Spark session of the DataFrame has been stopped")
     if df.isStreaming:
         raise TypeError(
             "from_dataframe: found a streaming DataFrame, allowed one with an end; within "

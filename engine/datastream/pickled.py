@@ -17,6 +17,7 @@ from pyspark import cloudpickle
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.spark.broadcast_variables import note_broadcasts, pickle_with_broadcasts
 from penstock.operators.common.describe_unpicklable import describe_unpicklable
+from penstock.operators.common.pickles import load_function
 
 
 class Pickled:
@@ -28,6 +29,7 @@ class Pickled:
 
     def __init__(self, thing: Any, name: str) -> None:
         try:
+            self._name = name
             self._pickle, self._broadcasts = pickle_with_broadcasts(thing)
         except Exception as error:
             function = getattr(thing, "function", thing)
@@ -39,6 +41,6 @@ class Pickled:
         """The result of a new copy of the function for `arguments`."""
         return cloudpickle.loads(self._pickle)(*arguments)
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[[bytes, str], Any], tuple[bytes, str]]:
         note_broadcasts(self._broadcasts)
-        return cloudpickle.loads, (self._pickle,)
+        return load_function, (self._pickle, self._name)

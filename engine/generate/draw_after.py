@@ -175,8 +175,6 @@ def model_of_plan(tables: Mapping[str, Any], called: str) -> Model:
     """The fleet of a plan with Arrow tables. Raises InputError, and StoreError where it ends too early."""
     if missing := [table for table in NEEDED if table not in tables]:
         raise StoreError(f"{called}: has no table {missing[0]}", f"plan until {Layer.JOB_GRAPH} or later")
-    if not hasattr(tables["topologies"], "num_rows"):
-        raise StoreError(f"{called}: its tables are Spark's", "write it to a store, and draw after that")
     return _model(plan_of_tables(tables), called)
 
 

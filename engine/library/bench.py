@@ -132,11 +132,15 @@ def bench(
     layer = member("until", until, Layer)
     if layer is Layer.TOPOLOGY:
         raise ConfigurationError("until: found topology, which has nothing to measure", "name a later layer")
+    if not isinstance(suites, str | os.PathLike | list | tuple):
+        raise ConfigurationError(
+            f"suites: found {type(suites).__name__}, allowed names of suites and paths of files of topologies"
+        )
     named = [suites] if isinstance(suites, str | os.PathLike) else list(suites)
     by = [planners] if isinstance(planners, str) else list(planners)
     counts = [whole_number("sizes", size, 2) for size in sizes]
     with arguments_of_call():
-        cases = cases_of(each_once([find_suite(os.fspath(suite)) for suite in named]), counts)
+        cases = cases_of(each_once([find_suite(path("suites", suite)) for suite in named]), counts)
         chosen, unavailable = chosen_planners([text("planners", planner, "columnar") for planner in by])
     settings = {
         "until": layer.value,

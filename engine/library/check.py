@@ -1,7 +1,6 @@
 """The invariants of a plan as a library call, for tests."""
 
-from penstock.engine.library.explained import require_arrow
-from penstock.engine.library.planned_tables import Plan, by_text
+from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.custom_planners.find_omissions import STAGE
 from penstock.plans.custom_planners.find_violations import find_violations
@@ -19,14 +18,13 @@ def check(plan: Plan) -> Plan:
     They are the rules of docs/planners-of-your-own.md: every operator is in one vertex, chains are connected,
     every task is in one slot, ids are unique, edges name what exists, and so on. Topologies that were
     rejected for what a planner decided break one, too. Raises BrokenInvariantError, which names the first of
-    them with their topologies, and ConfigurationError for tables of Spark.
+    them with their topologies, and ConfigurationError for tables that only Spark has.
     """
     if not isinstance(plan, Plan):
         raise ConfigurationError(
             f"plan: found {type(plan).__name__}, allowed what penstock.plan or read_plan gives"
         )
-    require_arrow(by_text(plan.tables), "check")
-    arrow = by_text(plan.tables)
+    arrow = arrow_tables(plan, "check")
     for name in arrow.keys() & TABLES.keys():
         if missing := [column for column in TABLES[name].names if column not in arrow[name].column_names]:
             raise BrokenInvariantError(f"table {name}: found no column {missing[0]}, allowed are all of it")

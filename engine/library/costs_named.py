@@ -20,7 +20,13 @@ def costs_named(costs: Any) -> Iterator[str | None]:
 
         from penstock.engine.library.frames_as_arrow import frame_as_arrow
 
-        table = costs.toArrow() if is_spark_frame(costs) else frame_as_arrow(costs)
+        if is_spark_frame(costs):
+            from penstock.engine.runtime.spark_application import in_running_session
+
+            with in_running_session(costs.sparkSession, "costs"):
+                table = costs.toArrow()
+        else:
+            table = frame_as_arrow(costs)
         with short_lived_folder("costs") as folder:
             file = Path(folder) / "costs.parquet"
             parquet.write_table(table, file)

@@ -11,7 +11,7 @@ from penstock.engine.draw.to_graphml import to_networkx
 from penstock.engine.library.check_arguments import member, one_of, path, text
 from penstock.engine.library.open_store import read_plan
 from penstock.engine.library.plan import plan
-from penstock.engine.library.planned_tables import Plan, by_text
+from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.engine.library.store import Store
 from penstock.engine.machine.replace_file import replace_file
 from penstock.plans.errors import ConfigurationError
@@ -86,11 +86,6 @@ def draw(
     planned = plans if isinstance(plans, Plan) else None
     if planned is None:
         planned = read_plan(plans, topology=wanted) if isinstance(plans, Store) else plan(plans)
-    tables = by_text(planned.tables)
-    if not hasattr(tables["topologies"], "num_rows"):
-        raise ConfigurationError(
-            "plans: found tables of Spark", "write the plan to a store, and draw what read_plan gives"
-        )
-    drawn = plan_of_tables(tables, wanted, planned.source)
+    drawn = plan_of_tables(arrow_tables(planned, "draw"), wanted, planned.source)
     layers = drawable_layers(drawn, asked, named, first_only=False)
     return Drawing([graph_of_layer(drawn, drawn_layer, named) for drawn_layer in layers])

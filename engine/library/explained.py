@@ -62,19 +62,10 @@ def explain(
     ends = None if edge is None else _ends(edge)
     if named is not None and ends is not None:
         raise ConfigurationError("edge and operator: found both", "name one of them")
-    require_arrow(tables, "explain")
     if "stream_edges" not in tables:
         raise ConfigurationError("explain: the plan ends before the stream graph", "leave until out")
     plan = ExplainedPlan(plan_of_tables(tables, wanted, source))
     return Explained(**explain_plan(plan, named, ends), whole=named is None and ends is None)
-
-
-def require_arrow(tables: Mapping[str, Any], call: str) -> None:
-    """ConfigurationError where tables are DataFrames of Spark."""
-    if not hasattr(tables["topologies"], "num_rows"):
-        raise ConfigurationError(
-            f"{call}: found tables of Spark", "write the plan to a store, and take what read_plan gives"
-        )
 
 
 def _ends(edge: Any) -> tuple[str, str]:

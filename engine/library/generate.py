@@ -12,7 +12,7 @@ from penstock.engine.generate.drawn_topologies import (
 )
 from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.planned_tables import Plan, by_text
+from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.engine.output.html_table import html_table
 from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.errors import ConfigurationError
@@ -137,9 +137,10 @@ def generate(
         name, count, operators, first, parallelism, share_of_uids, width, bool(with_refusals), "shape"
     )
     if spark is not None:
+        from penstock.engine.spark.session import use_this_python
         from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
 
-        return Generated(*generate_on_spark(spark, fleet))
+        return Generated(*generate_on_spark(use_this_python(spark), fleet))
     return Generated(*fleet_tables(fleet))
 
 
@@ -160,7 +161,7 @@ def _like(like: Any, topologies: int, seed: int) -> Generated:
     from penstock.engine.library.store import Store
 
     model = (
-        model_of_plan(by_text(like.tables), like.source)
+        model_of_plan(arrow_tables(like, "like"), like.source)
         if isinstance(like, Plan)
         else model_fleet(like.path if isinstance(like, Store) else path("like", like))
     )

@@ -148,9 +148,9 @@ def _recognise_frames(frames: list[Any]) -> Given:
             raise InputError(
                 "topologies: found a DataFrame of Spark beside another frame", "give two of one kind"
             )
-        from penstock.engine.runtime.spark_application import is_stopped
+        from penstock.plans.joins.spark_schemas import has_ended
 
-        if any(is_stopped(frame.sparkSession) for frame in frames):
+        if any(has_ended(frame.sparkSession) for frame in frames):
             raise InputError("topologies: found a DataFrame whose Spark session has been stopped")
         if any(frame.isStreaming for frame in frames):
             raise InputError(

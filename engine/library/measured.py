@@ -1,11 +1,12 @@
 """Metrics of plans as a library call."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
+from polars import selectors
 
 from penstock.engine.configuration.cluster_settings import recorded_cluster
 from penstock.engine.library.check_arguments import arguments_of_call, path, text
@@ -25,6 +26,8 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SlotSharingStrategy
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from penstock.engine.planning.changed_job import ChangedJob
 
 
@@ -123,7 +126,8 @@ class Measured(NamedTuple):
         (target, in_index), operators, vertices and tasks: {"chaining": {(4, 0): False}}. `topology` may be
         left out if there is only one. Chaining and slot sharing groups of most streaming jobs are evaluated
         without planning; all else is planned. Raises ConfigurationError (nothing of what is allowed; a plan
-        by a planner of your own; tables of Spark) and BrokenInvariantError (a rule of Flink's forbids it).
+        by a planner of your own; tables that only Spark has) and BrokenInvariantError (a rule of Flink's
+        forbids it).
         """
         if self.jobs is None:
             raise ConfigurationError(
@@ -138,7 +142,12 @@ class Measured(NamedTuple):
         tell_fleet(self._plans())
 
     def _plans(self) -> pl.DataFrame:
-        return from_arrow(self.plans.toArrow() if is_spark_frame(self.plans) else self.plans)
+        if not is_spark_frame(self.plans):
+            return from_arrow(self.plans)
+        from penstock.engine.runtime.spark_application import in_running_session
+
+        with in_running_session(self.plans.sparkSession, "summary"):
+            return from_arrow(self.plans.toArrow())
 
     def __repr__(self) -> str:
         many = "" if is_spark_frame(self.plans) else f": {self.plans.num_rows:,} topologies"
@@ -157,9 +166,13 @@ class Measured(NamedTuple):
 
 
 def measure(
-    tables: Mapping[str, Any], options: Mapping[str, str], costs: Any, constants: Any = None
+    tables: Mapping[str, Any],
+    options: Mapping[str, str],
+    costs: Any,
+    constants: Any = None,
+    spark: "SparkSession | None" = None,
 ) -> Measured:
-    """See Plan.metrics."""
+    """See Plan.metrics. `spark`: of Arrow tables, gets what is measured as DataFrames."""
     terms = _terms(constants)
     if missing := [name for name in NEEDED if name not in tables]:
         raise ConfigurationError(f"metrics: the plan has no {missing[0]}", 'plan until="slots", the default')
@@ -177,6 +190,9 @@ def measure(
     metrics = plan_metrics(frames, of_operators, cluster.task_manager, cluster.network, terms)
     arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in metrics]
     plans, vertices, edges = _with_names(tables, *arrow)
+    if spark is not None:
+        named_frames = [from_arrow(rows) for rows in (plans, vertices, edges)]
+        plans, vertices, edges = metrics_as_dataframes(spark, named_frames)
     return Measured(plans, vertices, edges, lambda: None, ChangedJobs(tables, options, chosen, terms))
 
 
@@ -184,6 +200,13 @@ def _with_names(tables: Mapping[str, Any], plans: Any, vertices: Any, edges: Any
     """The tables of metrics, with the name of the topology in the column that `nodes` and `edges` have."""
     without = plans.drop("name") if is_spark_frame(plans) else plans.drop_columns(["name"])
     return tuple(with_names(tables, rows) for rows in (without, vertices, edges))
+
+
+def metrics_as_dataframes(spark: "SparkSession", metrics: Iterable[pl.DataFrame]) -> list[Any]:
+    """What plan_metrics gives, as DataFrames of the types that Spark's own passes give."""
+    plans, *others = metrics
+    frames = [plans.with_columns(selectors.integer().cast(pl.Int64)), *others]
+    return [spark.createDataFrame(frame.to_arrow(compat_level=pl.CompatLevel.oldest())) for frame in frames]
 
 
 def _terms(constants: Any) -> Constants:
@@ -197,9 +220,10 @@ def _terms(constants: Any) -> Constants:
 
 def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms: Constants) -> Measured:
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
+    from penstock.engine.spark.session import use_this_python
     from penstock.plans.joins.spark_schemas import free
 
-    spark = tables["topologies"].sparkSession
+    spark = use_this_python(tables["topologies"].sparkSession)
     needed = {name: tables[name] for name in NEEDED}
     metrics = metrics_on_spark(spark, needed, costs, cluster.task_manager, cluster.network, terms)
 

@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import pyarrow as pa
 
-from penstock.engine.library.check_arguments import path, text, whole_number
+from penstock.engine.library.check_arguments import path, require_session, text, whole_number
+from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.planned_tables import Plan, Tables
 from penstock.engine.library.store import Store, Version, path_of_store, shown_path
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import find_version, list_versions
+from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of import tables_of
 from penstock.engine.store.version_number import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
@@ -88,12 +90,13 @@ def read_plan(
     if topology is not None:
         text("topology", topology, "my job")
     if spark is not None:
+        require_session(spark)
         return _on_spark(spark, place, version, topology)
     with without_pandas():
         stored = open_plan(place, version, topology)
 
     def table(name: str) -> Any:
-        with without_pandas():
+        with without_pandas(), store_errors(place, "reading"):
             return to_arrow(stored.table(name).collect(), name)
 
     tables = Tables(stored.version.tables, table)
@@ -124,7 +127,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
         place,
         plan_version.version,
         plan_version,
-        Tables(frames, frames.__getitem__),
+        Tables(frames, frames.__getitem__, spark=spark),
         plan_version.topologies,
         plan_version.rejected,
         spark,
@@ -139,19 +142,25 @@ def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Pl
         stored = open_plan(place, version, None)
 
     def table(name: str) -> Any:
-        with without_pandas():
-            rows = to_arrow(stored.table(name).collect(), name)
-        return dataframe_of_table(spark, name, rows)
+        with without_pandas(), store_errors(place, "reading"):
+            return to_arrow(stored.table(name).collect(), name)
 
     plan_version = stored.version
+    here = Tables(plan_version.tables, table)
+
+    def dataframe(name: str) -> Any:
+        made = here._made.get(name)
+        return dataframe_of_table(spark, name, table(name) if made is None else made)
+
     return _plan(
         place,
         plan_version.version,
         plan_version,
-        Tables(plan_version.tables, table),
+        Tables(plan_version.tables, dataframe, spark=spark),
         plan_version.topologies,
         plan_version.rejected,
         spark,
+        here,
     )
 
 
@@ -163,14 +172,20 @@ def _plan(
     planned: int,
     rejected: int,
     spark: "SparkSession | None" = None,
+    here: Tables | None = None,
 ) -> Plan:
+    """`here`: the Arrow tables, where this process reads them, though `tables` are DataFrames."""
+
     def write(target: str) -> VersionNumber:
         from penstock.engine.store.delta_rs_tables import DeltaRsTables
         from penstock.engine.store.write_plan import write_plan
 
         return write_plan(
             DeltaRsTables(target),
-            {name: rows if spark is None else rows.toArrow() for name, rows in tables.items()},
+            {
+                name: rows.toArrow() if is_spark_frame(rows) else rows
+                for name, rows in (here or tables).items()
+            },
             planner_version=plan_version.planner_version or "",
             options=dict(plan_version.options),
         )
@@ -184,4 +199,6 @@ def _plan(
         options=plan_version.options,
         planner_version=plan_version.planner_version,
         write=write,
+        here=here,
+        spark=spark,
     )

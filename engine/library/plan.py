@@ -2,17 +2,23 @@
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import pyarrow as pa
 
 from penstock.engine.library.check_arguments import member, one_of, require_session, text, whole_number
-from penstock.engine.library.given_topologies import Given, Paths, SparkFrames, given_topologies
+from penstock.engine.library.given_topologies import (
+    Given,
+    Paths,
+    SparkFrames,
+    given_topologies,
+    is_spark_frame,
+)
 from penstock.engine.library.ignored_columns import set_aside
 from penstock.engine.library.library_configuration import Config, library_configuration
 from penstock.engine.library.own_planner import OwnPlanner, is_own_planner, plan_by_own_planner
 from penstock.engine.library.plan_here import plan_here
-from penstock.engine.library.planned_tables import Plan, Tables
+from penstock.engine.library.planned_tables import Plan, Tables, running_session
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
@@ -153,14 +159,32 @@ def plan(
     longest = whole_number("max_line_bytes", max_line_bytes)
     if spark is not None:
         require_session(spark)
-    topologies, aside = set_aside(topologies, ignore)
-    source = given_topologies(topologies)
-    if is_own:
-        return plan_by_own_planner(planner, costs, time_limit, source, options, longest, spark, aside)
-    asked = Planner(str(planner))
-    if isinstance(source, SparkFrames):
-        spark = spark or source.frames[0].sparkSession
-        require_session(spark)
+    with running_session(spark or _session_of(topologies), "plan"):
+        topologies, aside = set_aside(topologies, ignore)
+        source = given_topologies(topologies)
+        if is_own:
+            return plan_by_own_planner(planner, costs, time_limit, source, options, longest, spark, aside)
+        asked = Planner(str(planner))
+        if isinstance(source, SparkFrames):
+            spark = spark or source.frames[0].sparkSession
+            require_session(spark)
+        return _plan_chosen(asked, source, options, longest, spark, aside)
+
+
+def _session_of(topologies: Any) -> "SparkSession | None":
+    """The session of a DataFrame of Spark, or of the first of several frames."""
+    frame = topologies[0] if isinstance(topologies, list | tuple) and topologies else topologies
+    return cast("SparkSession", frame.sparkSession) if is_spark_frame(frame) else None
+
+
+def _plan_chosen(
+    asked: Planner,
+    source: Given,
+    options: PlanOptions,
+    longest: int,
+    spark: "SparkSession | None",
+    aside: Any,
+) -> Plan:
     chosen = _choose(asked, source, wants_spark=spark is not None)
     if chosen.on_spark and spark is not None:
         here = _in_this_process(asked, source, spark, chosen)
@@ -259,7 +283,7 @@ def _on_spark(
 
     why = planned.why if planned.why == chosen.why else f"{chosen.why}; {planned.why}"
     return Plan(
-        Tables(planned.tables, planned.tables.__getitem__, planned.tables),
+        Tables(planned.tables, planned.tables.__getitem__, planned.tables, session),
         planned.inputs,
         planned.planned,
         planned.rejected,
@@ -269,4 +293,5 @@ def _on_spark(
         write=write,
         release=planned.release,
         aside=aside,
+        spark=session,
     )

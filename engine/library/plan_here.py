@@ -50,10 +50,9 @@ def plan_here(
 
         return dataframe_of_table(spark, name, planned.tables[name])
 
+    here = Tables(planned.tables, planned.tables.__getitem__, planned.tables)
     return Plan(
-        Tables(planned.tables, planned.tables.__getitem__, planned.tables)
-        if spark is None
-        else Tables(planned.tables, dataframe),
+        here if spark is None else Tables(planned.tables, dataframe, spark=spark),
         planned.inputs,
         planned.planned,
         planned.rejected,
@@ -62,6 +61,8 @@ def plan_here(
         planner_version=own_version(),
         write=write,
         aside=aside,
+        here=None if spark is None else here,
+        spark=spark,
     )
 
 

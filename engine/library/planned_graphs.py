@@ -237,7 +237,12 @@ def _polars(table: Any) -> pl.DataFrame:
 
 
 def _rows(table: Any) -> list[dict[str, Any]]:
-    arrow: pa.Table = table.toArrow() if is_spark_frame(table) else table
+    arrow: pa.Table = table
+    if is_spark_frame(table):
+        from penstock.engine.runtime.spark_application import in_running_session
+
+        with in_running_session(table.sparkSession, "graph"):
+            arrow = table.toArrow()
     rows: list[dict[str, Any]] = arrow.to_pylist()
     return rows
 

@@ -1,10 +1,12 @@
 """What library calls give: the plans of many topologies, as tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Generic, cast
 
 from penstock.engine.library import explained, measured, planned_graphs, sized
 from penstock.engine.library.explained import Explained
+from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.library_configuration import Config
 from penstock.engine.library.measured import Measured
 from penstock.engine.library.planned_graphs import Graph
@@ -21,6 +23,8 @@ from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
     from typing_extensions import TypeVar
 
     T = TypeVar("T", default=Any)
@@ -34,19 +38,26 @@ class Tables(Mapping[TableName, T], Generic[T]):
     """Name to table; a table is made when it is first asked for. Type checkers know the names."""
 
     def __init__(
-        self, names: Iterable[str], table: Callable[[str], T], known: Mapping[str, T] | None = None
+        self,
+        names: Iterable[str],
+        table: Callable[[str], T],
+        known: Mapping[str, T] | None = None,
+        spark: "SparkSession | None" = None,
     ) -> None:
+        """`spark`: the session of tables that are DataFrames."""
         there = set(names)
         self._names = tuple(cast(TableName, name) for name in TABLES if name in there)
         self._table = table
         self._made: dict[str, T] = dict(known or {})
+        self._spark = spark
 
     def __getitem__(self, name: TableName) -> T:
         if name not in self._names:
             raise ConfigurationError(f"tables: found {name!r}, allowed {', '.join(self._names)}")
-        if name not in self._made:
-            self._made[name] = self._table(name)
-        return self._made[name]
+        with running_session(self._spark, f"tables[{name!r}]"):
+            if name not in self._made:
+                self._made[name] = self._table(name)
+            return self._made[name]
 
     def __iter__(self) -> Iterator[TableName]:
         return iter(self._names)
@@ -66,6 +77,15 @@ class Tables(Mapping[TableName, T], Generic[T]):
 
     def _ipython_key_completions_(self) -> list[TableName]:
         return list(self)
+
+
+def running_session(spark: "SparkSession | None", call: str) -> AbstractContextManager[None]:
+    """See in_running_session; of no session, nothing is asked."""
+    if spark is None:
+        return nullcontext()
+    from penstock.engine.runtime.spark_application import in_running_session
+
+    return in_running_session(spark, call)
 
 
 def by_text(tables: Tables[Any]) -> Mapping[str, Any]:
@@ -97,8 +117,11 @@ class Plan(Generic[T]):
         write: Callable[[str], VersionNumber],
         release: Callable[[], None] = lambda: None,
         aside: Any = None,
+        here: "Tables[pa.Table] | None" = None,
+        spark: "SparkSession | None" = None,
     ) -> None:
-        self.tables = tables
+        """`spark`: the session of tables that are DataFrames; `here`: the same tables of Arrow, if any."""
+        self.tables, self._here, self._spark = tables, here, spark
         self.inputs, self.planned, self.rejected = inputs, planned, rejected
         self.source, self.ignored = source, aside
         self.options, self.planner_version = dict(options), planner_version
@@ -110,19 +133,23 @@ class Plan(Generic[T]):
         Layers are topology (transformations), stream_graph, job_graph (vertices), execution_graph
         (subtasks).
         """
-        return cast(T, planned_graphs.nodes(by_text(self.tables), layer, self.ignored))
+        with running_session(self._spark, "nodes"):
+            return cast(T, planned_graphs.nodes(by_text(self.tables), layer, self.ignored))
 
     def edges(self, layer: Layer | LayerName | None = None) -> T:
         """The edges of a layer, as `nodes`; those of the execution graph name a range of partitions."""
-        return cast(T, planned_graphs.edges(by_text(self.tables), layer, self.ignored))
+        with running_session(self._spark, "edges"):
+            return cast(T, planned_graphs.edges(by_text(self.tables), layer, self.ignored))
 
     def partitions(self, layer: Layer | LayerName | None = None) -> T:
         """What vertices put out: data sets of the job_graph, partitions of the execution_graph."""
-        return cast(T, planned_graphs.partitions(by_text(self.tables), layer, self.ignored))
+        with running_session(self._spark, "partitions"):
+            return cast(T, planned_graphs.partitions(by_text(self.tables), layer, self.ignored))
 
     def graph(self, layer: Layer | LayerName | None = None) -> Graph[T]:
         """The graph of a layer: vertices with `id`, edges with `src` and `dst`."""
-        return planned_graphs.graph(by_text(self.tables), layer, self.ignored)
+        with running_session(self._spark, "graph"):
+            return planned_graphs.graph(by_text(self.tables), layer, self.ignored)
 
     def explain(
         self,
@@ -135,9 +162,9 @@ class Plan(Generic[T]):
 
         `edge`: only the edges between these two operators; `operator`: only this one with its edges. Both
         are named by name, uid, operator id or node. `topology` may be left out if there is only one. Raises
-        ConfigurationError (no such topology, operator or edge; tables of Spark).
+        ConfigurationError (no such topology, operator or edge; tables that only Spark has).
         """
-        return explained.explain(by_text(self.tables), self.source, edge, operator, topology)
+        return explained.explain(arrow_tables(self, "explain"), self.source, edge, operator, topology)
 
     def size(
         self,
@@ -152,15 +179,17 @@ class Plan(Generic[T]):
         The first three arguments are the options of `penstock size`; what they leave out is as `config` says
         (see `plan`), else as the plan was made for. Raises ConfigurationError.
         """
-        return sized.size(
-            by_text(self.tables),
-            self.options,
-            self.source,
-            slots_per_task_manager,
-            task_manager_memory,
-            available,
-            config,
-        )
+        tables, spark = self._at_hand()
+        with running_session(spark, "size"):
+            return sized.size(
+                tables,
+                self.options,
+                self.source,
+                slots_per_task_manager,
+                task_manager_memory,
+                available,
+                config,
+            )
 
     def metrics(self, costs: Any = None, constants: Any = None) -> Measured:
         """What plans need, and the rates that they sustain under a cost model.
@@ -172,7 +201,9 @@ class Plan(Generic[T]):
         or a file that `penstock metrics --calibrate` has written. Raises ConfigurationError, InputError and
         StoreError.
         """
-        return measured.measure(by_text(self.tables), self.options, costs, constants)
+        tables, _ = self._at_hand()
+        with running_session(self._spark, "metrics"):
+            return measured.measure(tables, self.options, costs, constants, self._spark)
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""
@@ -180,7 +211,8 @@ class Plan(Generic[T]):
         say(f"tables: {', '.join(self.tables)}")
         if self.rejected:
             columns = ("name", "error", "message")
-            for row in _first_rows(self.tables["rejected"], columns, rows):
+            tables, _ = self._at_hand()
+            for row in _first_rows(tables["rejected"], columns, rows):
                 say("  " + ": ".join(limited(printable(str(cell))) for cell in row))
 
     def write(self, store: Any) -> VersionNumber:
@@ -193,7 +225,8 @@ class Plan(Generic[T]):
         from penstock.engine.store.delta_rs_table import shared_tables
 
         place = path_of_store(store)
-        with shared_tables():
+        _, spark = self._at_hand()
+        with running_session(spark, "write"), shared_tables():
             require_store(place)
             return self._write(place)
 
@@ -206,20 +239,35 @@ class Plan(Generic[T]):
         return f"<penstock.Plan: {self._counted()}; {len(self.tables)} tables; {source}>"
 
     def _repr_html_(self) -> str:
-        rows = [(name, _rows(self.tables, name)) for name in self.tables]
+        known = self.tables if self._here is None else self._here
+        rows = [(name, _rows(known, name)) for name in self.tables]
         return html_table(f"{self._counted()}; {limited(self.source)}", ("table", "rows"), rows)
+
+    def _at_hand(self) -> "tuple[Mapping[str, Any], SparkSession | None]":
+        """The tables that are read without a session, else the DataFrames and their session."""
+        return (by_text(self.tables), self._spark) if self._here is None else (by_text(self._here), None)
 
     def _counted(self) -> str:
         return f"{self.planned:,} planned, {self.rejected:,} rejected of {self.inputs:,} topologies"
 
 
+def arrow_tables(plan: Plan[Any], call: str) -> Mapping[str, Any]:
+    """The Arrow tables of a plan. ConfigurationError where only Spark has the tables."""
+    tables, spark = plan._at_hand()
+    if spark is not None:
+        raise ConfigurationError(
+            f"{call}: found tables of Spark", "write the plan to a store, and take what read_plan gives"
+        )
+    return tables
+
+
 def _rows(tables: Tables[Any], name: str) -> str:
     """How many rows a table has, where it is known without work."""
-    rows = getattr(tables._made.get(name), "num_rows", None)
-    return "" if rows is None else f"{rows:,}"
+    table = tables._made.get(name)
+    return "" if table is None or is_spark_frame(table) else f"{table.num_rows:,}"
 
 
 def _first_rows(table: Any, columns: tuple[str, ...], count: int) -> list[tuple[Any, ...]]:
-    if hasattr(table, "toArrow"):
+    if is_spark_frame(table):
         table = table.select(*columns).limit(count).toArrow()
     return [tuple(row.values()) for row in table.select(list(columns)).slice(0, count).to_pylist()]

@@ -13,8 +13,8 @@ from penstock.engine.configuration.effective_configuration import EffectiveConfi
 from penstock.engine.diff.lines_in_both import lines_in_both, parts_without
 from penstock.engine.diff.side import Side
 from penstock.engine.diff.side_of_store import side_of_store, side_of_tables, side_of_topologies
-from penstock.engine.library.given_topologies import Objects, TablesOfTopologies, is_spark_frame
-from penstock.engine.library.planned_tables import Plan, by_text
+from penstock.engine.library.given_topologies import Objects, TablesOfTopologies
+from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
@@ -64,17 +64,14 @@ class Opener:
 
     def open_planned(self, plan: Plan) -> Side:
         """A plan in memory. Raises ConfigurationError where its tables are Spark's, or end too early."""
-        if any(is_spark_frame(plan.tables[name]) for name in ("topologies", "rejected")):
-            raise ConfigurationError(
-                "diff: found a plan with tables of Spark", "write it to a store, and compare that"
-            )
+        tables = arrow_tables(plan, "diff")
         planned_as = (plan.planner_version, *sorted(plan.options.items()))
         label = plan.source
         try:
             return side_of_tables(
                 label,
                 plan.tables.keys(),
-                lambda name: from_arrow(by_text(plan.tables)[name]).lazy(),
+                lambda name: from_arrow(tables[name]).lazy(),
                 planned_as,
                 self._folder,
             )

@@ -7,6 +7,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.library.check_arguments import text, whole_number
+from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.library_configuration import Config, library_configuration
 from penstock.engine.output.html_table import html_table
 from penstock.engine.size.size_cluster import (
@@ -88,5 +89,5 @@ def size(
 
 
 def _frame(table: Any, *columns: str) -> pl.DataFrame:
-    chosen = table.select(*columns).toArrow() if hasattr(table, "toArrow") else table.select(list(columns))
+    chosen = table.select(*columns).toArrow() if is_spark_frame(table) else table.select(list(columns))
     return from_arrow(chosen)

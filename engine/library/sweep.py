@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.library.check_arguments import arguments_of_call, path, seconds, strings
+from penstock.engine.library.check_arguments import arguments_of_call, path, require_session, seconds, strings
 from penstock.engine.library.library_configuration import Config
 from penstock.engine.output.html_table import html_table
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 from penstock.engine.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.literals import TableFormatName
 from penstock.plans.printable import limited
 
@@ -106,6 +107,16 @@ def sweep(
     from penstock.engine.output.progress import Report
     from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_grid
 
+    if spark is not None:
+        from penstock.engine.spark.session import is_connect, use_this_python
+
+        require_session(spark)
+        if is_connect(spark):
+            raise ConfigurationError(
+                "spark: a sweep needs the JVM of a session of classic Spark; found one of Spark Connect",
+                "leave spark out: this machine measures",
+            )
+        use_this_python(spark)
     is_map = config is None or isinstance(config, Mapping)
     folder = path("out", out)
     with arguments_of_call():

@@ -3,8 +3,9 @@
 import errno
 import os
 import re
+import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from socket import AF_UNIX, socket
@@ -125,9 +126,9 @@ def _replace_regular(real: Path, old: os.stat_result | None) -> Iterator[BinaryI
             file.flush()
             if old is not None:
                 _keep_owner_and_mode(file.fileno(), old)
-            os.fsync(file.fileno())
+            sync_descriptor(file.fileno(), str(real))
             if anonymous is not None:
-                _link(file.fileno(), unfinished)
+                _name(file.fileno(), unfinished)
         os.replace(unfinished, real)
         sync_folder(str(real.parent))
     finally:
@@ -140,9 +141,23 @@ def _open_anonymous(folder: Path) -> int | None:
     if not hasattr(os, "O_TMPFILE"):
         return None
     try:
-        return os.open(folder, os.O_WRONLY | os.O_TMPFILE, 0o666)
+        return os.open(folder, os.O_RDWR | os.O_TMPFILE, 0o666)
     except OSError:  # the file system has none, or refuses what it will refuse again
         return None
+
+
+def _name(descriptor: int, name: Path) -> None:
+    """Give a durable file without a name this one; where the file system has no hard links, to a copy."""
+    try:
+        _link(descriptor, name)
+    except OSError as error:
+        if error.errno not in NO_HARD_LINKS:
+            raise
+        with open(f"/proc/self/fd/{descriptor}", "rb") as whole, name.open("xb") as copy:
+            shutil.copyfileobj(whole, copy)
+            copy.flush()
+            sync_descriptor(copy.fileno(), str(name))
+            os.fchmod(copy.fileno(), stat.S_IMODE(os.fstat(descriptor).st_mode))
 
 
 def _link(descriptor: int, name: Path) -> None:
@@ -184,11 +199,14 @@ def make_output_folder(folder: str | os.PathLike[str]) -> None:
 _CANNOT_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """The errors of file systems that cannot sync a folder."""
 
+NO_HARD_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""The errors of file systems that have no hard links."""
+
 
 def make_durable(files: Iterable[str], below: str) -> None:
     """Sync `files`, then each folder above them up to the parent of `below`.
 
-    Files that are gone are passed over: logs are cleaned up. Raises OSError where the disk fails.
+    Files that are gone are passed over: logs are cleaned up. Raises MachineError where the disk fails.
     """
     folders: set[str] = set()
     top = os.path.dirname(os.path.abspath(below))
@@ -205,16 +223,25 @@ def make_durable(files: Iterable[str], below: str) -> None:
 
 def sync_folder(folder: str) -> None:
     """Names in `folder` that were made, replaced or removed are so after a loss of power."""
-    try:
-        _sync(folder)
-    except OSError as error:
-        if error.errno not in _CANNOT_SYNC:
-            raise
+    _sync(folder, _CANNOT_SYNC)
 
 
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def sync_descriptor(descriptor: int, path: str, ignored: Collection[int] = ()) -> None:
+    """fsync of an open file or folder. MachineError that names `path`, unless the error is `ignored`."""
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno in ignored:
+            return
+        raise MachineError(
+            f"fsync of {path} fails: {os.strerror(error.errno or 0)}",
+            "choose a folder of a disk whose file system writes through to it",
+        ) from error
+
+
+def _sync(path: str, ignored: Collection[int] = ()) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        sync_descriptor(descriptor, path, ignored)
     finally:
         os.close(descriptor)

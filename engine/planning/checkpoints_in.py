@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.joins.spark_schemas import unless_ended
 
 
 @contextmanager
@@ -34,5 +35,6 @@ def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
     try:
         yield
     finally:
-        getattr(scala_context, "checkpointDir_$eq")(before)
-        path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+        with unless_ended(spark):
+            getattr(scala_context, "checkpointDir_$eq")(before)
+            path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)

@@ -228,6 +228,9 @@ def planner_program(*command: str) -> PlannerProgram:
     out as one on its standard output (docs/planners-of-your-own.md has the protocol). It ends with this
     process, or by its `stop()`. Raises ConfigurationError if it cannot be started or greets otherwise.
     """
+    if not command or not all(isinstance(part, str) for part in command):
+        found = ", ".join(type(part).__name__ for part in command) or "nothing"
+        raise ConfigurationError(f"command: found {found}, allowed strings: a program and its arguments")
     return PlannerProgram(command)
 
 

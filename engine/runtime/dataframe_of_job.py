@@ -38,6 +38,7 @@ from penstock.operators.task.dataframe_operators import (
     result_batches,
     rows_schema,
 )
+from penstock.plans.joins.spark_schemas import unless_ended
 
 
 def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
@@ -82,7 +83,8 @@ def dataframes_of_job(
         results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
 
     def release() -> None:
-        together.unpersist()
+        with unless_ended(together.sparkSession):
+            together.unpersist()
         frames.release()
 
     return DataFrames(results, release)

@@ -7,13 +7,12 @@ which puts each row into exactly the Spark partition that is the subtask, and so
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel, cloudpickle
-from pyspark.errors import PySparkException
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
@@ -27,12 +26,14 @@ from penstock.engine.spark.broadcast_variables import pickle_with_broadcasts
 from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.chain.describe_error import describe_error, shortened
 from penstock.operators.common.describe_unpicklable import describe_unpicklable
+from penstock.operators.common.pickles import dumps_for_workers
 from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.exchange.channel_writer import FIRST_OF_ALL
 from penstock.operators.task.chain_spec import ChainSpec
 from penstock.operators.task.python_dependencies import PythonDependencies, is_prepared
 from penstock.operators.task.run_task import SUBTASK, reads_dataframe, task_function
 from penstock.operators.task.task_spec import TaskSettings, TaskSpec
+from penstock.plans.joins.spark_schemas import unless_ended
 
 EXCHANGE_ROWS = StructType(
     [
@@ -95,7 +96,7 @@ class JobFrames:
     def release(self) -> None:
         """Let go of what is kept."""
         for rows in self.kept:
-            with suppress(PySparkException):  # a session that has ended
+            with unless_ended(rows.sparkSession):
                 rows.unpersist()
 
     def _rows_of(
@@ -123,7 +124,8 @@ class JobFrames:
         folders = [os.path.abspath(folder) for folder in sys.path if folder and not is_prepared(folder)]
         here = os.getcwd() if is_remote(self._spark) else None  # workers of a session serve many clients
         prepare = [install] if installed() else []
-        task = task_function(pickled, folders, prepare, self._dependencies, here)
+        outline = replace(spec, chain=replace(vertex.chain, operators=(), edges=(), outputs=(), gates=()))
+        task = task_function(pickled, outline, folders, prepare, self._dependencies, here)
         return WorkerFunction(task, broadcasts)
 
     def _input(self, vertex: CompiledVertex) -> DataFrame:
@@ -212,7 +214,7 @@ def _pickled(spec: TaskSpec) -> tuple[bytes, list[Any]]:
         job, vertex = spec.settings.job_name, shortened(spec.chain.name, 200)
         for role, function in _functions(spec.chain):
             try:
-                cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+                dumps_for_workers(function)
             except Exception as own:
                 problem = describe_unpicklable(function, role, own)
                 raise JobCompileError(f"job {job!r}, vertex {vertex!r}: {problem}") from None

@@ -32,6 +32,7 @@ from penstock.engine.spark.describe_spark_error import describe_spark_error, dis
 from penstock.engine.spark.drop_dead_workers import drop_dead_workers
 from penstock.operators.chain.describe_error import shortened
 from penstock.operators.task.task_spec import ResultsAddress
+from penstock.plans.joins.spark_schemas import has_ended
 from penstock.plans.vocabulary import ExecutionState
 
 _SIGNS_OF_CANCEL = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
@@ -107,7 +108,10 @@ def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
 
 
 def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
-    """The DataFrames that the job `name` reads. JobCompileError where they are of several sessions."""
+    """The DataFrames that the job `name` reads.
+
+    JobCompileError where they are of several sessions, or of one that has been stopped.
+    """
     frames = [
         operator.operator.dataframe()
         for vertex in compiled.vertices
@@ -116,6 +120,8 @@ def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
     ]
     if any(is_remote(frame.sparkSession) != is_remote(frames[0].sparkSession) for frame in frames):
         raise JobCompileError(f"job {name!r} reads DataFrames of Spark Connect and of classic Spark")
+    if any(has_ended(frame.sparkSession) for frame in frames):
+        raise JobCompileError(f"job {name!r} reads a DataFrame whose Spark session has been stopped")
     return frames
 
 

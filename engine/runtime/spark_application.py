@@ -14,6 +14,8 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from penstock.engine.runtime.errors import JobCompileError
+from penstock.plans.errors import ConfigurationError, PenstockError
+from penstock.plans.joins.spark_schemas import has_ended
 
 _SECONDS_BETWEEN_INTERRUPTS = 0.2
 
@@ -23,9 +25,32 @@ def is_remote(spark: SparkSession) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def is_stopped(spark: Any) -> bool:
-    """Whether a session has been stopped, so that nothing of its DataFrames can be read."""
-    return bool(spark.is_stopped if is_remote(spark) else spark.sparkContext._jsc is None)
+@contextmanager
+def in_running_session(spark: Any, call: str) -> Iterator[None]:
+    """ConfigurationError that names `call` where the session has been stopped before the block or during it.
+
+    What Spark raises of a session that has ended says nothing of that: null pointers, closed channels.
+    """
+    if has_ended(spark):
+        raise _stopped(call)
+    try:
+        yield
+    except PenstockError:
+        raise
+    except Exception as error:
+        if not has_ended(spark) and not any(sign in str(error) for sign in _SIGNS_OF_AN_END):
+            raise
+        raise _stopped(call) from error
+
+
+_SIGNS_OF_AN_END = ("INVALID_HANDLE.SESSION", "NO_ACTIVE_SESSION")
+"""Of a session of Spark Connect that its server has ended."""
+
+
+def _stopped(call: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{call}: the Spark session has been stopped, or has ended", "do this before the session ends"
+    )
 
 
 def driver_host(spark: SparkSession) -> str:

@@ -8,19 +8,20 @@ again where it becomes a part of another one.
 from collections.abc import Iterable
 from typing import Any
 
-from pyspark import SparkContext, cloudpickle
+from pyspark import SparkContext
+
+from penstock.operators.common.pickles import dumps_for_workers
 
 
 def pickle_with_broadcasts(thing: Any) -> tuple[bytes, list[Any]]:
     """The pickle of `thing`, and the broadcast variables in it, which are noted no more."""
     registry: Any = getattr(SparkContext._active_spark_context, "_pickled_broadcast_vars", None)
     if registry is None:
-        return cloudpickle.dumps(thing), []  # type: ignore[no-untyped-call]
+        return dumps_for_workers(thing), []
     before = list(registry)
     registry.clear()
     try:
-        pickled: bytes = cloudpickle.dumps(thing)  # type: ignore[no-untyped-call]
-        return pickled, list(registry)
+        return dumps_for_workers(thing), list(registry)
     finally:
         registry.clear()
         note_broadcasts(before)

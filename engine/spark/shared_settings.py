@@ -7,6 +7,8 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
+from penstock.plans.joins.spark_schemas import unless_ended
+
 
 @dataclass(slots=True)
 class _Held:
@@ -59,8 +61,9 @@ def scoped_settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[
     try:
         yield
     finally:
-        for key, old in before.items():
-            if old is None:
-                spark.conf.unset(key)
-            else:
-                spark.conf.set(key, old)
+        with unless_ended(spark):
+            for key, old in before.items():
+                if old is None:
+                    spark.conf.unset(key)
+                else:
+                    spark.conf.set(key, old)

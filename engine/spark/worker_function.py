@@ -61,7 +61,9 @@ def _loader() -> Callable[[bytes, str, str], Rows]:
             loaded = pickle.loads(pickled)
             from penstock.operators.chain.user_errors import author_first
         except ImportError as error:
-            raise RuntimeError(f"{needed.format(wanted)}; found {sys.executable}: {error}") from None
+            said = f"{needed.format(wanted)}; found {sys.executable}: {error}"
+            # Spark waits forever for a message with a lone surrogate, as a path may have one
+            raise RuntimeError(said.encode("utf-8", "backslashreplace").decode()) from None
 
         def run(batches):  # type: ignore[no-untyped-def]
             return author_first(loaded(batches))

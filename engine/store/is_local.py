@@ -29,6 +29,9 @@ def local_folder(store: str, table: str = "") -> str:
 
 _NOT_IN_PATHS = re.compile(r"[\x00-\x1f\x7f\[\]\\]|%[0-9A-Fa-f]{2}|[\ud800-\udfff]")
 
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+FILE_SYSTEMS = "a file system that Spark reaches (s3a, gs, abfss, hdfs, …)"
+
 _OF_THIS_MACHINE = re.compile(r"file:///+[^/]")
 _IN_HOME = re.compile(r"~(/|$)")
 
@@ -46,6 +49,12 @@ def table_path(store: str, table: str) -> str:
         return f"{store.rstrip('/')}/{table}"
     if store.startswith("file:"):
         raise _not_a_file_uri(store)
+    if scheme := _SCHEME.match(store):  # a folder of that name here is not what such a URI means
+        raise StoreError(
+            f"{store!r}: found the URI scheme {scheme[1]!r} without //; allowed: a path of this machine, "
+            f"file:///PATH, or SCHEME://HOST/PATH of {FILE_SYSTEMS}",
+            f"write {scheme[1]}://HOST/PATH, or ./{store} for a folder of that name",
+        )
     # Spark takes a relative location for a table's name where it makes a table.
     root = Path(os.path.expanduser(store) if _IN_HOME.match(store) else store).absolute()
     if match := _NOT_IN_PATHS.search(str(root)):

@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 
+from penstock.engine.machine.replace_file import sync_descriptor
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.store_tables import ATTEMPTS, TRANSACTION_VERSION, application_id
 from penstock.engine.store.stored_tables import WRITE_ID
@@ -233,7 +234,7 @@ def _name_commit(log: str, version: int, text: bytes) -> bool:
         with open(unfinished, "xb") as file:
             file.write(text)
             file.flush()
-            os.fsync(file.fileno())
+            sync_descriptor(file.fileno(), file.name)
         try:
             os.link(unfinished, os.path.join(log, _commit_name(version)))
         except FileExistsError:

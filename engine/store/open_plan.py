@@ -14,7 +14,7 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.find_damage import find_damage
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.manifest import MANIFEST, PlanVersion
-from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.plan_versions import find_version, require_not_dropped
 from penstock.engine.store.require_columns import require_columns_to_read
 from penstock.engine.store.scan_stored_table import BY_NAME, scan_stored_table
 from penstock.engine.store.store_errors import store_errors
@@ -119,4 +119,5 @@ def require_intact(delta: StoreTables[Rows], version: PlanVersion, tables: Seque
     with store_errors(delta.store, "reading"):
         damage = find_damage(delta, version, tables)
     if damage:
+        require_not_dropped(delta, version)
         raise damaged(delta.store, version.version, damage)

@@ -1,7 +1,7 @@
 """The versions of a store: which there are, and how a write becomes one."""
 
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -61,11 +61,34 @@ def find_version(delta: StoreTables[Rows], version: int | None) -> PlanVersion:
         return version_of(delta, seen, listed_version)
     if version in lost_versions(noted, seen.listed):
         raise lost(delta.store, version)
-    numbers = ", ".join(str(v.version) for v in known[-20:]) or "none"
+    if version is not None and any(
+        listed.version == version and listed.state == VersionState.DROPPED for listed in seen.listed
+    ):
+        raise _dropped(delta.store, version, known)
+    numbers = _newest_numbers(known)
     asked = "any version" if version is None else f"version {version}"
     raise StoreError(
         f"{delta.store} does not have {asked}; found {numbers}", "versions are listed oldest first"
     )
+
+
+def require_not_dropped(delta: StoreTables[Rows], version: PlanVersion) -> None:
+    """StoreError if a version has been dropped since it was found."""
+    seen = read_listed(delta)
+    known = complete(seen)
+    if version.version is not None and version.write_id not in {listed.write_id for listed in known}:
+        raise _dropped(delta.store, version.version, known)
+
+
+def _dropped(store: str, version: int, known: Sequence[Listed]) -> StoreError:
+    return StoreError(
+        f"version {version} of {store} has been dropped; found {_newest_numbers(known)}",
+        "penstock plan of the same input writes it anew",
+    )
+
+
+def _newest_numbers(known: Sequence[Listed]) -> str:
+    return ", ".join(str(listed.version) for listed in known[-20:]) or "none"
 
 
 def all_writes(delta: StoreTables[Rows]) -> list[PlanVersion]:

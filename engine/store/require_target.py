@@ -7,6 +7,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error, takes_no_files
+from penstock.engine.machine.replace_file import NO_HARD_LINKS, sync_descriptor, sync_folder
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.manifest import MANIFEST
@@ -42,6 +43,7 @@ def require_target(store: str) -> list[str]:
         if existing == folder:
             _require_empty_or_store(store, folder)
         _require_new_files(existing, store)
+        _require_links_and_sync(existing, store)
         return repaired
     except OSError as error:
         raise machine_error(error, f"writing {store}") or MachineError(f"writing {store}: {error}") from error
@@ -55,6 +57,29 @@ def _require_new_files(folder: str, store: str) -> None:
         raise takes_no_files(folder, f"writing {store}") from error
 
 
+def _require_links_and_sync(folder: str, store: str) -> None:
+    """MachineError unless files of `folder` can have a second name, as commits need, and reach the disk."""
+    with tempfile.NamedTemporaryFile(prefix=_PROBE, dir=folder) as file:
+        second = f"{file.name}.link"
+        try:
+            os.link(file.name, second)
+        except OSError as error:
+            if error.errno not in NO_HARD_LINKS:
+                raise
+            raise MachineError(
+                f"writing {store}: the file system of {folder} has no hard links "
+                f"({os.strerror(error.errno)}), which commits of Delta tables need",
+                "choose a folder of a local disk",
+            ) from error
+        os.unlink(second)
+        sync_descriptor(file.fileno(), folder)
+    sync_folder(folder)
+
+
+_PROBE = ".penstock-"
+"""How the names of files begin that are made and removed to see what a folder can do."""
+
+
 def _existing(path: str) -> str:
     """The path itself, or the nearest above it that is there."""
     while not os.path.lexists(path):
@@ -64,6 +89,7 @@ def _existing(path: str) -> str:
 
 def _require_empty_or_store(store: str, folder: str) -> None:
     names = sorted(set(os.listdir(folder)) - set(_LEFT_BY_FILE_SYSTEMS))
+    names = [name for name in names if not name.startswith(_PROBE)]
     if MANIFEST in names:
         delta = DeltaRsTables(store)
         require_not_lost(delta)

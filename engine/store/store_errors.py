@@ -1,6 +1,7 @@
 """What delta-rs, Arrow, polars and the system raise at a store, as errors that a user can read."""
 
 import errno
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,12 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.engine.store.is_local import FILE_SYSTEMS
 from penstock.plans.errors import PenstockError, StoreError
+
+_UNKNOWN_SCHEME = re.compile(
+    r"""(?:Unknown scheme: |No FileSystem for scheme[: ]"?)([A-Za-z0-9+.-]*[A-Za-z0-9+-])"""
+)
 
 
 @contextmanager
@@ -27,6 +33,11 @@ def store_errors(store: str, doing: str) -> Iterator[None]:
         of_spark = _is_from_spark(error)
         if not (of_spark or _is_from_below(error)) or (doing == "reading" and _comes_from_output(error)):
             raise
+        if scheme := _UNKNOWN_SCHEME.search(str(error)):
+            raise StoreError(
+                f"{doing} {store}: found the URI scheme {scheme[1]!r}; allowed: a path of this machine, "
+                f"file:///PATH, or SCHEME://HOST/PATH of {FILE_SYSTEMS}"
+            ) from error
         refused = _refused_to_spark(error, store) if of_spark else None
         refused = refused or machine_error_in_text(error, f"{doing} {store}")
         if refused is not None:

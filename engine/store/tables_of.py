@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import is_local
+from penstock.engine.store.is_local import is_local, table_path
+from penstock.engine.store.manifest import MANIFEST
 from penstock.engine.store.store_tables import Rows, StoreTables
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ def tables_of(store: str) -> "DeltaRsTables | SparkTables":
     """Through delta-rs if the store is local, else through a Spark session, started if there is none."""
     if is_local(store):
         return DeltaRsTables(store)
+    table_path(store, MANIFEST)  # says what is wrong with it before a session starts
     from penstock.engine.spark.session import get_session
     from penstock.engine.store.spark_tables import SparkTables
 

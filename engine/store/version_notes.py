@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from xxhash import xxh3_128_hexdigest
 
-from penstock.engine.machine.replace_file import sync_folder
+from penstock.engine.machine.replace_file import sync_descriptor, sync_folder
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.manifest import (
     MANIFEST,
@@ -124,7 +124,7 @@ def _name_if_free(path: str, name: str) -> None:
         with suppress(FileExistsError), open(path, "rb") as noted, open(name, "xb") as file:
             file.write(noted.read())
             file.flush()
-            os.fsync(file.fileno())
+            sync_descriptor(file.fileno(), file.name)
     with suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -256,7 +256,7 @@ def _write(store: str, name: str, version: PlanVersion, *, replacing: bool = Tru
         with open(unfinished, "wb") as file:
             file.write(xxh3_128_hexdigest(text).encode() + b"\n" + text)
             file.flush()
-            os.fsync(file.fileno())
+            sync_descriptor(file.fileno(), file.name)
         if replacing:
             os.replace(unfinished, _path(store, name))
         else:

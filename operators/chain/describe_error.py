@@ -4,6 +4,7 @@ The text of an author's exception or record comes from that author's code: it ma
 length. A message about a failure must come through all the same.
 """
 
+import re
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -32,18 +33,29 @@ def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
         text = (
             f"(its text cannot be shown: __str__ raised {type(failure).__name__}) {_arguments(error)}".strip()
         )
-    return f"{name}: {shortened(text, limit)}" if text else name
+    return encodable(f"{name}: {shortened(text, limit)}" if text else name)
+
+
+def encodable(text: str) -> str:
+    """`text` with lone surrogates and control codes escaped, but for line ends and tabs.
+
+    UTF-8 has no lone surrogates, and Spark waits forever for a message with one; terminals act on the others.
+    """
+    return _NOT_SENT.sub(lambda match: repr(match[0])[1:-1], text)
+
+
+_NOT_SENT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def describe_record(value: Any, limit: int = _RECORD_CHARACTERS) -> str:
     """At most `limit` characters of the record's repr; its type's name where repr itself fails."""
     if isinstance(value, DescribedError):
-        return shortened(str(value), limit)
+        return encodable(shortened(str(value), limit))
     try:
         text = repr(_cut(value, limit, _DEPTH))
     except BaseException:
-        return f"<{type(value).__name__}>"
-    return shortened(text, limit)
+        return encodable(f"<{type(value).__name__}>")
+    return encodable(shortened(text, limit))
 
 
 def misfit(values: list[Any], convert: Callable[[list[Any]], object]) -> Any:

@@ -9,6 +9,7 @@ from types import FunctionType, TracebackType
 
 import pyarrow as pa
 
+from penstock.operators.chain.describe_error import describe_error, encodable, shortened
 from penstock.operators.chain.errors import UserFunctionError
 
 _OWN = Path(__file__).resolve().parents[2]
@@ -17,6 +18,8 @@ _FOREIGN = ("pyspark", "py4j", "pyarrow")
 _LOOPS = {"map", "filter", "flat_map", "flat map", "frozen importlib._bootstrap"}
 """Names of the steps of compiled loops over functions (loops_of_functions)."""
 _MOST_FRAMES = 5
+_MOST_OF_A_LINE = 500
+_MOST_CHARACTERS = 20_000
 
 
 class FunctionError(RuntimeError):
@@ -28,8 +31,10 @@ def user_frames(error: BaseException) -> list[str]:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_ours(frame.filename)]
     return [
-        f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
-        + (f": {frame.line}" if frame.line else "")
+        encodable(
+            f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
+            + (f": {shortened(frame.line, _MOST_OF_A_LINE)}" if frame.line else "")
+        )
         for frame in reversed(own[-_MOST_FRAMES:])
     ]
 
@@ -38,7 +43,9 @@ def author_first(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """`results` for a Python worker of Spark, with errors that begin with the author's lines.
 
     A UserFunctionError becomes a FunctionError whose traceback has only the author's frames. Spark leaves
-    frames of its own files out of its message; the frame that raises here counts as one of them.
+    frames of its own files out of its message; the frame that raises here counts as one of them. What Spark
+    cannot send becomes one, too: it tells the driver that a message follows before it has encoded it, and
+    where that fails, both wait for each other.
     """
     spark = sys.modules.get("pyspark")
     if spark is None or spark.__file__ is None:
@@ -52,21 +59,50 @@ def _raising(results: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     try:
         yield from results
     except UserFunctionError as error:
-        raise _for_author(error).with_traceback(_author_traceback(error.__cause__ or error)) from None
+        raise _for_author(error) from None
+    except BaseException as error:
+        if _can_be_sent(error):
+            raise
+        raise FunctionError(_with_lines(error, [describe_error(error)])) from None
+
+
+def _can_be_sent(error: BaseException) -> bool:
+    """Whether Spark can send what it makes of an exception."""
+    try:
+        text = "".join(traceback.format_exception(error))
+        return len(text.encode("utf-8")) <= _MOST_CHARACTERS
+    except Exception:
+        return False
+
+
+def _with_lines(error: BaseException, lines: list[str]) -> str:
+    return "\n".join([*user_frames(error), *lines])
 
 
 def _for_author(error: UserFunctionError) -> FunctionError:
-    """The error, operator and record as text; the author's lines first if Spark shows no tracebacks."""
-    lines = user_frames(error.__cause__ or error) if os.environ.get("SPARK_HIDE_TRACEBACK") else []
+    """The error, operator and record as text, with a traceback of the author's frames.
+
+    The author's lines are a part of the text where Spark shows no tracebacks, or cannot send this one.
+    """
+    cause = error.__cause__ or error
+    text = _text_for_author(error)
+    told = FunctionError(text).with_traceback(_author_traceback(cause))
+    if os.environ.get("SPARK_HIDE_TRACEBACK") or not _can_be_sent(told):
+        return FunctionError(_with_lines(cause, [text]))
+    return told
+
+
+def _text_for_author(error: UserFunctionError) -> str:
     during = f", {error.during}" if error.during else ""
-    lines += [
+    names = {name: shortened(getattr(error, name), _MOST_OF_A_LINE) for name in ("operator", "job")}
+    lines = [
         error.cause,
-        f"  operator: {error.operator!r}, subtask {error.subtask}{during} (job {error.job!r})",
+        f"  operator: {names['operator']!r}, subtask {error.subtask}{during} (job {names['job']!r})",
     ]
     lines += [
         f"  {label}: {text}" for label, text in (("record", error.record), ("hint", error.hint)) if text
     ]
-    return FunctionError("\n".join(lines))
+    return encodable("\n".join(lines))
 
 
 def _author_traceback(error: BaseException) -> TracebackType | None:

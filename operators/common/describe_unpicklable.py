@@ -6,6 +6,8 @@ from itertools import islice
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from penstock.operators.common.pickles import dumps_for_workers
+
 _MOST_PARTS = 1000
 _DEEPEST = 12
 
@@ -17,7 +19,7 @@ def describe_unpicklable(function: Any, what: str, error: BaseException) -> str:
     variables, globals, defaults, attributes and elements; each candidate is pickled to test it, which takes
     time if a lot is captured.
     """
-    path, culprit = _culprit(function, dumps=_dumps, depth=_DEEPEST)
+    path, culprit = _culprit(function, dumps=dumps_for_workers, depth=_DEEPEST)
     where = "" if not path else f": {', '.join(path)}"
     kind = type(culprit)
     kind_name = (
@@ -27,21 +29,22 @@ def describe_unpicklable(function: Any, what: str, error: BaseException) -> str:
         f"{what}, {_name(function)}, cannot be sent to Spark's workers{where}"
         f"{' is' if path else ' it is'} of type {kind_name}, which cannot be pickled "
         f"({type(error).__name__}: {str(error)[:300]})\n"
-        "  hint: make it where it is used, in the function object's open(), or import it inside the function"
+        f"  hint: {_HINT_OF_SPARK if _is_of_spark(culprit) else _HINT}"
     )
 
 
-def _dumps(value: Any) -> None:
-    from pyspark import cloudpickle
+_HINT = "make it where it is used, in the function object's open(), or import it inside the function"
+_HINT_OF_SPARK = (
+    "functions run in Spark's workers, which have no session and no DataFrames: collect the rows that a "
+    "function needs before, or make a stream of the DataFrame and connect both streams"
+)
 
-    cloudpickle.dumps(value)  # type: ignore[no-untyped-call]
 
-
-def _culprit(value: Any, dumps: Callable[[Any], None], depth: int) -> tuple[list[str], Any]:
+def _culprit(value: Any, dumps: Callable[[Any], object], depth: int) -> tuple[list[str], Any]:
     """The innermost part of `value` that cannot be pickled, and the way there."""
     path: list[str] = []
     seen = {id(value)}
-    while depth:
+    while depth and not _is_of_spark(value):
         depth -= 1
         for name, part in islice(_parts(value), _MOST_PARTS):
             if id(part) in seen:
@@ -56,7 +59,11 @@ def _culprit(value: Any, dumps: Callable[[Any], None], depth: int) -> tuple[list
     return path, value
 
 
-def _can_be_pickled(value: Any, dumps: Callable[[Any], None]) -> bool:
+def _is_of_spark(value: Any) -> bool:
+    return type(value).__module__.startswith("pyspark.")
+
+
+def _can_be_pickled(value: Any, dumps: Callable[[Any], object]) -> bool:
     try:
         dumps(value)
     except Exception:

@@ -25,6 +25,8 @@ from types import (
 )
 from typing import Any
 
+from penstock.operators.common.pickles import load_function
+
 _PLAIN = (type(None), bool, int, float, complex, str, type(Ellipsis), type(NotImplemented), range)
 _MOST_NESTED = 200
 _MOST_OBJECTS = 5_000_000
@@ -136,7 +138,7 @@ class _Walk:
         if isinstance(reduced, str):
             return _digest("global", getattr(value, "__module__", None) or "", reduced)
         function, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
-        if function is pickle.loads:  # the pickles themselves differ, see above
+        if function is pickle.loads or function is load_function:  # the pickles themselves differ, see above
             return self.digest(function(*arguments))
         more = [*(items or ()), *(part for pair in pairs or () for part in pair)]
         return _digest("object", *map(self.digest, (function, arguments, state)), *map(self.digest, more))

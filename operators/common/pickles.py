@@ -1,6 +1,7 @@
 """Python objects as bytes that another process can read."""
 
 import pickle
+from functools import cache
 from io import BytesIO
 from types import FunctionType
 from typing import Any
@@ -27,3 +28,48 @@ def dumps(value: Any) -> bytes:
 
         return cloudpickle.dumps(value, protocol=5)  # type: ignore[no-any-return, no-untyped-call]
     return stream.getvalue()
+
+
+# Functions of a job, for Spark's workers.
+
+
+def dumps_for_workers(value: Any) -> bytes:
+    """As cloudpickle.dumps, but PicklingError for a session of Spark Connect, and for what holds one.
+
+    Its pickle would be made, and fail in the workers, which have no session.
+    """
+    stream = BytesIO()
+    _pickler_for_workers()(stream).dump(value)
+    return stream.getvalue()
+
+
+@cache
+def _pickler_for_workers() -> Any:
+    from pyspark import cloudpickle
+
+    base: Any = cloudpickle.Pickler
+
+    class PicklerForWorkers(base):  # type: ignore[misc]
+        def reducer_override(self, obj: Any) -> Any:
+            kind = type(obj)
+            if kind.__name__ == "SparkSession" and kind.__module__.startswith("pyspark.sql.connect."):
+                raise pickle.PicklingError("Spark's workers have no session")
+            return super().reducer_override(obj)
+
+    return PicklerForWorkers
+
+
+class UnloadableFunctionError(Exception):
+    """A function cannot be unpickled in a worker; `operator` says whose it is."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__(operator)
+        self.operator = operator
+
+
+def load_function(pickled: bytes, operator: str) -> Any:
+    """What `pickled` holds. Raises UnloadableFunctionError from what loading it raises."""
+    try:
+        return pickle.loads(pickled)
+    except BaseException as error:
+        raise UnloadableFunctionError(operator) from error

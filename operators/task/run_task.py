@@ -12,14 +12,16 @@ import sys
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark import SparkFiles, TaskContext, cloudpickle
 
-from penstock.operators.chain.describe_error import describe_error
+from penstock.operators.chain.describe_error import describe_error, encodable, shortened
 from penstock.operators.chain.errors import EnoughResults, UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK, OperatorContext
 from penstock.operators.chain.user_errors import user_frames
+from penstock.operators.common.pickles import UnloadableFunctionError
 from penstock.operators.exchange.channel_writer import ChannelWriter
 from penstock.operators.exchange.output_spec import OutputSpec
 from penstock.operators.functions.add_up_metrics import metrics_of_subtask
@@ -43,12 +45,15 @@ _OBJECTS_BETWEEN_COLLECTIONS = 200_000
 
 def task_function(
     pickled_spec: bytes,
+    outline: TaskSpec,
     python_path: Sequence[str],
     prepare: Sequence[Callable[[], None]],
     dependencies: PythonDependencies = NO_DEPENDENCIES,
     folder: str | None = None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """The function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
+
+    `outline` is the spec without operators, for a spec that cannot be read.
 
     Before it reads the spec, and with it the user's functions, it adds those folders of `python_path` that
     this machine has at the end of the module search path, calls the importable functions `prepare`, and puts
@@ -64,9 +69,35 @@ def task_function(
         for call in prepare:
             call()
         with python_dependencies(dependencies, SparkFiles.get):
-            yield from run_task(cloudpickle.loads(pickled_spec), batches)
+            try:
+                spec: TaskSpec = cloudpickle.loads(pickled_spec)
+            except BaseException as error:
+                _raise_not_loaded(error, outline)
+            yield from run_task(spec, batches)
 
     return run
+
+
+def _raise_not_loaded(error: BaseException, outline: TaskSpec) -> NoReturn:
+    """Raise UserFunctionError of the operator whose function cannot be unpickled, and tell the driver."""
+    cause = error.__cause__ or error
+    if isinstance(cause, ImportError | AttributeError) and "penstock" in str(cause):
+        raise error  # a worker with another Penstock, which is told as such
+    chain, where = outline.chain, TaskContext.get()
+    failure = UserFunctionError(
+        job=outline.settings.job_name,
+        operator=error.operator if isinstance(error, UnloadableFunctionError) else chain.name,
+        subtask=0 if where is None else where.partitionId() % chain.parallelism,
+        record="",
+        cause=describe_error(cause),
+        during=f"unpickling a function of vertex {shortened(chain.name, 200)!r}",
+    )
+    failure.__cause__ = cause
+    attempt_number = 0 if where is None else where.attemptNumber()
+    reporter = Reporter(outline.settings.reports, chain.vertex, failure.subtask, attempt_number)
+    reporter.state("FAILED", **_failure(failure))
+    reporter.close()
+    raise failure from cause
 
 
 def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
@@ -292,7 +323,7 @@ def _failure(error: BaseException) -> dict[str, str]:
 def _traceback(error: BaseException) -> str:
     """The innermost calls, and what was raised: not those from one operator of a chain to the next."""
     lines = traceback.format_exception(type(error), error, error.__traceback__, limit=-_TRACEBACK_CALLS)
-    text = "".join(lines)
+    text = encodable("".join(lines))
     return text if len(text) <= _TRACEBACK_CHARACTERS else "…" + text[-_TRACEBACK_CHARACTERS:]
 
 

@@ -14,10 +14,11 @@ def graph_of_library(graph: Any, name: str | None) -> GivenGraph:
 
     Nodes of networkx are named by what they are, as text. Raises InputError for anything else.
     """
-    if hasattr(graph, "vs") and hasattr(graph, "es"):
+    kind = type(graph)  # a DataFrame of Spark has any attribute, as a column
+    if hasattr(kind, "vs") and hasattr(kind, "es"):
         own = graph["name"] if "name" in graph.attributes() else None
         return graph_of_igraph(graph, _name(name, own))
-    if not all(hasattr(graph, method) for method in ("nodes", "edges", "is_directed")):
+    if not all(hasattr(kind, method) for method in ("nodes", "edges", "is_directed")):
         raise InputError(f"graph: found {type(graph).__name__}", f"allowed: {_ALLOWED}")
     keys = {node: str(node) for node in graph.nodes}
     if len(set(keys.values())) < len(keys):  # 1 and "1"

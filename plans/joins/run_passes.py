@@ -19,7 +19,7 @@ from penstock.plans.joins.packed_blocks import LEAST_PARTITIONS, PackedTables, p
 from penstock.plans.joins.passes import Expanded, FixedPoint, HandOver, JoinStep, View, Walk, steps
 from penstock.plans.joins.refusals import reject_refused
 from penstock.plans.joins.run_steps import AnyStep, Done, run_steps
-from penstock.plans.joins.spark_schemas import compute, free, keep, spark_schema
+from penstock.plans.joins.spark_schemas import compute, free, keep, spark_schema, unless_ended
 from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topology_tables import TopologyTables
@@ -55,7 +55,8 @@ class Planned:
         for frame in self.kept:
             free(frame)
         for frame in self.persisted:
-            frame.unpersist()
+            with unless_ended(frame.sparkSession):
+                frame.unpersist()
 
 
 def run_passes(

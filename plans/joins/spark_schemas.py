@@ -1,9 +1,12 @@
 """The declared tables as Spark's schemas, and DataFrames that have them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -83,15 +86,40 @@ def conform(frame: DataFrame, table: str) -> DataFrame:
 
 
 def free(kept: DataFrame) -> None:
-    """Give back the storage of what `cut_lineage` has kept; it can no longer be read then."""
-    rows = kept._jdf.logicalPlan().rdd()
-    written = rows.getCheckpointFile()
-    if written.isEmpty():
-        rows.unpersist(False)
-        return
+    """Give back the storage of what `cut_lineage` has kept; it can no longer be read then.
+
+    A session that has been stopped has given it back.
+    """
     context: Any = kept.sparkSession.sparkContext
-    path = java_class(context._jvm, "org.apache.hadoop.fs.Path")(written.get())
-    path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+    with unless_ended(kept.sparkSession):
+        rows = kept._jdf.logicalPlan().rdd()
+        written = rows.getCheckpointFile()
+        if written.isEmpty():
+            rows.unpersist(False)
+            return
+        path = java_class(context._jvm, "org.apache.hadoop.fs.Path")(written.get())
+        path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def has_ended(spark: Any) -> bool:
+    """Whether a session, classic or Connect, has been stopped, or its JVM has ended."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return bool(spark.is_stopped)
+    java: Any = spark.sparkContext._jsc
+    try:
+        return java is None or bool(java.sc().isStopped())
+    except Py4JError:
+        return True
+
+
+@contextmanager
+def unless_ended(spark: Any) -> Iterator[None]:
+    """Pass over errors of the block where the session has ended: what it would put in order is gone, too."""
+    try:
+        yield
+    except Exception:
+        if not has_ended(spark):
+            raise
 
 
 def cut_lineage(rows: DataFrame) -> DataFrame:

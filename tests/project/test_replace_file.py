@@ -1,5 +1,6 @@
 """Files that a user names: replaced whole or not at all; what is no regular file is written to."""
 
+import errno
 import os
 import signal
 import socket
@@ -69,6 +70,15 @@ def test_what_fails_leaves_the_old_file_and_nothing_else(folder: Path):
     with pytest.raises(KeyboardInterrupt):
         write_texts(texts(), folder / "file")
     assert ((folder / "file").read_text(), os.listdir(folder)) == ("old", ["file"])
+
+
+def test_file_systems_without_hard_links_have_files_too(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(os, "link", refuse)
+    write_texts(["new"], folder / "file")
+    assert ((folder / "file").read_text(), os.listdir(folder)) == ("new\n", ["file"])
 
 
 def test_what_is_killed_leaves_the_old_file_and_nothing_else(tmp_path: Path):

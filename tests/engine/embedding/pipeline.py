@@ -239,7 +239,30 @@ def streams(spark: Any) -> dict[str, Any]:
             )
         ]
         found["first frame"] = re.findall('File "[^"]*?([^/"]*)", line', said)[:1]
+    found["cannot be sent"] = errors_that_spark_cannot_send(df)
     return found
+
+
+def errors_that_spark_cannot_send(df: Any) -> list[Any]:
+    """What is said of messages that UTF-8 does not have, by both ways of running, and of the session then."""
+
+    def fails(row: Any) -> Any:
+        raise ValueError("a\ud800b\x00")
+
+    said = []
+    stream = env().from_dataframe(df).map(fails, Types.INT()).name("Digest")
+    try:
+        stream.to_dataframe().collect()
+    except PySparkException as error:
+        said.append(str(error))
+    executed = env()
+    executed.from_dataframe(df).map(fails, Types.INT()).name("Digest").print()
+    try:
+        executed.execute()
+    except penstock.PenstockError as error:
+        said.append(str(error))
+    parts = ("ValueError: a\\ud800b\\x00", "Digest", "fails")
+    return [[part in text for part in parts] for text in said] + [df.count()]
 
 
 def observed(df: Any) -> list[Any]:

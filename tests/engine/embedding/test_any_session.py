@@ -14,6 +14,7 @@ from typing import Any
 import pyspark
 import pytest
 
+from tests.engine.embedding.surface import CALLS, WITHOUT_SESSION, public_names
 from tests.engine.runtime.spark_cluster import spark_cluster
 
 pytestmark = pytest.mark.spark
@@ -36,6 +37,7 @@ EXPECTED: dict[str, Any] = {
     },
     "streams": {
         "calls": 40,
+        "cannot be sent": [[True] * 3, [True] * 3, 40],
         "error": [True, True, True, True, False],
         "executed": 780,
         "first frame": ["pipeline.py"],
@@ -72,13 +74,13 @@ EXPECTED: dict[str, Any] = {
 }
 
 
-def pipeline(*session: str, **environment: str) -> dict[str, Any]:
-    """What the pipeline finds in a session, started without an activated environment."""
+def pipeline(*session: str, script: str = "pipeline", **environment: str) -> dict[str, Any]:
+    """What a script finds in a session, started without an activated environment."""
     own = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_CONF_DIR", "PYSPARK_PYTHON")
     }
     own |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(ROOT), "TZ": "UTC", **environment}
-    command = [sys.executable, str(Path(__file__).with_name("pipeline.py")), *session]
+    command = [sys.executable, str(Path(__file__).with_name(f"{script}.py")), *session]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False, env=own)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     assert done.returncode == 0, done.stderr[-3_000:]
@@ -127,13 +129,62 @@ def connect_server(log: Path) -> Iterator[str]:
         server.wait()
 
 
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with connect_server(tmp_path_factory.mktemp("connect") / "server.log") as url:
+        yield url
+
+
 def test_a_plain_session_whose_environment_is_not_activated() -> None:
     assert pipeline("plain", "local[2]") == EXPECTED
 
 
-def test_spark_connect(tmp_path: Path) -> None:
-    with connect_server(tmp_path / "server.log") as url:
-        assert pipeline("connect", url, SPARK_CONNECT_AUTHENTICATE_TOKEN=TOKEN) == EXPECTED
+def test_spark_connect(server: str) -> None:
+    assert pipeline("connect", server, SPARK_CONNECT_AUTHENTICATE_TOKEN=TOKEN) == EXPECTED
+
+
+def test_every_public_name_is_called_over_spark_connect() -> None:
+    called = {name.split(" ")[0] for name in CALLS}
+    assert public_names() == called | WITHOUT_SESSION
+
+
+def test_every_public_name_works_over_spark_connect_or_says_why_not(server: str) -> None:
+    found = pipeline("connect", server, script="surface", SPARK_CONNECT_AUTHENTICATE_TOKEN=TOKEN)
+    assert found == {
+        "penstock.bench": "suites: found DataFrame, allowed names of suites and paths of files of topologies",
+        "penstock.import_graph": "graph: found DataFrame",
+        "penstock.plan joins": "planner: joins need the JVM of a session of classic Spark; found one of "
+        "Spark Connect",
+        "penstock.sweep": "spark: a sweep needs the JVM of a session of classic Spark; found one of Spark "
+        "Connect",
+        "Generated.write": "to: found tables of Spark",
+    }
+
+
+STOPPED = "the Spark session has been stopped, or has ended"
+
+
+def said_of_a_stopped_session(found: dict[str, Any]) -> dict[str, str]:
+    """What is said of each call; those that need no session are fine, and all else says that it has ended."""
+    said: dict[str, str] = found["found"]
+    assert {name: text for name, text in said.items() if name.startswith("fine: ") and text} == {}
+    assert [
+        text for name, text in said.items() if not name.startswith("fine: ") and "stopped" not in text
+    ] == []
+    assert [text for text in said.values() if "raw " in text] == []
+    assert found["left"] == ["again", "started", "store"] or found["left"] == ["again", "store"]
+    return said
+
+
+def test_uses_of_a_stopped_session_are_one_sentence() -> None:
+    said = said_of_a_stopped_session(pipeline("plain", "local[2]", script="stopped_session"))
+    assert (said["write"], said["during"]) == (f"write: {STOPPED}", f"plan: {STOPPED}")
+    assert said["nodes"] == f"nodes: {STOPPED}"
+
+
+def test_uses_of_a_stopped_session_of_spark_connect_are_one_sentence(server: str) -> None:
+    found = pipeline("connect", server, script="stopped_session", SPARK_CONNECT_AUTHENTICATE_TOKEN=TOKEN)
+    assert said_of_a_stopped_session(found)["metrics"] == f"metrics: {STOPPED}"
 
 
 def test_a_standalone_cluster(tmp_path: Path) -> None:

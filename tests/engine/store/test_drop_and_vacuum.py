@@ -1,6 +1,7 @@
 """`penstock drop` and `penstock vacuum`: versions that nobody needs, and their disk space."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -48,10 +49,14 @@ def size(store: Path) -> int:
 def test_a_dropped_version_is_gone_and_vacuum_gives_its_space_back(store):
     before, reader = size(store), open_plan(str(store), 1)
     nodes = reader.table("stream_nodes").select(pl.len())
+    unread = penstock.read_plan(store, 1)
     code, said, beside = run("drop", f"{store}@1")
     assert (code, "version 1 of" in said, "penstock vacuum" in beside) == (0, True, True)
     assert numbers(store) == [2, 3]
-    assert run("show", store, "--version", "1")[0] == 4
+    dropped = f"version 1 of {store} has been dropped; found 2, 3"
+    assert (run("show", store, "--version", "1")[0], dropped in run("show", f"{store}@1")[2]) == (4, True)
+    with pytest.raises(penstock.StoreError, match=re.escape(dropped)):
+        unread.nodes("stream_graph")
     assert run("drop", f"{store}@1")[0] == 4
     assert nodes.collect().item() == 3  # who had begun goes on
     kept, beside = run("vacuum", store)[1:]

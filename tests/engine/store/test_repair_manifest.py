@@ -158,7 +158,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None
     link = os.link
 
     def link_afterwards(source: str, target: str) -> None:
-        if "_delta_log" not in target:  # commits are named by links, too
+        if "_delta_log" not in target and ".penstock-" not in target:  # commits, and what asks for links
             monkeypatch.undo()
             do()
         link(source, target)

@@ -13,6 +13,7 @@ import pytest
 from deltalake import write_deltalake
 from typer.testing import CliRunner
 
+import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.store import delta_rs_logs, delta_rs_tables, plan_versions
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -22,6 +23,7 @@ from penstock.engine.store.require_target import require_target
 from penstock.engine.store.write_file import write_file
 from penstock.plans.errors import MachineError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, write
+from tests.plans.topology.builders import simple
 
 ROOT = Path(__file__).parents[3]
 
@@ -175,6 +177,47 @@ def test_a_limit_of_the_machine_is_one_message_without_panics(tmp_path: Path):
     )
     assert list((tmp_path / "store").rglob("*.parquet")) == []
     assert CliRunner().invoke(app, arguments).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("store", "scheme"), [("dbfs:/x", "dbfs"), ("s3:x", "s3"), ("hdfs:/a/b", "hdfs"), ("C:/x", "C")]
+)
+def test_a_uri_without_slashes_is_no_folder_of_that_name(tmp_path, monkeypatch, store, scheme):
+    monkeypatch.chdir(tmp_path)
+    planned = penstock.plan(simple("a"), until="job_graph")
+    for call in (lambda: planned.write(store), lambda: penstock.open_store(store)):
+        with pytest.raises(StoreError, match=f"found the URI scheme '{scheme}' without //; allowed: a path"):
+            call()
+    assert list(tmp_path.iterdir()) == []
+    assert planned.write(f"./{store}") == 1
+
+
+def test_a_scheme_that_nothing_reaches_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="found the URI scheme 'foo'; allowed: a path of this machine"):
+        penstock.plan(simple("a"), until="job_graph").write("foo://host/x")
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOTSUP, errno.ENOSYS])
+def test_a_folder_without_hard_links_is_named_before_anything_is_written(tmp_path, monkeypatch, number):
+    def refuse(*_, **__):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", refuse)
+    with pytest.raises(MachineError, match=rf"file system of {tmp_path} has no hard links .*Delta tables"):
+        penstock.plan(simple("a"), until="job_graph").write(tmp_path / "store")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EINVAL, errno.ENOSYS])
+def test_a_folder_whose_files_do_not_reach_the_disk_is_named(tmp_path, monkeypatch, number):
+    def fail(descriptor):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(MachineError, match=f"fsync of {tmp_path} fails: {os.strerror(number)}"):
+        penstock.plan(simple("a"), until="job_graph").write(tmp_path / "store")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["a\x1bb", "a[b", "a]b", "a\\b", "a%5bb", "a\nb", "a\udcff"])

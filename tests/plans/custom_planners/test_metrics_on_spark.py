@@ -4,6 +4,7 @@ import polars as pl
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.engine.library.measured import metrics_as_dataframes
 from penstock.engine.planning import metrics_on_spark as module
 from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.planning.metrics_on_spark import metrics_on_spark
@@ -19,6 +20,10 @@ CHOICES = Choices()
 (EDGE_CASES,) = (path for path in GOLDEN if path.name == "edge_cases.jsonl.gz")
 KEYS = {"plans": ["topology_id"], "vertices": ["topology_id", "vertex"],
         "edges": ["topology_id", "target", "in_index"]}  # fmt: skip
+
+
+def _types(rows: DataFrame) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in rows.schema]
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +69,8 @@ def test_metrics_are_those_of_the_columnar_planner(
         rows, wanted = from_arrow(getattr(found, name).toArrow()), getattr(expected, name)
         assert rows.columns == wanted.columns
         assert rows.sort(key).to_dicts() == wanted.sort(key).to_dicts()
+    for table, here in zip(KEYS, metrics_as_dataframes(spark, expected), strict=True):
+        assert _types(here) == _types(getattr(found, table))
     for kept in found.kept:
         free(kept)
     assert len(expected.plans) > 12
