@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class SweepResults(NamedTuple):
     """What a sweep has measured.
 
-    `cells` are in the grid, of which `measured` were measured by this call and `before` earlier; `failed`
-    says of cells that have no result why. `folder` has the Delta table results, of this and earlier grids.
+    `cells` are in the grid, of which `measured` were measured by this call and `before` earlier. `failed`
+    lists the cells whose planner failed for all topologies or some, and why. `folder` has the Delta tables
+    results and quality, of this and earlier grids.
     """
 
     folder: str
@@ -34,7 +35,10 @@ class SweepResults(NamedTuple):
 
     @property
     def results(self) -> pa.Table:
-        """All rows without an error, typed: axes of the grid, options of Flink by key, counts, measures."""
+        """All rows, typed: axes of the grid, options of Flink by key, counts, measures, errors.
+
+        Metrics are means over the `compared` topologies that all planners planned.
+        """
         return _arrow(self._rows())
 
     def table(self, by: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> pa.Table:

@@ -33,7 +33,7 @@ from penstock.engine.sweep.sweep_spec import (
 from penstock.operators.common.flink_yaml import as_option_text
 from penstock.plans.errors import InputError
 
-VERSION = 2
+VERSION = 3
 """Raised whenever a cell means something else."""
 
 MOST_CELLS = 100_000
