@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.reference.refusal import FlinkRefusalError
@@ -41,6 +41,7 @@ class Settings:
     pause_sources: bool = False
     parallelism: int = 1
     max_parallelism: int = -1
+    overrides: dict[str, str] = field(default_factory=dict)
 
 
 def _first(config: Mapping[str, str], *keys: str) -> str | None:
@@ -60,6 +61,10 @@ def _quantity(text: str, units: Mapping[str, float]) -> int:
 def _duration(config: Mapping[str, str], *keys: str) -> int | None:
     value = _first(config, *keys)
     return None if value is None else _quantity(value, _MILLISECONDS)
+
+
+def _overrides(text: str) -> dict[str, str]:
+    return dict(entry.split(":") for entry in text.split(",") if entry)  # type: ignore[misc]
 
 
 def _from_configuration(config: Mapping[str, str], batch: bool) -> Settings:
@@ -92,6 +97,7 @@ def _from_configuration(config: Mapping[str, str], batch: bool) -> Settings:
         backlog=_duration(config, prefix + "interval-during-backlog"),
         pause_sources=_flag(config, False, "pipeline.sources.pause-until-first-checkpoint"),
         max_parallelism=int(config.get("pipeline.max-parallelism", -1)),
+        overrides=_overrides(config.get("pipeline.jobvertex-parallelism-overrides", "")),
     )
 
 
