@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -114,7 +115,7 @@ def _decide(
     if COSTS in custom_planner.reads:
         shown = {**shown, COSTS: question.costs(shown["stream_nodes"], shown["stream_edges"])}
     answers, wrong = [], [NO_VIOLATION]
-    read = _read_tables if custom_planner.decision is Decision.PLAN else _reader(custom_planner.decision)
+    read = reader_of(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):
         batch = topologies[start : start + TOPOLOGIES_OF_A_BATCH]
         asked = pl.DataFrame({TOPOLOGY: batch})
@@ -139,8 +140,9 @@ def _decide(
     return answer, pl.concat([*wrong, check])
 
 
-def _reader(decision: Decision) -> Callable[[Any], pl.DataFrame]:
-    return lambda returned: read_answer(returned, decision)
+def reader_of(decision: Decision) -> Callable[[Any], Any]:
+    """The function that reads answers of planners with this decision: a frame, or frames by table."""
+    return _read_tables if decision is Decision.PLAN else partial(read_answer, decision=decision)
 
 
 def _read_tables(returned: Any) -> Frames:
