@@ -109,6 +109,26 @@ def name_of_planner(planner: Any) -> str:
     )
 
 
+def importable_name(planner: Any, argument: str) -> str:
+    """The name by which other processes find a planner: itself, or module:function of a function.
+
+    Raises ConfigurationError for a function that a module does not have under its name.
+    """
+    if isinstance(planner, str):
+        return planner
+    name = name_of_planner(planner)
+    module, _, attribute = name.partition(":")
+    found: Any = None if module == "__main__" else sys.modules.get(module)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if found is not planner:
+        raise ConfigurationError(
+            f"{argument}: found {name}, which processes of their own cannot import",
+            'put the function into a module, and name it "module:function"',
+        )
+    return name
+
+
 def _load(name: str) -> Any:
     if name.startswith(PREFIX):
         return program_named(name)
