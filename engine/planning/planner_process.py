@@ -241,7 +241,7 @@ def main() -> None:
 def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any], Sequence[pa.Table]]:
     """The header and the tables of an answer."""
     from penstock.engine.planning.ask_custom_planner import describe_raised
-    from penstock.engine.planning.plan_by_custom_planners import reader_of
+    from penstock.plans.custom_planners.check_answer import reader_of
 
     header = {"error": None, "is_schema": False, "is_dict": False, "tables": []}
     try:
