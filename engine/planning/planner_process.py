@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import chdir, suppress
 from functools import cache
 from typing import Any, BinaryIO
@@ -224,13 +224,10 @@ def main() -> None:
         for planner in planners
     ]
     _say(answers, {"error": None, "functions": described})
-    own = os.getpid()
     while line := calls.readline():
         call = json.loads(line)
         tables = {table: _read_table(calls) for table in call["tables"]}
         answer, streams = _answer(planners[call["function"]], tables)
-        if os.getpid() != own:  # the planner has forked, and this is not the process that answers
-            os._exit(0)
         _say(answers, answer)
         for stream in streams:
             _write_table(answers, stream)
@@ -247,7 +244,8 @@ def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any
     try:
         arguments = {name: _argument(tables[name], arrow) for name, arrow in planner.reads.items()}
         with chdir(os.getcwd()):
-            answer = reader_of(planner.decision)(planner.function(**arguments))
+            returned = _called(planner.function, arguments)
+        answer = reader_of(planner.decision)(returned)
         frames = answer if isinstance(answer, dict) else {"": answer}
         arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in frames.values()]
         size_bytes, most_bytes = sum(table.nbytes for table in arrow), _memory_limit() // 4
@@ -258,6 +256,16 @@ def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any
         return {**header, "error": error.message, "is_schema": True}, []
     except BaseException as error:
         return {**header, "error": describe_raised(error)}, []
+
+
+def _called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """The value that the planner returns. A process that it forks ends here: only this one answers."""
+    own = os.getpid()
+    try:
+        return function(**arguments)
+    finally:
+        if os.getpid() != own:
+            os._exit(0)
 
 
 def _argument(table: pa.Table, arrow: bool) -> Any:

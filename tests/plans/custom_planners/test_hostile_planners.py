@@ -66,8 +66,10 @@ def patches(stream_edges):
 
 @decide
 def forks(stream_edges):
-    if os.fork() == 0:
-        return nothing(stream_edges)
+    child = os.fork()
+    if child == 0:
+        raise RuntimeError("the child")
+    os.waitpid(child, 0)
     return nothing(stream_edges)
 
 @decide
