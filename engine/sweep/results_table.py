@@ -222,7 +222,7 @@ class Measured(NamedTuple):
 
 @without_pandas()
 def measured_cells(folder: str) -> dict[tuple[str, int], Measured]:
-    """The cells that the table has, by (cell, repetition); of several rows, the newest."""
+    """The cells that the table has, by (cell, repetition), as their newest rows have them."""
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
         delta_table = open_table(path)
