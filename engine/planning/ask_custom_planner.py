@@ -66,7 +66,12 @@ def call_custom_planner(
     thread = threading.Thread(target=run, name=f"planner {custom_planner.name}", daemon=True)
     with contextlib.nullcontext() if is_remote else _process_as_before():
         thread.start()
-        thread.join(seconds)
+        try:
+            thread.join(seconds)
+        except BaseException:  # an interrupt: nobody waits for this answer, or is to take it for the next
+            if isinstance(function, PlannerProgram | RemoteFunction):
+                function.stop()
+            raise
     if returned:
         return returned[0]
     if raised:

@@ -59,7 +59,7 @@ class PlannerProcess:
             if answer["error"] is None:
                 streams = [read_table(process.stdout) for _ in answer["tables"]]
         except (pa.ArrowException, OSError, ValueError):
-            raise PlannerEndedError(self._end()) from None
+            raise PlannerEndedError(self._end(process)) from None
         writer.join()
         if answer["error"] is not None:
             raise (SchemaError if answer["is_schema"] else PlannerEndedError)(answer["error"])
@@ -76,12 +76,13 @@ class PlannerProcess:
                 with suppress(OSError):
                     pipe.close()  # type: ignore[union-attr]
 
-    def _end(self) -> str:
-        process, code = self._process, None
-        if process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                code = process.wait(1)
-        self.stop()
+    def _end(self, process: "subprocess.Popen[bytes]") -> str:
+        """Why `process` gives no answer. Another one may have been started since, which goes on."""
+        code = None
+        with suppress(subprocess.TimeoutExpired):
+            code = process.wait(1)
+        if self._process is process:
+            self.stop()
         if code is None:
             return "its process wrote something else than an answer"
         ended = f"signal {-code}" if code < 0 else f"exit code {code}"
@@ -105,7 +106,7 @@ class PlannerProcess:
             greeting: dict[str, Any] = json.loads(line)
         except ValueError:
             raise ConfigurationError(
-                f"--planner {self.name}: the planner cannot be loaded: {self._end()}",
+                f"--planner {self.name}: the planner cannot be loaded: {self._end(process)}",
                 "package.module:function, importable here or in the working folder",
             ) from None
         if greeting["error"] is not None:

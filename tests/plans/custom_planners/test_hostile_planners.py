@@ -82,6 +82,13 @@ def hangs(stream_edges):
     time.sleep(1000)
 
 @decide
+def hangs_once(stream_edges):
+    if not os.path.exists("hung"):
+        open("hung", "w").close()
+        time.sleep(1000)
+    return nothing(stream_edges)
+
+@decide
 def takes_memory(stream_edges):
     taken = []
     while True:
@@ -195,3 +202,11 @@ def test_plan_shows_the_first_reason_and_rejected_groups(hostile, tmp_path):
     assert shown[1].split("\t")[:2] == ["4", "bad"]
     assert shown[2] == "4 refused for one reason; --all lists each"
     assert len(CliRunner().invoke(app, ["rejected", "all", "--all"]).stdout.splitlines()) == 6
+
+
+@pytest.mark.slow
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_next(hostile):
+    planners = find_custom_planners("hostile:hangs_once")
+    assert rejected(planned(planners, GOOD, seconds=0.5))["good"][1] == "PlannerTimedOut"
+    for _ in range(2):
+        assert planned(planners, GOOD).planned == 1
