@@ -67,7 +67,7 @@ def main() -> None:
 
 def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any], Sequence[pa.Table]]:
     """The header and the tables of an answer."""
-    header = {"error": None, "is_schema": False, "is_dict": False, "tables": []}
+    header: dict[str, Any] = {"error": None, "is_schema": False, "is_dict": False, "tables": []}
     try:
         arguments = {name: _argument(tables[name], arrow) for name, arrow in planner.reads.items()}
         with chdir(os.getcwd()):

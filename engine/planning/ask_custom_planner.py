@@ -99,7 +99,8 @@ def _process_as_before() -> Iterator[None]:
     with contextlib.redirect_stdout(sys.stderr), contextlib.chdir(os.getcwd()):
         try:
             if len(descriptors) == 2:
-                sys.__stdout__ and sys.__stdout__.flush()
+                if sys.__stdout__ is not None:
+                    sys.__stdout__.flush()
                 os.dup2(2, 1)
             yield
         finally:

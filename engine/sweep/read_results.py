@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
 
 import polars as pl
 
@@ -105,7 +106,8 @@ def _quality(folder: str, cells: Sequence[str]) -> pl.DataFrame:
         delta_table = open_table(path)
         if delta_table is None:
             columns = dict.fromkeys(MEASURED, pl.Float64)
-            key = {"cell": pl.String, "repetition": pl.Int32, "date": pl.Datetime("us", "UTC")}
+            key: dict[str, Any] = {"cell": pl.String, "repetition": pl.Int32}
+            key["date"] = pl.Datetime("us", "UTC")
             return pl.DataFrame(schema={**key, "topology": pl.String, **columns})
         listed = ", ".join(f"'{cell}'" for cell in cells)
         return from_arrow(to_table(delta_table.scan(predicate=f"cell in ({listed})")))

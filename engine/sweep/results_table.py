@@ -121,7 +121,10 @@ def planner_failure(result: Mapping[str, Any]) -> dict[str, Any]:
         f"{rule} for {count:,} of {inputs:,} topologies, the first {': '.join(examples.get(rule, ()))}"
         for rule, count in counts.items()
     )
-    return {"error": None if result.get("planned") else max(counts, key=counts.get), "message": message}
+    return {
+        "error": None if result.get("planned") else max(counts, key=lambda rule: counts[rule]),
+        "message": message,
+    }
 
 
 def quality_rows(row: Mapping[str, Any], answer: Mapping[str, Any]) -> pa.Table | None:
@@ -235,6 +238,7 @@ def measured_cells(folder: str) -> dict[tuple[str, int], Measured]:
 
 def failure_of_row(row: Mapping[str, Any]) -> str | None:
     """Why a cell failed, wholly or in part; None if it did not."""
-    if row["error"] is None or (row["message"] or "").startswith(f"{row['error']} for "):
-        return row["message"]
-    return f"{row['error']}: {row['message']}"
+    error, message = row["error"], row["message"]
+    if error is None:
+        return None if message is None else str(message)
+    return message if str(message).startswith(f"{error} for ") else f"{error}: {message}"

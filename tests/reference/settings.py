@@ -64,7 +64,7 @@ def _duration(config: Mapping[str, str], *keys: str) -> int | None:
 
 
 def _overrides(text: str) -> dict[str, str]:
-    return dict(entry.split(":") for entry in text.split(",") if entry)  # type: ignore[misc]
+    return dict(entry.split(":") for entry in text.split(",") if entry)
 
 
 def _from_configuration(config: Mapping[str, str], batch: bool) -> Settings:
