@@ -185,7 +185,7 @@ def _said(error: BaseException) -> str:
     if isinstance(error, ProgramFailedError | PlannerEndedError):
         return str(error)
     try:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:  # its __str__ raises too
         return type(error).__name__
 
