@@ -94,8 +94,15 @@ def add_index_prefixes(job: JobGraph) -> None:
 
 def override_parallelism(job: JobGraph) -> None:
     """Dispatcher.applyParallelismOverrides."""
+    given = job.stream_graph.settings.overrides
+    pairs = [entry.split(":") for entry in given.split(",") if entry]
+    if any(len(pair) != 2 for pair in pairs):
+        key = "pipeline.jobvertex-parallelism-overrides"
+        message = f"Could not parse value '{given}' for key '{key}'."
+        raise FlinkRefusalError("job_graph", "IllegalArgumentException", message)
+    overrides = {vertex: text for vertex, text in pairs}
     for vertex in job.vertices.values():
-        text = job.stream_graph.settings.overrides.get(vertex.id)
+        text = overrides.get(vertex.id)
         if text is None:
             continue
         if not re.fullmatch("[-+]?[0-9]+", text) or not -(2**31) <= int(text) < 2**31:

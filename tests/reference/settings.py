@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tests.reference.refusal import FlinkRefusalError
@@ -41,7 +41,7 @@ class Settings:
     pause_sources: bool = False
     parallelism: int = 1
     max_parallelism: int = -1
-    overrides: dict[str, str] = field(default_factory=dict)
+    overrides: str = ""
 
 
 def _first(config: Mapping[str, str], *keys: str) -> str | None:
@@ -61,10 +61,6 @@ def _quantity(text: str, units: Mapping[str, float]) -> int:
 def _duration(config: Mapping[str, str], *keys: str) -> int | None:
     value = _first(config, *keys)
     return None if value is None else _quantity(value, _MILLISECONDS)
-
-
-def _overrides(text: str) -> dict[str, str]:
-    return dict(entry.split(":") for entry in text.split(",") if entry)
 
 
 def _from_configuration(config: Mapping[str, str], batch: bool) -> Settings:
@@ -97,7 +93,7 @@ def _from_configuration(config: Mapping[str, str], batch: bool) -> Settings:
         backlog=_duration(config, prefix + "interval-during-backlog"),
         pause_sources=_flag(config, False, "pipeline.sources.pause-until-first-checkpoint"),
         max_parallelism=int(config.get("pipeline.max-parallelism", -1)),
-        overrides=_overrides(config.get("pipeline.jobvertex-parallelism-overrides", "")),
+        overrides=config.get("pipeline.jobvertex-parallelism-overrides", ""),
     )
 
 
