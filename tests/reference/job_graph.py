@@ -100,7 +100,7 @@ def override_parallelism(job: JobGraph) -> None:
         key = "pipeline.jobvertex-parallelism-overrides"
         message = f"Could not parse value '{given}' for key '{key}'."
         raise FlinkRefusalError("job_graph", "IllegalArgumentException", message)
-    overrides = {vertex: text for vertex, text in pairs}
+    overrides = dict(pairs)
     for vertex in job.vertices.values():
         text = overrides.get(vertex.id)
         if text is None:
