@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
 import pyarrow as pa
@@ -103,6 +103,44 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         "peak_memory_bytes": row["peak_memory_bytes"],
         "failures": len(row["failures"]),
     }
+
+
+@overload
+def bench(
+    suites: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = ("fleet", "layered"),
+    planners: Sequence[Any] = (),
+    *,
+    sizes: Sequence[int] = (1_000, 10_000, 100_000),
+    until: Layer | LayerName = Layer.SLOTS,
+    repeat: int = 3,
+    repeat_in_process: int = 3,
+    budget_seconds: float | None = 120,
+    timeout_seconds: float = 600,
+    config: Config = None,
+    out: str | os.PathLike[str] | None = None,
+    quality: Literal[True],
+    costs: Any = None,
+    time_limit: float = 60.0,
+) -> "PlanQuality": ...
+
+
+@overload
+def bench(
+    suites: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = ("fleet", "layered"),
+    planners: Sequence[Any] = (),
+    *,
+    sizes: Sequence[int] = (1_000, 10_000, 100_000),
+    until: Layer | LayerName = Layer.SLOTS,
+    repeat: int = 3,
+    repeat_in_process: int = 3,
+    budget_seconds: float | None = 120,
+    timeout_seconds: float = 600,
+    config: Config = None,
+    out: str | os.PathLike[str] | None = None,
+    quality: Literal[False] = False,
+    costs: Any = None,
+    time_limit: float = 60.0,
+) -> Benchmark: ...
 
 
 def bench(
