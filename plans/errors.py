@@ -103,5 +103,6 @@ class TopologyError:
 UNSUPPORTED_OPERATION = "UnsupportedOperationException"
 ILLEGAL_STATE = "IllegalStateException"
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
+NUMBER_FORMAT = "NumberFormatException"
 ALLOWED = "what Apache Flink 2.3.0 plans"
 HINT = "Flink refuses this job; change the job as the message says"

@@ -167,8 +167,8 @@ PASSES: tuple[Pass, ...] = (
         Layer.JOB_GRAPH,
         "grouped_vertices",
         ("vertices", "sorted_vertices", "job_settings"),
-        "slot sharing groups by number; index prefix of names",
-        "StreamingJobGraphGenerator.setSlotSharing",
+        "slot sharing groups by number; index prefix of names; parallelism on the cluster",
+        "StreamingJobGraphGenerator.setSlotSharing, Dispatcher.applyParallelismOverrides",
     ),
     Pass(
         Layer.JOB_GRAPH,

@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 
 from penstock.engine.bench.planners import PLANNERS, planner_named, why_missing
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
@@ -61,7 +60,7 @@ def budget_seconds(budget: str) -> float:
 
 def listed(values: list[str]) -> list[str]:
     """Values of an option that may be repeated and hold commas, each once; a file's name is taken whole."""
-    parts = [part for value in values for part in ([value] if Path(value).is_file() else value.split(","))]
+    parts = [part for value in values for part in ([value] if os.path.isfile(value) else value.split(","))]
     return list(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 

@@ -11,7 +11,11 @@ import numpy as np
 import polars as pl
 
 from penstock.engine.planning.custom_planners import question
-from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
+from penstock.engine.planning.find_custom_planners import (
+    find_custom_planners,
+    name_of_planner,
+    names_custom_planner,
+)
 from penstock.engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
 from penstock.plans.columnar.frames import from_arrow
@@ -52,10 +56,10 @@ class MeasuredQuality(NamedTuple):
     plans: dict[str, pl.DataFrame]
 
 
-def require_planners(names: Sequence[str]) -> None:
+def require_planners(planners: Sequence[Any]) -> None:
     """ConfigurationError unless each is Flink's rules or a custom planner that can be loaded."""
-    for name in names:
-        if name not in FLINKS_RULES and not names_custom_planner(name):
+    for name in planners:
+        if isinstance(name, str) and name not in FLINKS_RULES and not names_custom_planner(name):
             raise ConfigurationError(
                 f"--planner {name}: allowed {', '.join(FLINKS_RULES)}, or a planner of your own",
                 "package.module:function, or an entry point of the group penstock.planners",
@@ -66,7 +70,7 @@ def require_planners(names: Sequence[str]) -> None:
 
 def measure_quality(
     path: Path,
-    planners: Sequence[str],
+    planners: Sequence[Any],
     costs: str | None,
     choices: Choices,
     seconds: float,
@@ -76,14 +80,16 @@ def measure_quality(
 ) -> MeasuredQuality:
     """Plan the topologies of `path` by each planner, and compare all with the first one by topology.
 
-    `costs`: see engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
+    `planners`: as find_custom_planners takes them, or FLINKS_RULES. `costs`: see
+    engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
     asked = question(costs, read.frames["topologies"], seconds, constants=constants)
     measured = {}
-    for name in planners:
+    for planner in planners:
+        name = name_of_planner(planner)
         report(f"plan by {name}, and measure")
-        measured[name] = plan_and_measure(read, name, asked, choices)
+        measured[name] = plan_and_measure(read, planner, asked, choices)
     return compare_all(read.inputs, measured, report)
 
 
@@ -108,7 +114,7 @@ def compare_all(
     return MeasuredQuality({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
-def plan_and_measure(read: ReadTopologies, planner: str, asked: Question, choices: Choices) -> PlannerQuality:
+def plan_and_measure(read: ReadTopologies, planner: Any, asked: Question, choices: Choices) -> PlannerQuality:
     """Plan what was read by Flink's rules or somebody's planner, and measure the plans.
 
     That is done part by part, of which only metrics are kept: memory grows with the topologies that were
@@ -140,14 +146,15 @@ def put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Data
 
 
 def _plan_and_measure(
-    frames: dict[str, pl.DataFrame], planner: str, asked: Question, choices: Choices
+    frames: dict[str, pl.DataFrame], planner: Any, asked: Question, choices: Choices
 ) -> PlannerQuality:
-    started = time.monotonic()
     inputs = len(frames["topologies"]) + len(frames["rejected"])
-    if planner in FLINKS_RULES:
+    # A planner that is named is loaded before: starting its process is no planning.
+    custom_planners = [] if planner in FLINKS_RULES else find_custom_planners(planner)
+    started = time.monotonic()
+    if not custom_planners:
         planned = plan_frames(frames, inputs, Layer.SLOTS, choices, lambda stage: None)
     else:
-        custom_planners = find_custom_planners(planner)
         planned = plan_by_custom_planners(frames, inputs, custom_planners, choices=choices, question=asked)
     planning_seconds = time.monotonic() - started
     started = time.monotonic()

@@ -23,6 +23,10 @@ _MEANINGS = {
     "pipeline.vertex-description-mode": "how the description of a vertex is laid out",
     "pipeline.vertex-name-include-index-prefix": "whether names of vertices begin with their index",
     "pipeline.cached-files": "files of the distributed cache",
+    "pipeline.jobvertex-parallelism-overrides": (
+        "parallelism of job vertices by id, in place of the planned one; a job's entries win over the "
+        "configuration's"
+    ),
     "execution.batch.adaptive.auto-parallelism.enabled": (
         "whether dynamic graphs reset parallelism that nobody has set"
     ),

@@ -36,6 +36,8 @@ from penstock.engine.configuration.option import Level, Option, Reader, Setting,
 from penstock.engine.configuration.read_yaml_settings import read_yaml_settings
 from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.flink_options import PARALLELISM_OVERRIDES
+from penstock.plans.topology.flink_values import parse_map
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, SlotSharingStrategy
@@ -153,6 +155,9 @@ def _effective(merged: Merged, values: Mapping[str, Any]) -> EffectiveConfigurat
     readers = {key: _BY_KEY[key].reader for key in settings if key in _BY_KEY}
     jobs = {s.key: s.text for key, s in settings.items() if readers.get(key) is Reader.JOBS}
     jobs.pop(PARALLELISM.key, None)
+    # The Dispatcher puts a job's overrides over the cluster's entry by entry, not as a whole.
+    overrides = parse_map(jobs.pop(PARALLELISM_OVERRIDES.key, ""))
+    jobs |= {f"{PARALLELISM_OVERRIDES.key}.{vertex}": text for vertex, text in overrides.items()}
     scripts = {
         setting.key: setting.text
         for key, setting in settings.items()

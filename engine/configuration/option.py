@@ -5,7 +5,7 @@ from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
 from penstock.plans.topology.flink_options import FlinkOption
-from penstock.plans.topology.flink_values import parse_duration
+from penstock.plans.topology.flink_values import parse_duration, parse_map
 
 A_MEMORY_SIZE = "a memory size such as 128 mb"
 A_DURATION = "a duration such as 100 ms, 10 s or PT1M"
@@ -55,6 +55,7 @@ def flink_option(option: FlinkOption, meaning: str, reader: Reader) -> Option:
         reader,
         option.deprecated,
         option.values,
+        is_map=option.parse is parse_map,
     )
 
 

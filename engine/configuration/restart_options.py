@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.engine.configuration.option import A_DURATION, Option, Reader
+from penstock.operators.common.configuration import parse_float
 from penstock.plans.topology.flink_values import parse_duration, parse_int
 
 NO_RESTART, FIXED_DELAY, FAILURE_RATE, EXPONENTIAL_DELAY = (
@@ -34,13 +35,6 @@ def _parse_type(text: str) -> str:
     return strategy
 
 
-def _parse_double(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("is no number") from None
-
-
 def _at_least(least: int) -> Callable[[str], int]:
     def parsed(text: str) -> int:
         number = parse_int(text)
@@ -52,14 +46,14 @@ def _at_least(least: int) -> Callable[[str], int]:
 
 
 def _parse_share(text: str) -> float:
-    share = _parse_double(text)
+    share = parse_float(text)
     if not 0 <= share <= 1:
         raise ValueError("is not between 0 and 1")
     return share
 
 
 def _parse_multiplier(text: str) -> float:
-    multiplier = _parse_double(text)
+    multiplier = parse_float(text)
     if not 1 < multiplier < float("inf"):
         raise ValueError("is not above 1")
     return multiplier

@@ -5,10 +5,13 @@ import java.io.Writer;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.Callable;
 
+import org.apache.flink.configuration.PipelineOptions;
 import org.apache.flink.runtime.executiongraph.DefaultExecutionGraph;
 import org.apache.flink.runtime.jobgraph.JobGraph;
+import org.apache.flink.runtime.jobgraph.JobVertex;
 import org.apache.flink.runtime.scheduler.ExecutionSlotSharingGroup;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.streaming.api.graph.StreamGraph;
@@ -105,6 +108,19 @@ final class PlanTopologies {
         return planned;
     }
 
+    /** What the Dispatcher does with a JobGraph that it is handed, before a scheduler sees it. */
+    private static JobGraph onCluster(JobGraph jobGraph) {
+        Map<String, String> overrides =
+                jobGraph.getJobConfiguration().get(PipelineOptions.PARALLELISM_OVERRIDES);
+        for (JobVertex vertex : jobGraph.getVertices()) {
+            String override = overrides.get(vertex.getID().toHexString());
+            if (override != null) {
+                vertex.setParallelism(Integer.parseInt(override));
+            }
+        }
+        return jobGraph;
+    }
+
     private void planLayers(String line, PlannedTopology planned) throws Exception {
         JsonNode topology = times.measure(Step.READ, () -> TopologyJson.read(line));
         planned.name = topology.path("name").asText(planned.name);
@@ -121,7 +137,9 @@ final class PlanTopologies {
 
         planned.stage = Step.JOB_GRAPH.key;
         JobGraph jobGraph =
-                times.measure(Step.JOB_GRAPH, () -> StreamingJobGraphGenerator.createJobGraph(streamGraph));
+                times.measure(
+                        Step.JOB_GRAPH,
+                        () -> onCluster(StreamingJobGraphGenerator.createJobGraph(streamGraph)));
         keep(planned, () -> JobGraphJson.of(jobGraph));
         if (until == Step.JOB_GRAPH) {
             return;

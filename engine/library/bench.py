@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
 import pyarrow as pa
@@ -23,6 +24,9 @@ from penstock.engine.output.html_table import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.literals import LayerName
 from penstock.plans.vocabulary import Layer
+
+if TYPE_CHECKING:
+    from penstock.engine.bench.suites import Case
 
 _FIGURES = ("planning", "from … to", "cold", "reading", "start-up", "CPU", "peak GiB", "speed")
 
@@ -101,9 +105,10 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@overload
 def bench(
     suites: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = ("fleet", "layered"),
-    planners: Sequence[str] = (),
+    planners: Sequence[Any] = (),
     *,
     sizes: Sequence[int] = (1_000, 10_000, 100_000),
     until: Layer | LayerName = Layer.SLOTS,
@@ -113,14 +118,58 @@ def bench(
     timeout_seconds: float = 600,
     config: Config = None,
     out: str | os.PathLike[str] | None = None,
-) -> Benchmark:
+    quality: Literal[True],
+    costs: Any = None,
+    time_limit: float = 60.0,
+) -> "PlanQuality": ...
+
+
+@overload
+def bench(
+    suites: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = ("fleet", "layered"),
+    planners: Sequence[Any] = (),
+    *,
+    sizes: Sequence[int] = (1_000, 10_000, 100_000),
+    until: Layer | LayerName = Layer.SLOTS,
+    repeat: int = 3,
+    repeat_in_process: int = 3,
+    budget_seconds: float | None = 120,
+    timeout_seconds: float = 600,
+    config: Config = None,
+    out: str | os.PathLike[str] | None = None,
+    quality: Literal[False] = False,
+    costs: Any = None,
+    time_limit: float = 60.0,
+) -> Benchmark: ...
+
+
+def bench(
+    suites: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = ("fleet", "layered"),
+    planners: Sequence[Any] = (),
+    *,
+    sizes: Sequence[int] = (1_000, 10_000, 100_000),
+    until: Layer | LayerName = Layer.SLOTS,
+    repeat: int = 3,
+    repeat_in_process: int = 3,
+    budget_seconds: float | None = 120,
+    timeout_seconds: float = 600,
+    config: Config = None,
+    out: str | os.PathLike[str] | None = None,
+    quality: bool = False,
+    costs: Any = None,
+    time_limit: float = 60.0,
+) -> "Benchmark | PlanQuality":
     """Measure planners on the same topologies, in turn, each in processes of its own.
 
     `suites`: names that `penstock bench --help` lists, and files of topology lines. `planners`: of joins,
     columnar-on-spark, columnar and flink (default: all that are installed), and planners of your own as
-    "module:name": processes of their own cannot take functions. `budget_seconds`: sizes and repetitions that
+    "module:name", or as functions of modules. `budget_seconds`: sizes and repetitions that
     do not fit are left out (None: all are measured). `out`: the folder that gets results and their page.
-    Raises ConfigurationError and InputError.
+
+    With `quality`, plans are compared by what they need and sustain, in this process: `planners` are "flink"
+    and any planners of your own, functions too, compared with the first; the result is a PlanQuality.
+    `costs`: what operators cost, as Plan.metrics takes it (default: "drawn"); `time_limit`: seconds of a
+    planner for a batch. Raises ConfigurationError and InputError.
     """
     from penstock.engine.bench.bench_choices import chosen_planners
     from penstock.engine.bench.measure_suites import measure_suites
@@ -128,6 +177,7 @@ def bench(
     from penstock.engine.machine.hold_folder import hold_folder
     from penstock.engine.machine.replace_file import make_output_folder
     from penstock.engine.output.progress import Report
+    from penstock.engine.planning.find_custom_planners import importable_name
 
     layer = member("until", until, Layer)
     if layer is Layer.TOPOLOGY:
@@ -137,10 +187,15 @@ def bench(
             f"suites: found {type(suites).__name__}, allowed names of suites and paths of files of topologies"
         )
     named = [suites] if isinstance(suites, str | os.PathLike) else list(suites)
-    by = [planners] if isinstance(planners, str) else list(planners)
+    by = [planners] if isinstance(planners, str) or callable(planners) else list(planners)
     counts = [whole_number("sizes", size, 2) for size in sizes]
     with arguments_of_call():
         cases = cases_of(each_once([find_suite(path("suites", suite)) for suite in named]), counts)
+        if quality:
+            limit = seconds("time_limit", time_limit)
+            with _folder(out) as folder:
+                return _compared(cases, by, costs, limit, config, folder)
+        by = [importable_name(planner, "planners") if callable(planner) else planner for planner in by]
         chosen, unavailable = chosen_planners([text("planners", planner, "columnar") for planner in by])
     settings = {
         "until": layer.value,
@@ -165,6 +220,98 @@ def bench(
                     command="penstock.bench",
                 )
             )
+
+
+class PlanQuality:
+    """How good the plans of planners are, on the same topologies.
+
+    `results`: everything, in the form of quality.json. `compared`: an Arrow table with a row for each suite,
+    size, pair of planners and metric: means over the `topologies` that both planned, their difference with
+    its 95% interval, and how many topologies are better, equal and worse. `plans`: the metrics of each
+    topology and planner.
+    """
+
+    def __init__(self, results: Mapping[str, Any], plans: pa.Table) -> None:
+        self.results = dict(results)
+        self.plans = plans
+
+    @property
+    def compared(self) -> pa.Table:
+        """A row for each suite, size, pair of planners and metric."""
+        names = ("metric", "difference", "low", "high", "better", "equal", "worse")
+        rows = [
+            {
+                "suite": case["suite"], "size": case["size"], "base": pair["base"], "other": pair["other"],
+                "topologies": pair["topologies"], "base_mean": entry["base"], "other_mean": entry["other"],
+                **{name: entry[name] for name in names},
+            }
+            for case in self.results["cases"] for pair in case["compared"] for entry in pair["metrics"]
+        ]  # fmt: skip
+        return pl.DataFrame(rows).to_arrow(compat_level=pl.CompatLevel.oldest())
+
+    def show(self) -> None:
+        """Print it, as `penstock bench --quality` does."""
+        from penstock.engine.bench.print_quality import print_quality
+
+        print_quality(self.results["cases"])
+
+    def __repr__(self) -> str:
+        planners = ", ".join(self.results["planners"])
+        return f"<penstock.PlanQuality: {len(self.results['cases']):,} cases, {planners}>"
+
+
+def _compared(
+    cases: "Sequence[Case]", planners: Sequence[Any], costs: Any, limit: float, config: Config, folder: Path
+) -> PlanQuality:
+    """Plans of all cases by all planners, compared with those of the first."""
+    from penstock.engine.bench.describe_machine import describe_machine
+    from penstock.engine.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.bench.prepare_inputs import prepare_inputs
+    from penstock.engine.bench.print_quality import write_quality
+    from penstock.engine.library.costs_named import costs_named
+    from penstock.engine.machine.replace_file import make_output_folder
+    from penstock.engine.output.progress import Report
+    from penstock.engine.planning.chosen_costs import DRAWN
+    from penstock.engine.planning.find_custom_planners import name_of_planner
+    from penstock.engine.planning.plan_options import plan_options
+
+    if not planners:
+        raise ConfigurationError("planners: found none to compare", 'such as ["flink", my_function]')
+    require_planners(planners)
+    summaries: list[dict[str, Any]] = []
+    plans = []
+    configuration = library_configuration(config)
+    with costs_named(DRAWN if costs is None else costs) as chosen:
+        make_output_folder(folder)
+        inputs = prepare_inputs(cases, folder / "inputs", False, Report(), configuration.job_defaults)
+        for case in cases:
+            prepared = inputs[case]
+            measured = measure_quality(
+                prepared.path(False),
+                planners,
+                chosen,
+                plan_options(cluster=configuration.cluster).choices,
+                limit,
+                job_defaults=configuration.job_defaults,
+            )
+            about = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
+            summaries.append({**about, **measured.summary})
+            plans += [(case.suite.name, case.size, name, rows) for name, rows in measured.plans.items()]
+        results = {
+            "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+            "machine": describe_machine(),
+            "planners": [name_of_planner(planner) for planner in planners],
+            "costs": chosen,
+            "cases": summaries,
+        }
+        write_quality(folder, results, plans)
+    of_all = [
+        rows.select(
+            pl.lit(suite).alias("suite"), pl.lit(size).alias("size"), pl.lit(name).alias("planner"), pl.all()
+        )
+        for suite, size, name, rows in plans
+    ]
+    return PlanQuality(results, pl.concat(of_all).to_arrow(compat_level=pl.CompatLevel.oldest()))
 
 
 @contextmanager

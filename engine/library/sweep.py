@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class SweepResults(NamedTuple):
     """What a sweep has measured.
 
-    `cells` are in the grid, of which `measured` were measured by this call and `before` earlier; `failed`
-    says of cells that have no result why. `folder` has the Delta table results, of this and earlier grids.
+    `cells` are in the grid, of which `measured` were measured by this call and `before` earlier. `failed`
+    lists the cells whose planner failed for all topologies or some, and why. `folder` has the Delta tables
+    results and quality, of this and earlier grids.
     """
 
     folder: str
@@ -35,7 +36,10 @@ class SweepResults(NamedTuple):
 
     @property
     def results(self) -> pa.Table:
-        """All rows without an error, typed: axes of the grid, options of Flink by key, counts, measures."""
+        """All rows, typed: axes of the grid, options of Flink by key, counts, measures, errors.
+
+        Metrics are means over the `compared` topologies that all planners planned.
+        """
         return _arrow(self._rows())
 
     def table(self, by: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> pa.Table:
@@ -98,7 +102,8 @@ def sweep(
 ) -> SweepResults:
     """Measure every combination of topologies, options, costs and planners that a spec lists.
 
-    `spec`: the path of a spec file, or what it would hold (docs/sweeps.md). What the folder `out` has is not
+    `spec`: the path of a spec file, or what it would hold (docs/sweeps.md); `planners` of it may be functions
+    of modules, since a sweep measures in processes of its own. What the folder `out` has is not
     measured again, unless it failed (`retry_failed`) or all is to be measured again (`force`). `depends`:
     files that planners read or run beside what they import. `timeout_seconds` for a cell, `time_limit` for a
     batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
@@ -121,7 +126,7 @@ def sweep(
     folder = path("out", out)
     with arguments_of_call():
         prepared = prepare_sweep(
-            dict(spec) if isinstance(spec, Mapping) else path("spec", spec),
+            _with_names(spec) if isinstance(spec, Mapping) else path("spec", spec),
             None if is_map else path("config", config),
             strings("config", config) if is_map else {},  # type: ignore[arg-type]
             seconds("time_limit", time_limit),
@@ -138,6 +143,17 @@ def sweep(
         )
     failed = [(limited(str(cell)), why) for cell, why in swept.failed]
     return SweepResults(folder, len(prepared.cells), swept.measured, swept.before, failed)
+
+
+def _with_names(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec with the names of its planners. Raises ConfigurationError."""
+    from penstock.engine.planning.find_custom_planners import importable_name
+
+    planners = spec.get("planners")
+    listed = planners if isinstance(planners, list | tuple) else [planners]
+    if not any(map(callable, listed)):
+        return dict(spec)
+    return {**spec, "planners": [importable_name(p, "planners") if callable(p) else p for p in listed]}
 
 
 def _arrow(rows: pl.DataFrame) -> pa.Table:

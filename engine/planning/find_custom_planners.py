@@ -1,6 +1,7 @@
 """Custom planners: functions named as package.module:function, or by entry point."""
 
 import importlib
+import importlib.util
 import inspect
 import os
 import shutil
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.planning.planner_process import RemoteFunction, process_of
 from penstock.engine.planning.planner_program import PREFIX, PlannerProgram, program_named
 from penstock.plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
 from penstock.plans.errors import ConfigurationError
@@ -54,8 +56,33 @@ def find_custom_planners(planner: Any) -> list[CustomPlanner]:
     """The functions of a planner, in the order in which their decisions take effect.
 
     `planner`: its name, a function marked by penstock.decides, or a tuple or list of such functions with
-    different decisions. Modules are looked for in the working folder too. Raises ConfigurationError.
+    different decisions. Modules are looked for in the working folder too. Functions of a planner that is
+    named are loaded and called in a process of their own (see answer_planner_calls), except Penstock's and
+    those of `__main__`. Raises ConfigurationError.
     """
+    if isinstance(planner, str) and not _is_loaded_here(planner):
+        if os.getcwd() not in sys.path:
+            sys.path.append(os.getcwd())
+        functions = process_of(planner).greeting["functions"]
+        return [
+            CustomPlanner(
+                planner,
+                Decision(described["decision"]),
+                RemoteFunction(planner, place),
+                described["reads"],
+                Layer(described["layer"]),
+            )
+            for place, described in enumerate(functions)
+        ]
+    return find_planners_here(planner)
+
+
+def _is_loaded_here(name: str) -> bool:
+    return name.startswith(PREFIX) or name.partition(":")[0].partition(".")[0] in ("penstock", "__main__")
+
+
+def find_planners_here(planner: Any) -> list[CustomPlanner]:
+    """The functions of a planner as find_custom_planners gives them, loaded in this process."""
     decided, name = (
         (_load(planner), planner) if isinstance(planner, str) else (planner, name_of_planner(planner))
     )
@@ -82,6 +109,26 @@ def name_of_planner(planner: Any) -> str:
     )
 
 
+def importable_name(planner: Any, argument: str) -> str:
+    """The name by which other processes find a planner: itself, or module:function of a function.
+
+    Raises ConfigurationError for a function that a module does not have under its name.
+    """
+    if isinstance(planner, str):
+        return planner
+    name = name_of_planner(planner)
+    module, _, attribute = name.partition(":")
+    found: Any = None if module == "__main__" else sys.modules.get(module)
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if found is not planner:
+        raise ConfigurationError(
+            f"{argument}: found {name}, which processes of their own cannot import",
+            'put the function into a module, and name it "module:function"',
+        )
+    return name
+
+
 def _load(name: str) -> Any:
     if name.startswith(PREFIX):
         return program_named(name)
@@ -96,7 +143,9 @@ def _load(name: str) -> Any:
             loaded: Any = importlib.import_module(module)
         for part in attribute.split("."):
             loaded = getattr(loaded, part)
-    except (Exception, SystemExit) as error:  # whatever the module raises
+    except BaseException as error:  # whatever the module raises
+        if isinstance(error, KeyboardInterrupt) and not place_of_error(error, apart=__file__):
+            raise
         place = place_of_error(error, apart=__file__)
         said = f"{type(error).__name__}: {error}"
         raise ConfigurationError(
@@ -138,7 +187,8 @@ def send_planners(spark: "SparkSession", custom_planners: Iterable[CustomPlanner
     """Let the workers import the modules that custom planners are in: files, or the packages around."""
     modules = {planner.function.__module__.partition(".")[0] for planner in custom_planners}
     for module in sorted(modules - {"penstock"} - set(sys.stdlib_module_names)):
-        module_file = importlib.import_module(module).__file__
+        found = importlib.util.find_spec(module)  # which does not run it
+        module_file = None if found is None else found.origin
         if (
             module_file is None
         ):  # a package without __init__: what is in it cannot be told from the folders around it
@@ -162,6 +212,8 @@ def place_of_function(function: Callable[..., Any]) -> str:
     """`mine.py, line 5`: where a function is defined, or the program that it is; empty where unknown."""
     if isinstance(function, PlannerProgram):
         return function.name
+    if isinstance(function, RemoteFunction):
+        return str(function.described["place"])
     code = getattr(function, "__code__", None)
     return "" if code is None else f"{as_imported(code.co_filename)}, line {code.co_firstlineno}"
 

@@ -12,15 +12,13 @@ from penstock.engine.planning.find_custom_planners import COSTS, CustomPlanner
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames
 from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.columnar.refusals import without_topologies
-from penstock.plans.custom_planners.check_answer import as_frame, check_answer, check_tables, read_answer
+from penstock.plans.custom_planners.check_answer import check_answer, check_tables, reader_of
 from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, Invariant, reject_violations
 from penstock.plans.custom_planners.find_violations import find_violations
-from penstock.plans.errors import SchemaError
-from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.layers import Choices, layers_until
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.operator_costs import operator_costs
-from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 
@@ -114,7 +112,7 @@ def _decide(
     if COSTS in custom_planner.reads:
         shown = {**shown, COSTS: question.costs(shown["stream_nodes"], shown["stream_edges"])}
     answers, wrong = [], [NO_VIOLATION]
-    read = _read_tables if custom_planner.decision is Decision.PLAN else _reader(custom_planner.decision)
+    read = reader_of(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):
         batch = topologies[start : start + TOPOLOGIES_OF_A_BATCH]
         asked = pl.DataFrame({TOPOLOGY: batch})
@@ -137,31 +135,6 @@ def _decide(
         else check_answer(answer, custom_planner.decision, shown)
     )
     return answer, pl.concat([*wrong, check])
-
-
-def _reader(decision: Decision) -> Callable[[Any], pl.DataFrame]:
-    return lambda returned: read_answer(returned, decision)
-
-
-def _read_tables(returned: Any) -> Frames:
-    """Whole tables of a plan, by name, with their declared columns. Raises SchemaError."""
-    allowed = [name for layer in list(Layer)[1:] for name in LAYER_TABLES[layer]]
-    if not isinstance(returned, dict) or not set(returned) <= set(allowed):
-        unknown = sorted(map(str, set(returned) - set(allowed))) if isinstance(returned, dict) else ""
-        raise SchemaError(
-            f"found {type(returned).__name__} {', '.join(unknown)}, allowed a dict of {', '.join(allowed)}"
-        )
-    tables = {}
-    for name, rows in returned.items():
-        frame = as_frame(rows)
-        missing = [column for column in TABLES[name].names if column not in frame.columns]
-        if missing:
-            raise SchemaError(f"table {name}: found no column {missing[0]}, allowed those of docs/tables.md")
-        try:
-            tables[name] = from_arrow(to_arrow(frame, name))
-        except Exception as error:  # Arrow has several
-            raise SchemaError(f"table {name}: {str(error).splitlines()[0]}") from None
-    return tables
 
 
 def _reject(frames: Frames, wrong: pl.DataFrame, planner: str) -> None:

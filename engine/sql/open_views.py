@@ -23,9 +23,8 @@ from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.require_columns import require_columns_to_read
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of import tables_of
-from penstock.engine.sweep.results_table import RESULTS, SCHEMA
+from penstock.engine.sweep.results_table import ABOUT, ABOUT_QUALITY, QUALITY, RESULTS
 from penstock.plans.tables import TABLES
-from penstock.plans.tables.column_types import COMMENT
 from penstock.plans.tables.view_columns import view_columns
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def _selected(table: str) -> str:
 # DuckDB with the tables of results, of `penstock sweep` and `penstock bench`, as views.
 
 
-_RESULTS = (RESULTS, "quality")
+_RESULTS = (RESULTS, QUALITY)
 """Tables that sweeps and benchmarks write."""
 
 
@@ -142,10 +141,7 @@ def columns_of_results(folder: str) -> list[tuple[str, str, pa.DataType, str]]:
         with store_errors(folder, "reading"):
             schema = pa.schema(DeltaTable(local_folder(folder, table)).schema().to_arrow())
         for field in schema:
-            known = (
-                SCHEMA.field(field.name).metadata
-                if field.name in SCHEMA.names and "cell" in schema.names
-                else {}
-            )
-            columns.append((table, field.name, field.type, known.get(COMMENT, b"").decode()))
+            about = ABOUT if table == RESULTS else ABOUT_QUALITY
+            _, meaning = about.get(field.name, (None, "")) if "cell" in schema.names else (None, "")
+            columns.append((table, field.name, field.type, meaning))
     return columns

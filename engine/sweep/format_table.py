@@ -74,11 +74,13 @@ def results_in_rows(
 ) -> pl.DataFrame:
     """Means of metrics (None: DEFAULT_METRICS) over cells that are alike in `by` (None: all that differs).
 
+    `failed` counts cells whose planner failed for topologies, `compared` the topologies that all planned.
+
     Raises ConfigurationError.
     """
     keys = axes_of(rows) if by is None else [require_axis(rows, name, "by") for name in by]
     measures = [require_measure(name, "metric") for name in metrics or DEFAULT_METRICS]
-    return summarised(rows, keys, measures).select(*keys, "cells", *measures)
+    return summarised(rows, keys, measures).select(*keys, "cells", "failed", "compared", *measures)
 
 
 def figure_of_results(rows: pl.DataFrame, x: str | None, y: str, by: str | None) -> Any:

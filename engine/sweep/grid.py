@@ -8,17 +8,18 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import packages_distributions, version
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from penstock.engine.bench.describe_machine import describe_machine
 from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
+from penstock.engine.planning.planner_process import RemoteFunction
 from penstock.engine.planning.planner_program import PlannerProgram
 from penstock.engine.sweep.sweep_spec import (
     CAPTURED,
@@ -34,7 +35,7 @@ from penstock.operators.common.flink_yaml import as_option_text
 from penstock.plans.errors import InputError
 from penstock.plans.installation import own_version
 
-VERSION = 2
+VERSION = 3
 """Raised whenever a cell means something else."""
 
 MOST_CELLS = 100_000
@@ -191,9 +192,9 @@ def code_of_planner(planner: str) -> tuple[str, ...]:
     if not names_custom_planner(planner):
         return ()
     functions = [custom_planner.function for custom_planner in find_custom_planners(planner)]
-    programs = [function for function in functions if isinstance(function, PlannerProgram)]
-    if programs:
-        return tuple(f"{path}={digest_of_path(path)}" for program in programs for path in program.files())
+    files_of_programs = [path for function in functions for path in _files_of_program(function)]
+    if files_of_programs:
+        return tuple(f"{path}={digest_of_path(path)}" for path in files_of_programs)
     modules = {function.__module__ for function in functions}
     files: dict[str, str] = {}
     packages: dict[str, str] = {"python": sys.version.split()[0]}
@@ -215,6 +216,13 @@ def code_of_planner(planner: str) -> tuple[str, ...]:
                 todo.append(imported)
     said = [f"{name}={digest}" for name, digest in sorted(files.items())]
     return (*said, *(f"{name}=={installed}" for name, installed in sorted(packages.items())))
+
+
+def _files_of_program(function: Any) -> Iterable[str]:
+    """The files of a planner that is a program; none of a function."""
+    if isinstance(function, RemoteFunction):
+        return cast("list[str]", function.described["files"])
+    return function.files() if isinstance(function, PlannerProgram) else ()
 
 
 @cache

@@ -1,9 +1,13 @@
 """One cell of a sweep: read its topologies, plan them, measure the plans."""
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
 
 from penstock.engine.bench.measure_quality import plan_and_measure
 from penstock.engine.bench.suites import CAPTURED as CAPTURED_FILE
@@ -20,10 +24,12 @@ from penstock.plans.generate.shapes import find_shape
 from penstock.plans.generate.topology_lines import fleet_tables
 from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
 from penstock.plans.metrics.plan_metrics import fleet_metrics
+from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_defaults import JobDefaults
 
 Result = dict[str, Any]
-"""Counts, seconds and `metrics` of a cell: mean and 95th percentile over its topologies, by metric."""
+"""Counts, seconds and `metrics` of a cell: mean and 95th percentile over its topologies, by metric.
+`quality`: the metrics of each topology, as quality_text writes them."""
 
 
 class CellRequest(NamedTuple):
@@ -62,7 +68,8 @@ class CellMeter:
             row["metric"]: [row["mean"], row["p95"]]
             for row in fleet_metrics(measured.plans).iter_rows(named=True)
         }
-        return {"inputs": read.inputs, "read_seconds": seconds, **measured.summary, "metrics": metrics}
+        counts = {"inputs": read.inputs, "read_seconds": seconds, **measured.summary}
+        return {**counts, "metrics": metrics, "quality": quality_text(measured.plans)}
 
     def _topologies(
         self, source: Mapping[str, Any], defaults: JobDefaults
@@ -75,6 +82,17 @@ class CellMeter:
         self._read = read_in_process(_given(source), lambda stage: None, job_defaults=defaults)
         self._of = key
         return self._read, self._read.seconds
+
+
+def quality_text(plans: pl.DataFrame) -> str:
+    """plan_metrics as text for JSON: a compressed Arrow stream in Base64."""
+    numbers = [name for name in plans.columns if plans.schema[name].is_numeric() and name != TOPOLOGY]
+    rows = plans.select(pl.col("name").alias("topology"), pl.col(numbers).cast(pl.Float64))
+    sink = pa.BufferOutputStream()
+    table = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
 
 
 def _given(source: Mapping[str, Any]) -> Any:

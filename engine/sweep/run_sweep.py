@@ -12,7 +12,15 @@ from penstock.engine.bench.describe_machine import describe_machine, describe_ve
 from penstock.engine.machine.replace_file import make_output_folder
 from penstock.engine.output.progress import Report
 from penstock.engine.sweep.grid import Cell
-from penstock.engine.sweep.results_table import append_rows, forget_cells, measured_cells, result_row
+from penstock.engine.sweep.results_table import (
+    Measured,
+    append_rows,
+    failure_of_row,
+    forget_cells,
+    measured_cells,
+    quality_rows,
+    result_row,
+)
 from penstock.plans.errors import ConfigurationError
 
 Answer = Mapping[str, Any]
@@ -26,7 +34,10 @@ _LOCK = ".lock"
 
 
 class Swept(NamedTuple):
-    """How many cells were measured now and before, and of all those that failed with why, in grid order."""
+    """How many cells were measured now and before, and which failed and why, in grid order.
+
+    A cell whose planner failed for some of its topologies counts as failed, too.
+    """
 
     measured: int
     before: int
@@ -53,12 +64,12 @@ def run_sweep(
             forget_cells(folder, cells)
         there = measured_cells(folder)
         todo = [cell for cell in cells if _open(there, cell, again)]
-        failures = {(c.key, c.repetition): there[c.key, c.repetition] for c in cells if _failed(there, c)}
+        failures = {key: row.failure for key, row in there.items()}
         versions = {
             "penstock_version": describe_versions(False).get("penstock"),
             "processor": describe_machine()["processor"],
         }
-        started, pending, committed = time.monotonic(), [], time.monotonic()
+        started, pending, quality, committed = time.monotonic(), [], [], time.monotonic()
         measured = 0
         try:
             report(_label(todo, 0, started))
@@ -66,25 +77,24 @@ def run_sweep(
                 measured += 1
                 row = result_row(cell, datetime.now(UTC), answer, versions)
                 pending.append(row)
-                failures[cell.key, cell.repetition] = row["error"] and f"{row['error']}: {row['message']}"
+                metrics = quality_rows(row, answer)
+                quality += [] if metrics is None else [metrics]
+                failures[cell.key, cell.repetition] = failure_of_row(row)
                 if time.monotonic() - committed >= COMMIT_SECONDS:
-                    rows, pending = pending, []
-                    append_rows(folder, rows)
+                    rows, metrics_of_rows, pending, quality = pending, quality, [], []
+                    append_rows(folder, rows, metrics_of_rows)
                     committed = time.monotonic()
                 if measured < len(todo):
                     report(_label(todo, measured, started))
         finally:
-            append_rows(folder, pending)
+            append_rows(folder, pending, quality)
         failed = [(c, why) for c in cells if (why := failures.get((c.key, c.repetition)))]
         return Swept(measured, len(cells) - len(todo), failed)
 
 
-def _failed(there: Mapping[tuple[str, int], str | None], cell: Cell) -> bool:
-    return there.get((cell.key, cell.repetition)) is not None
-
-
-def _open(there: Mapping[tuple[str, int], str | None], cell: Cell, again: bool) -> bool:
-    return (cell.key, cell.repetition) not in there or (again and _failed(there, cell))
+def _open(there: Mapping[tuple[str, int], Measured], cell: Cell, again: bool) -> bool:
+    row = there.get((cell.key, cell.repetition))
+    return row is None or (again and row.error is not None)
 
 
 def _label(todo: Sequence[Cell], done: int, started: float) -> str:

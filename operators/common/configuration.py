@@ -15,7 +15,8 @@ from penstock.operators.common.flink_yaml import load_yaml
 from penstock.operators.common.hash_map_order import DEFAULT_TABLE, order_in_table
 from penstock.operators.common.polynomial_hashes import Hashes, string_hashes
 
-_INTEGER = re.compile(r"[-+]?[0-9]+")
+# Java looks at chars one by one: to it, a digit beyond the basic plane is two chars that are not digits.
+_INTEGER = re.compile(r"[-+]?(?:(?![\U00010000-\U0010ffff])\d)+")
 _DECIMAL = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[fFdD]?|[-+]?(?:NaN|Infinity)")
 
 
@@ -60,9 +61,10 @@ class Configuration:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         text = self._text(key)
-        if not _INTEGER.fullmatch(text) or not -(2**63) <= int(text) < 2**63:
+        number = parse_integer(text)
+        if number is None or not -(2**63) <= number < 2**63:
             raise ValueError(f"option {key!r}: {text!r} is no integer of 64 bits")
-        return int(text)
+        return number
 
     def set_integer(self, key: str, value: int) -> Configuration:
         """Set an int."""
@@ -170,6 +172,11 @@ class Configuration:
     def _in_java_order(self) -> list[str]:
         keys = list(self._entries)
         return [keys[at] for at in order_in_table(self._key_hashes(), DEFAULT_TABLE).tolist()]
+
+
+def parse_integer(text: str) -> int | None:
+    """An integer in decimal digits of any script, as Java's Long.parseLong reads it; None for other text."""
+    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def parse_float(text: str) -> float:

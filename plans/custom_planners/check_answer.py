@@ -1,19 +1,22 @@
 """Reads a planner's answer as the declared tables and checks it before it takes effect."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import polars as pl
 import pyarrow as pa
 
+from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Invariant, violations
 from penstock.plans.errors import SchemaError
+from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
-from penstock.plans.vocabulary import Partitioner
+from penstock.plans.vocabulary import Layer, Partitioner
 
 Tables = Mapping[str, pl.DataFrame]
 
@@ -68,6 +71,32 @@ def read_answer(returned: Any, decision: Decision) -> pl.DataFrame:
         return frame.select(pl.col(name).cast(kind) for name, kind in kinds.items())
     except pl.exceptions.PolarsError as error:
         raise SchemaError(f"a value that its column cannot hold: {str(error).splitlines()[0]}") from None
+
+
+def read_tables(returned: Any) -> dict[str, pl.DataFrame]:
+    """Whole tables of a plan, by name, with their declared columns. Raises SchemaError."""
+    allowed = [name for layer in list(Layer)[1:] for name in LAYER_TABLES[layer]]
+    if not isinstance(returned, dict) or not set(returned) <= set(allowed):
+        unknown = sorted(map(str, set(returned) - set(allowed))) if isinstance(returned, dict) else ""
+        raise SchemaError(
+            f"found {type(returned).__name__} {', '.join(unknown)}, allowed a dict of {', '.join(allowed)}"
+        )
+    tables = {}
+    for name, rows in returned.items():
+        frame = as_frame(rows)
+        missing = [column for column in TABLES[name].names if column not in frame.columns]
+        if missing:
+            raise SchemaError(f"table {name}: found no column {missing[0]}, allowed those of docs/tables.md")
+        try:
+            tables[name] = from_arrow(to_arrow(frame, name))
+        except Exception as error:  # Arrow has several
+            raise SchemaError(f"table {name}: {str(error).splitlines()[0]}") from None
+    return tables
+
+
+def reader_of(decision: Decision) -> Callable[[Any], Any]:
+    """The function that reads answers of planners with this decision: a frame, or frames by table."""
+    return read_tables if decision is Decision.PLAN else partial(read_answer, decision=decision)
 
 
 def _fits(column_type: pl.DataType, kind: pl.DataType) -> bool:

@@ -13,6 +13,7 @@ from penstock.plans.custom_planners.find_omissions import (
     violations,
 )
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
+from penstock.plans.job_graph.columnar.set_dynamic_parallelism import parallelism_overrides
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]
@@ -124,10 +125,11 @@ def _forward_in_chains(tables: Tables) -> pl.DataFrame:
 
 
 def _forward_edges(tables: Tables) -> pl.DataFrame:
-    return _unequal(
-        _with_ends(tables, "parallelism").filter("forward"),
-        pl.format("edge {} to {}", "source_node", "target_node"),
-    )
+    forward = _with_ends(tables, "parallelism").filter("forward")
+    # An override changes the parallelism of one end, and Flink does not mind.
+    overridden = parallelism_overrides(tables["job_settings"]).select(TOPOLOGY)
+    edges = forward.join(overridden, on=TOPOLOGY, how="anti")
+    return _unequal(edges, pl.format("edge {} to {}", "source_node", "target_node"))
 
 
 def _unequal(edges: pl.DataFrame, where: pl.Expr) -> pl.DataFrame:

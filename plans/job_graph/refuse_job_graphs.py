@@ -18,13 +18,16 @@ from penstock.plans.topology.setting_refusals import SettingStep
     HYBRID_GROUP,
     CO_LOCATION,
     MEMORY_FRACTION,
-) = range(15)
+    OVERRIDES,
+    OVERRIDE,
+) = range(17)
 SETTING_STEPS = {
     SettingStep.APPROXIMATE_LOCAL_RECOVERY: LOCAL_RECOVERY,
     SettingStep.CHECKPOINTING: CHECKPOINTING,
     SettingStep.OPERATOR_CHAINING: CHAINING,
     SettingStep.FORCE_UNALIGNED: FORCE_UNALIGNED,
     SettingStep.PAUSE_SOURCES: PAUSED_SOURCES,
+    SettingStep.PARALLELISM_OVERRIDES: OVERRIDES,
 }
 """Where Flink reads the settings that every JobGraph needs."""
 COLLIDING_UID = (
@@ -67,6 +70,9 @@ HYBRID_IN_STREAMING = (
     "hybrid shuffle mode only supports batch job, please set execution.runtime-mode to BATCH"
 )
 HYBRID_BESIDE_GROUP = "hybrid shuffle mode currently does not support setting non-default slot sharing group."
+NOT_AN_INTEGER = ('For input string: "', '"')
+BELOW_ONE = "The parallelism must be at least one, or -1 (unset)."
+"""Messages of Integer.parseInt and JobVertex.setParallelism for an override."""
 SPLIT_CO_LOCATION = "Cannot co-locate operators from different slot sharing groups"
 
 

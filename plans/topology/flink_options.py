@@ -16,6 +16,7 @@ from penstock.plans.topology.flink_values import (
     parse_duration,
     parse_int,
     parse_long,
+    parse_map,
     parse_max_parallelism,
     parse_memory_size,
     parse_string,
@@ -186,6 +187,9 @@ VERTEX_NAME_INDEX_PREFIX = _flag("pipeline.vertex-name-include-index-prefix", Fa
 CACHED_FILES = FlinkOption(
     "pipeline.cached-files", parse_cached_files, {}, "name:file1,path:'file:///tmp/file1';name:…,path:…"
 )
+PARALLELISM_OVERRIDES = FlinkOption(
+    "pipeline.jobvertex-parallelism-overrides", parse_map, {}, "vertex:parallelism,… with ids of job vertices"
+)
 AUTO_PARALLELISM = _flag("execution.batch.adaptive.auto-parallelism.enabled", True)
 CHECKPOINTING_INTERVAL = _duration("execution.checkpointing.interval", None)
 CHECKPOINTING_INTERVAL_DURING_BACKLOG = _duration("execution.checkpointing.interval-during-backlog", None)
@@ -245,6 +249,16 @@ APPROXIMATE_LOCAL_RECOVERY = _flag(
 
 OPTIONS: tuple[FlinkOption, ...] = tuple(v for v in globals().values() if isinstance(v, FlinkOption))
 """Every option in this table."""
+
+
+def parallelism_overrides(config: Mapping[str, str]) -> dict[str, str]:
+    """Parallelism by the id of a job vertex, as text: entries set one by one, below those set together.
+
+    Raises ValueError. Source: Dispatcher.applyParallelismOverrides, Configuration (prefix maps).
+    """
+    prefix = f"{PARALLELISM_OVERRIDES.key}."
+    single = {key.removeprefix(prefix): text for key, text in config.items() if key.startswith(prefix)}
+    return {**single, **read_option(config, PARALLELISM_OVERRIDES)}
 
 
 def key_set(config: Mapping[str, str], option: FlinkOption) -> str | None:

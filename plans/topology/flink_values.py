@@ -6,6 +6,7 @@ FlinkValueError is raised if Flink's message is not that it could not parse the 
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from penstock.operators.common.configuration import parse_integer
 from penstock.operators.common.flink_yaml import as_option_text, load_yaml
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 
@@ -97,10 +98,11 @@ def parse_boolean(value: str) -> bool:
 
 
 def parse_int(value: str) -> int:
-    """A 32-bit integer in decimal."""
-    if not re.fullmatch(r"[-+]?[0-9]+", value) or not -_MAX_INT - 1 <= int(value) <= _MAX_INT:
+    """A 32-bit integer in decimal, in digits of any script (Integer.parseInt)."""
+    number = parse_integer(value)
+    if number is None or not -_MAX_INT - 1 <= number <= _MAX_INT:
         raise ValueError("is not a 32-bit integer")
-    return int(value)
+    return number
 
 
 def parse_max_parallelism(value: str) -> int:
@@ -113,10 +115,11 @@ def parse_max_parallelism(value: str) -> int:
 
 
 def parse_long(value: str) -> int:
-    """A 64-bit integer in decimal."""
-    if not re.fullmatch(r"[-+]?[0-9]+", value) or not -_MAX_LONG - 1 <= int(value) <= _MAX_LONG:
+    """A 64-bit integer in decimal, in digits of any script (Long.parseLong)."""
+    number = parse_integer(value)
+    if number is None or not -_MAX_LONG - 1 <= number <= _MAX_LONG:
         raise ValueError("is not a 64-bit integer")
-    return int(value)
+    return number
 
 
 def parse_string(value: str) -> str:
@@ -187,7 +190,10 @@ def parse_map(text: str) -> dict[str, str]:
     pairs = [split_escaped(entry, ":") for entry in split_escaped(text, ",")]
     if any(len(pair) != 2 for pair in pairs):
         raise ValueError("is no list of key:value")
-    return {pair[0]: pair[1] for pair in pairs}
+    entries = {pair[0]: pair[1] for pair in pairs}
+    if len(entries) < len(pairs):
+        raise ValueError("has a key twice")
+    return entries
 
 
 def map_text(values: Mapping[str, str]) -> str:

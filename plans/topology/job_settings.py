@@ -4,6 +4,8 @@ Flink: StreamGraphGenerator.configureStreamGraph, ExecutionConfig, CheckpointCon
 SavepointRestoreSettings.fromConfiguration.
 """
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -22,6 +24,7 @@ from penstock.plans.topology.checkpointing_settings import (
 )
 from penstock.plans.topology.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
 from penstock.plans.topology.flink_options import FlinkOption, read_option
+from penstock.plans.topology.flink_values import parse_int
 from penstock.plans.topology.setting_refusals import (
     JOB_GRAPH_STEPS,
     FlinkRefusal,
@@ -42,6 +45,8 @@ SETTINGS_OF_GRAPHS = (
     "vertex_name_include_index_prefix",
 )
 """What a stream graph says of itself, under the same names as JOB_SETTINGS."""
+
+_VERTEX_ID = re.compile("[0-9a-f]{32}")
 
 
 def may_run_as_batch(config: Mapping[str, str]) -> bool:
@@ -180,8 +185,32 @@ def _given(
         "job_name": derived["job_name"] or topology_name,
         "parallelism": parallelism,
         "max_parallelism": max_parallelism or derived["max_parallelism"],
-        "config": dict(config),
+        "config": _with_overrides_as_json(config),
     }
+
+
+def _with_overrides_as_json(config: Mapping[str, str]) -> dict[str, str]:
+    """`config` with the overrides of parallelism as JSON, which Flink reads as well, and Spark can.
+
+    Ids that no job vertex can have are left out, and right numbers are in ASCII digits.
+    """
+    key = options.PARALLELISM_OVERRIDES.key
+    others = {name: text for name, text in config.items() if not f"{name}.".startswith(f"{key}.")}
+    if len(others) == len(config):
+        return others
+    try:
+        overrides = options.parallelism_overrides(config)
+    except ValueError:  # among setting_refusals
+        return others
+    texts = {vertex: _ascii(text) for vertex, text in overrides.items() if _VERTEX_ID.fullmatch(vertex)}
+    return {**others, key: json.dumps(texts, sort_keys=True)} if texts else others
+
+
+def _ascii(number: str) -> str:
+    try:
+        return str(parse_int(number))
+    except ValueError:
+        return number
 
 
 def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
@@ -218,6 +247,7 @@ def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
     pausing = pausing_refusal(config, checkpointing)
     if pausing is not None:
         refusals.append(pausing.as_row(SettingStep.PAUSE_SOURCES))
+    option(SettingStep.PARALLELISM_OVERRIDES, options.PARALLELISM_OVERRIDES)
     return {
         "job_name": read_option(config, options.JOB_NAME),
         "max_parallelism": max_parallelism if max_parallelism > 0 else -1,

@@ -17,7 +17,7 @@ ILLEGAL_STATE = "IllegalStateException"
 class SettingStep(StrEnum):
     """The step at which Flink reads a setting once it has begun to translate transformations.
 
-    The first five are in the StreamGraph, the last four in the JobGraph; chaining is read with the first edge
+    The first five are in the StreamGraph, the last five in the JobGraph; chaining is read with the first edge
     that may be chained.
     """
 
@@ -32,6 +32,7 @@ class SettingStep(StrEnum):
     CHECKPOINTING = "CHECKPOINTING"  #: StreamGraph.createJobCheckpointingSettings
     FORCE_UNALIGNED = "FORCE_UNALIGNED"  #: StreamingJobGraphGenerator.preValidate
     PAUSE_SOURCES = "PAUSE_SOURCES"  #: the last check of preValidate
+    PARALLELISM_OVERRIDES = "PARALLELISM_OVERRIDES"  #: by the Dispatcher, of the finished JobGraph
 
 
 JOB_GRAPH_STEPS = (
@@ -39,6 +40,7 @@ JOB_GRAPH_STEPS = (
     SettingStep.CHECKPOINTING,
     SettingStep.FORCE_UNALIGNED,
     SettingStep.PAUSE_SOURCES,
+    SettingStep.PARALLELISM_OVERRIDES,
 )
 """What Flink reads of a stream graph that is already translated."""
 

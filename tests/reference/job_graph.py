@@ -1,5 +1,6 @@
 """The JobGraph: vertices, edges, data sets, topological order (StreamingJobGraphGenerator, JobGraph)."""
 
+import re
 from dataclasses import dataclass, field
 
 from tests.reference.chains import Chain, chained_name, create_chains
@@ -89,6 +90,27 @@ def add_index_prefixes(job: JobGraph) -> None:
     if job.stream_graph.settings.index_prefix:
         for index, vertex in enumerate(job.topological_order):
             vertex.name = f"[vertex-{index}]{vertex.name}"
+
+
+def override_parallelism(job: JobGraph) -> None:
+    """Dispatcher.applyParallelismOverrides."""
+    given = job.stream_graph.settings.overrides
+    pairs = [entry.split(":") for entry in given.split(",") if entry]
+    if any(len(pair) != 2 for pair in pairs):
+        key = "pipeline.jobvertex-parallelism-overrides"
+        message = f"Could not parse value '{given}' for key '{key}'."
+        raise FlinkRefusalError("job_graph", "IllegalArgumentException", message)
+    overrides = dict(pairs)
+    for vertex in job.vertices.values():
+        text = overrides.get(vertex.id)
+        if text is None:
+            continue
+        if not re.fullmatch("[-+]?[0-9]+", text) or not -(2**31) <= int(text) < 2**31:
+            raise FlinkRefusalError("job_graph", "NumberFormatException", f'For input string: "{text}"')
+        if int(text) < 1 and int(text) != -1:
+            message = "The parallelism must be at least one, or -1 (unset)."
+            raise FlinkRefusalError("job_graph", "IllegalArgumentException", message)
+        vertex.parallelism = int(text)
 
 
 def _validate(graph: StreamGraph) -> None:

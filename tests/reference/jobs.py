@@ -14,6 +14,7 @@ from tests.reference.job_graph import (
     JobVertex,
     add_index_prefixes,
     create_job_graph,
+    override_parallelism,
 )
 from tests.reference.read_stream_graph import read_stream_graph
 from tests.reference.settings import settings_of_transformations
@@ -43,6 +44,7 @@ def job_of_topology(topology: Mapping[str, Any]) -> PlannedJob:
     job = create_job_graph(read_stream_graph(topology) if "stream_graph" in topology else translate(topology))
     groups = assign_slot_groups(job)
     add_index_prefixes(job)
+    override_parallelism(job)
     parallelism = {v.id: 1 if v.parallelism == -1 else v.parallelism for v in job.topological_order}
     return PlannedJob(job, groups, ExecutionGraph(parallelism, {}))
 

@@ -13,7 +13,13 @@ from tests.reference.execution_graph import (
     consumed_subpartitions,
     create_execution_graph,
 )
-from tests.reference.job_graph import JobGraph, JobVertex, add_index_prefixes, create_job_graph
+from tests.reference.job_graph import (
+    JobGraph,
+    JobVertex,
+    add_index_prefixes,
+    create_job_graph,
+    override_parallelism,
+)
 from tests.reference.read_stream_graph import read_stream_graph
 from tests.reference.refusal import FlinkRefusalError
 from tests.reference.slot_groups import SlotGroups, assign_slot_groups, operators_of
@@ -34,6 +40,7 @@ def plan(topology: Mapping[str, Any]) -> dict[str, Any]:
         job = create_job_graph(graph)
         groups = assign_slot_groups(job)
         add_index_prefixes(job)
+        override_parallelism(job)
         result["job_graph"] = _job_graph_json(job, groups)
         execution = create_execution_graph(job, groups)
         result["execution_graph"] = _execution_graph_json(job, execution)

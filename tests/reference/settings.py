@@ -41,6 +41,7 @@ class Settings:
     pause_sources: bool = False
     parallelism: int = 1
     max_parallelism: int = -1
+    overrides: str = ""
 
 
 def _first(config: Mapping[str, str], *keys: str) -> str | None:
@@ -92,6 +93,7 @@ def _from_configuration(config: Mapping[str, str], batch: bool) -> Settings:
         backlog=_duration(config, prefix + "interval-during-backlog"),
         pause_sources=_flag(config, False, "pipeline.sources.pause-until-first-checkpoint"),
         max_parallelism=int(config.get("pipeline.max-parallelism", -1)),
+        overrides=config.get("pipeline.jobvertex-parallelism-overrides", ""),
     )
 
 

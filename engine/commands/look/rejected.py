@@ -22,14 +22,17 @@ def command(
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="A line for each topology; default: one for each reason.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="JSON lines with every error, for programs.")] = False,
 ) -> None:
-    """List the topologies that were refused, and why."""
+    """List why topologies were refused, the most frequent reason first; or each topology, with --all."""
     refused = open_plan(store, version).table("rejected")
     if json:
         write_texts(_lines(refused.collect()), None)
     else:
-        _print(refused)
+        _print(refused, every)
 
 
 def _lines(refused: pl.DataFrame) -> pl.Series:
@@ -49,7 +52,7 @@ def _lines(refused: pl.DataFrame) -> pl.Series:
     return rows.select("name", line.alias("line")).sort("name", "line")["line"]
 
 
-def _print(refused: pl.LazyFrame) -> None:
+def _print(refused: pl.LazyFrame, every: bool) -> None:
     columns = [Column(name) for name in ("topology", "where", "stage", "error", "message")]
     selected = refused.sort("name", "source_file", "source_line").select(
         pl.col("name").fill_null("(no name)"),
@@ -58,7 +61,22 @@ def _print(refused: pl.LazyFrame) -> None:
         "error",
         "message",
     )
-    rows = selected.collect().rows()
-    if rows:
-        print_table(columns, rows)
-    say(f"{len(rows)} refused" if rows else "nothing was refused")
+    rows = selected.collect()
+    if rows.is_empty():
+        say("nothing was refused")
+        return
+    if every:
+        print_table(columns, rows.rows())
+        say(f"{len(rows):,} refused")
+        return
+    reasons = rows.group_by("error_stage", "error", "message", maintain_order=True).agg(
+        pl.len(), pl.first("name", "where")
+    )
+    shown = reasons.sort("len", descending=True, maintain_order=True).select(
+        pl.col("len").map_elements("{:,}".format, return_dtype=pl.String),
+        *("name", "where", "error_stage", "error", "message"),
+    )
+    print_table([Column("topologies"), Column("the first"), *columns[1:]], shown.rows())
+    count = "one reason" if len(reasons) == 1 else f"{len(reasons):,} reasons"
+    more = "" if len(reasons) == len(rows) else f" for {count}; --all lists each"
+    say(f"{len(rows):,} refused{more}")

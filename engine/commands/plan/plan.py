@@ -29,6 +29,7 @@ from penstock.engine.planning.plan_options import (
 )
 from penstock.plans.columnar.plan_columnar import stages as columnar_stages
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
+from penstock.plans.printable import limited, printable, printable_lines
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.flink_values import parse_memory_size
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
@@ -253,8 +254,11 @@ def command(
         + ("; unchanged, nothing was written" if stored.version.unchanged else "")
     )
     say_imports(out, stored.version, dict(zip(inputs, named, strict=True)))
-    _require_planned(stored, out, strict)
+    reason = _first_reason(out, stored)
+    _require_planned(stored, out, strict, reason)
     if stored.rejected:
+        if reason:
+            say_beside_output(f"the first rejected is {reason}")
         say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
 
 
@@ -279,12 +283,33 @@ def _bytes(size: str) -> int:
     return size_bytes
 
 
-def _require_planned(stored: Stored, out: str, strict: bool) -> None:
+_MOST_OF_REASON = 500
+"""Characters of a reason on the terminal."""
+
+
+def _first_reason(out: str, stored: Stored) -> str:
+    """The first topology that was rejected, and why, in a line; empty if none was, or out is not local."""
+    from penstock.engine.store.is_local import is_local
+
+    if not stored.rejected or not is_local(out):
+        return ""
+    from penstock.engine.store.open_plan import open_plan
+
+    order = ("name", "source_file", "source_line")
+    first = open_plan(out, stored.version).table("rejected").sort(order).head(1).collect()
+    row = first.to_dicts()[0]
+    place = "" if row["source_file"] is None else f"{row['source_file']}:{row['source_line']}"
+    message = printable_lines(str(row["message"] or "").partition("\n")[0])
+    return limited(f"{printable(row['name'] or place)}: {row['error']}: {message}", _MOST_OF_REASON)
+
+
+def _require_planned(stored: Stored, out: str, strict: bool, reason: str) -> None:
     """RefusedTopologiesError if nothing was planned, or anything refused under --strict."""
     if not stored.rejected or (stored.planned and not strict):
         return
     refused = f"{stored.rejected:,} of {stored.inputs:,} topologies were refused"
+    said = f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}"
     raise RefusedTopologiesError(
-        f"{refused}, and --strict allows none" if stored.planned else f"nothing was planned: {refused}",
+        f"{said}; the first is {reason}" if reason else said,
         f"penstock rejected {out} says why; version {stored.version} is written all the same",
     )

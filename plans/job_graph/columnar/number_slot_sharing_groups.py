@@ -7,6 +7,7 @@ from penstock.plans.arrow_walks import Flags, Ints
 from penstock.plans.columnar.frames import places
 from penstock.plans.columnar.groups import first_rows, groups, number_in_turn
 from penstock.plans.counts import Runs, runs
+from penstock.plans.job_graph.columnar.set_dynamic_parallelism import override_parallelism
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables import JOB_VERTICES
@@ -19,7 +20,7 @@ _NONE = -1
 def number_slot_sharing_groups(
     vertices: pl.DataFrame, sorted_vertices: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """The vertices with their final name, order, region and slot_sharing_group.
+    """The vertices with their final name, parallelism, order, region and slot_sharing_group.
 
     Columns and source: see joins.number_slot_sharing_groups. Out also: group_place, the row of the vertex's
     group in slot_sharing_groups.
@@ -37,6 +38,7 @@ def number_slot_sharing_groups(
         pl.Series("slot_sharing_group", number_in_turn(first, of_topologies.starts), dtype=pl.Int32),
         pl.Series("group_place", (np.cumsum(is_first) - 1)[first], dtype=pl.Int32),
     )
+    numbered = override_parallelism(numbered, job_settings)
     is_prefixed = _in_topologies(vertices, job_settings, pl.col("vertex_name_include_index_prefix"))
     if not is_prefixed.any():
         return numbered

@@ -14,8 +14,10 @@ from penstock.plans.columnar.refusals import (
     refused_settings,
     settings_refused_at,
 )
+from penstock.plans.errors import NUMBER_FORMAT
 from penstock.plans.job_graph import refuse_job_graphs as said
 from penstock.plans.job_graph.columnar.connect_vertices import CONNECTED
+from penstock.plans.job_graph.columnar.set_dynamic_parallelism import parallelism_overrides
 from penstock.plans.job_graph.columnar.set_managed_memory_fractions import refuse_memory_fractions
 from penstock.plans.job_graph.create_vertices import HEAD
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
@@ -69,6 +71,7 @@ def refuse_job_graphs(
             *_hybrid(connected_edges, job_vertices, job_settings),
             _co_locations(job_vertices),
             refuse_memory_fractions(operators, job_vertices, said.MEMORY_FRACTION),
+            _overrides(job_vertices, job_settings),
         ]
     )
 
@@ -229,6 +232,25 @@ def _co_locations(job_vertices: pl.DataFrame) -> pl.DataFrame:
     message, order = pl.lit(said.SPLIT_CO_LOCATION), [pl.lit(said.CO_LOCATION)]
     location = pl.concat_str(pl.lit("co-location group "), "co_location_group_name")
     return _refusals(split, order, ILLEGAL_STATE, message, location)
+
+
+def _overrides(job_vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The Dispatcher refuses overrides of vertices that are not a parallelism."""
+    wrong = parallelism_overrides(job_settings).filter(pl.col("override").is_null())
+    if wrong.is_empty():
+        return _none()
+    of_vertices = job_vertices.select(TOPOLOGY, "vertex_id", "name", "creation_order")
+    rows = of_vertices.join(wrong, left_on=[TOPOLOGY, "vertex_id"], right_on=[TOPOLOGY, "overridden_id"])
+    before, after = map(pl.lit, said.NOT_AN_INTEGER)
+    is_number = pl.col("number").is_not_null()
+    message = pl.when(is_number).then(pl.lit(said.BELOW_ONE)).otherwise(pl.concat_str(before, "given", after))
+    order = [pl.lit(said.OVERRIDE), pl.col("creation_order")]
+    return pl.concat(
+        [
+            _refusals(rows.filter(is_number), order, ILLEGAL_ARGUMENT, message, _vertex()),
+            _refusals(rows.filter(~is_number), order, NUMBER_FORMAT, message, _vertex()),
+        ]
+    )
 
 
 def _refusals(

@@ -1,12 +1,21 @@
 """Vertices of dynamic graphs get the parallelism that the adaptive batch scheduler starts from."""
 
+import json
+
 import polars as pl
 
 from penstock.plans.columnar.frames import join_topology
 from penstock.plans.counts import smallest_in_component
-from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED, OVERRIDE_NUMBER, OVERRIDES_KEY
 from penstock.plans.tables.column_types import TOPOLOGY
 
+_OVERRIDES = {
+    TOPOLOGY: pl.Int64,
+    "overridden_id": pl.String,
+    "given": pl.String,
+    "number": pl.Int32,
+    "override": pl.Int32,
+}
 _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.Int32}
 
 
@@ -79,3 +88,39 @@ def set_dynamic_parallelism(
 
 def _above_zero(column: str) -> pl.Expr:
     return pl.when(pl.col(column) > 0).then(column).alias(column)
+
+
+def parallelism_overrides(job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The parallelism that configurations give vertices by id.
+
+    Columns and source: see joins.set_dynamic_parallelism.
+    """
+    texts = job_settings.select(TOPOLOGY, text=pl.col("config").map.get(OVERRIDES_KEY)).drop_nulls()
+    if texts.is_empty():
+        return pl.DataFrame(schema=_OVERRIDES)
+    entries = [
+        {"text": text, "overridden_id": vertex, "given": given}
+        for text in texts["text"].unique()
+        for vertex, given in json.loads(text).items()
+    ]
+    known = pl.DataFrame(entries, {"text": pl.String, "overridden_id": pl.String, "given": pl.String})
+    text = pl.when(pl.col("given").str.contains(OVERRIDE_NUMBER)).then("given")
+    number = text.cast(pl.Int32, strict=False)
+    numbered = texts.join(known, on="text").select(TOPOLOGY, "overridden_id", "given", number=number)
+    is_right = (pl.col("number") >= 1) | (pl.col("number") == NOT_DECIDED)
+    return numbered.with_columns(override=pl.when(is_right).then("number"))
+
+
+def override_parallelism(vertices: pl.DataFrame, job_settings: pl.DataFrame) -> pl.DataFrame:
+    """The vertices with the parallelism that they have on the cluster. As joins.set_dynamic_parallelism."""
+    overrides = parallelism_overrides(job_settings).select(TOPOLOGY, "overridden_id", "override")
+    if overrides.is_empty():
+        return vertices
+    joined = vertices.select(TOPOLOGY, "vertex_id", "parallelism").join(
+        overrides,
+        left_on=[TOPOLOGY, "vertex_id"],
+        right_on=[TOPOLOGY, "overridden_id"],
+        how="left",
+        maintain_order="left",
+    )
+    return vertices.with_columns(joined.select(parallelism=pl.coalesce("override", "parallelism")))

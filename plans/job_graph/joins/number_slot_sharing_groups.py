@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from penstock.plans.arrow_walks import positions, topologies_of
 from penstock.plans.counts import rows_in_order, runs
+from penstock.plans.job_graph.joins.set_dynamic_parallelism import override_parallelism
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
 from penstock.plans.joins.arrow_walks import Part, walk_topologies
 from penstock.plans.joins.frames import join_groups, join_local, number_in_order, rename
@@ -21,12 +22,12 @@ from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES
 def number_slot_sharing_groups(
     vertices: DataFrame, sorted_vertices: DataFrame, job_settings: DataFrame
 ) -> DataFrame:
-    """The vertices with their final name, order, region and slot_sharing_group.
+    """The vertices with their final name, parallelism, order, region and slot_sharing_group.
 
     In: vertices (see create_vertices), sorted_vertices (see sort_vertices_topologically), job_settings. Out:
     the rows of vertices with those columns and slot_sharing_group, numbered by first appearance in creation
     order. Vertices of the default group share one slot sharing group, or one per pipelined region where the
-    job says so.
+    job says so. The parallelism is the one on the cluster (see override_parallelism).
 
     Source: StreamingJobGraphGenerator.setSlotSharing, buildVertexRegionSlotSharingGroups,
     addVertexIndexPrefixInVertexName.
@@ -49,7 +50,8 @@ def number_slot_sharing_groups(
         F.concat(prefix, "name").alias("name"),
         F.when(by_region, F.col("pipelined_region")).otherwise(-1).alias("group_region"),
     )
-    return _numbered(keyed, ["slot_sharing_group_name", "group_region"], "slot_sharing_group").drop(
+    on_cluster = override_parallelism(keyed, job_settings)
+    return _numbered(on_cluster, ["slot_sharing_group_name", "group_region"], "slot_sharing_group").drop(
         "group_region"
     )
 

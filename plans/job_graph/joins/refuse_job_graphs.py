@@ -3,11 +3,13 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, NUMBER_FORMAT, UNSUPPORTED_OPERATION
 from penstock.plans.job_graph.create_vertices import HEAD
 from penstock.plans.job_graph.joins.connect_vertices import CONNECTED
+from penstock.plans.job_graph.joins.set_dynamic_parallelism import parallelism_overrides
 from penstock.plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
 from penstock.plans.job_graph.refuse_job_graphs import (
+    BELOW_ONE,
     BUFFER_TIMEOUT,
     CHAINED_SOURCE,
     CO_LOCATION,
@@ -24,7 +26,9 @@ from penstock.plans.job_graph.refuse_job_graphs import (
     INCOMPATIBLE,
     MEMORY_FRACTION,
     NO_OUTPUT_TAG,
+    NOT_AN_INTEGER,
     OUTPUT_TAG,
+    OVERRIDE,
     SETTING_STEPS,
     SPLIT_CO_LOCATION,
     TOO_SMALL_MAX,
@@ -80,6 +84,7 @@ def refuse_job_graphs(
             *_hybrid(connected_edges, job_vertices, job_settings),
             _co_locations(job_vertices),
             refuse_memory_fractions(operators, job_vertices, MEMORY_FRACTION),
+            *_overrides(job_vertices, job_settings),
         ]
     )
 
@@ -265,6 +270,22 @@ def _co_locations(job_vertices: DataFrame) -> DataFrame:
     message = F.lit(SPLIT_CO_LOCATION)
     location = F.concat(F.lit("co-location group "), "co_location_group_name")
     return refusals(split, Layer.JOB_GRAPH, [F.lit(CO_LOCATION)], ILLEGAL_STATE, message, location)
+
+
+def _overrides(job_vertices: DataFrame, job_settings: DataFrame) -> list[DataFrame]:
+    """The Dispatcher refuses overrides of vertices that are not a parallelism."""
+    overrides = parallelism_overrides(job_settings)
+    if overrides is None:
+        return []
+    is_number = F.col("number").isNotNull()
+    rows = join_local(job_vertices, overrides.filter("override IS NULL"), {"vertex_id": "overridden_id"})
+    before, after = map(F.lit, NOT_AN_INTEGER)
+    message = F.when(is_number, F.lit(BELOW_ONE)).otherwise(F.concat(before, "given", after))
+    order, location = [F.lit(OVERRIDE), F.col("creation_order")], F.concat(F.lit("vertex "), "name")
+    return [
+        refusals(rows.filter(condition), Layer.JOB_GRAPH, order, error, message, location)
+        for condition, error in ((is_number, ILLEGAL_ARGUMENT), (~is_number, NUMBER_FORMAT))
+    ]
 
 
 def _connect_order(step: int) -> list[Column]:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from penstock.plans.arrow_walks import positions, topologies_of
 from penstock.plans.counts import smallest_in_component
-from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
+from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED, OVERRIDE_NUMBER, OVERRIDES_KEY
 from penstock.plans.joins.arrow_walks import Part, nothing_found, walk_topologies
 from penstock.plans.joins.frames import join_groups, join_local, rename
 from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY
@@ -111,3 +111,39 @@ def set_dynamic_parallelism(
         *(decided[name].alias(name) if name in decided else F.col(name) for name in chain_vertices.columns),
         F.coalesce(F.col("group_parallelism") > F.col("group_max"), F.lit(False)).alias("too_small_max"),
     )
+
+
+def parallelism_overrides(job_settings: DataFrame) -> DataFrame | None:
+    """The parallelism that configurations give vertices by id; None if none does.
+
+    Out (key topology_id, overridden_id): given, the text; number, null if Flink cannot read one; override,
+    the number if it can be a parallelism.
+
+    Source: PipelineOptions.PARALLELISM_OVERRIDES.
+    """
+    text = F.col("config")[OVERRIDES_KEY]
+    texts = job_settings.filter(text.isNotNull()).select(TOPOLOGY, text.alias("text"))
+    if texts.isEmpty():
+        return None
+    entries = texts.select(
+        TOPOLOGY, F.explode(F.from_json("text", "map<string,string>")).alias("overridden_id", "given")
+    )
+    number = F.when(F.col("given").rlike(OVERRIDE_NUMBER), F.expr("try_cast(given AS int)"))
+    override = F.when((number >= 1) | (number == NOT_DECIDED), number)
+    return entries.select("*", number.alias("number"), override.alias("override"))
+
+
+def override_parallelism(vertices: DataFrame, job_settings: DataFrame) -> DataFrame:
+    """The vertices with the parallelism that they have on the cluster.
+
+    In: vertices (with vertex_id), job_settings. The Dispatcher changes the finished JobGraph: chains, data
+    sets and ids follow from the parallelism before, tasks and slots from the one after.
+
+    Source: Dispatcher.applyParallelismOverrides.
+    """
+    overrides = parallelism_overrides(job_settings)
+    if overrides is None:
+        return vertices
+    joined = join_local(vertices, overrides.drop("given", "number"), {"vertex_id": "overridden_id"}, "left")
+    override = F.coalesce("override", "parallelism").alias("parallelism")
+    return joined.select(*(override if name == "parallelism" else name for name in vertices.columns))

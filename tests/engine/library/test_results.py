@@ -12,8 +12,10 @@ import pytest
 import penstock
 from penstock.engine.draw.graph_of_layer import DrawnLayer
 from penstock.engine.library.store import Store, Version
+from penstock.engine.planning.find_custom_planners import importable_name
 from penstock.plans import literals
 from penstock.plans.custom_planners.decisions import Decision
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.importing.given_graph import SeveralInputs
 from penstock.plans.resources.network_options import PROFILES
@@ -177,3 +179,51 @@ def test_names_of_literals_are_the_values_of_their_enums():
     }  # fmt: skip
     for name, values in enums.items():
         assert get_args(getattr(literals, name)) == tuple(map(str, values)), name
+
+
+@penstock.decides("chaining")
+def only_small(stream_edges: pl.DataFrame) -> pl.DataFrame:
+    """Flink's plan, but raises for topologies of more than 10 edges."""
+    if (stream_edges.group_by("topology_id").len()["len"] > 10).any():
+        raise ValueError("too large")
+    return stream_edges.select("topology_id", "target", "in_index", "chainable").head(0)
+
+
+@pytest.mark.slow
+def test_functions_are_compared_with_flinks_rules_in_this_process(tmp_path):
+    @penstock.decides("chaining")
+    def never(stream_edges: pl.DataFrame) -> pl.DataFrame:
+        return stream_edges.select("topology_id", "target", "in_index", chainable=pl.lit(False))
+
+    quality = penstock.bench("fleet", ["flink", never, only_small], sizes=[300], quality=True, out=tmp_path)
+    name = f"{__name__}:test_functions_are_compared_with_flinks_rules_in_this_process.<locals>.never"
+    assert quality.results["planners"] == ["flink", name, f"{__name__}:only_small"]
+    rows = [row for row in quality.compared.to_pylist() if row["metric"] == "tasks"]
+    tasks = {row["other"]: row for row in rows}
+    assert tasks[name]["worse"] > 0
+    small = tasks[f"{__name__}:only_small"]
+    assert 0 < small["topologies"] < tasks[name]["topologies"] == small["topologies"] + rejected_of(quality)
+    assert (small["base_mean"], small["difference"]) == (small["other_mean"], 0)
+    assert quality.plans.num_rows == 2 * tasks[name]["topologies"] + small["topologies"]
+    assert (tmp_path / "quality.html").exists()
+    with pytest.raises(ConfigurationError, match="planners: found none to compare"):
+        penstock.bench(quality=True)
+
+
+def rejected_of(quality: Any) -> int:
+    (case,) = quality.results["cases"]
+    return int(case["planners"][2]["rejected_for"]["PlannerRaised"])
+
+
+def test_processes_of_their_own_take_functions_of_modules(tmp_path):
+    def local(stream_edges: pl.DataFrame) -> pl.DataFrame:
+        return stream_edges
+
+    penstock.decides("chaining")(local)
+    spec = {"topologies": {"shape": "chain"}, "planners": ["flink", local]}
+    said = "planners: found .*local, which processes of their own cannot import"
+    with pytest.raises(ConfigurationError, match=said):
+        penstock.sweep(spec, tmp_path)
+    with pytest.raises(ConfigurationError, match=said):
+        penstock.bench("fleet", ["columnar", local])
+    assert importable_name(only_small, "planners") == f"{__name__}:only_small"

@@ -107,7 +107,7 @@ def test_slices_change_nothing(planned, monkeypatch):
 
 
 def test_what_cannot_be_read_as_a_topology_is_listed_with_its_place(planned):
-    listed = [line.split("\t")[:2] for line in run("rejected", planned)[1].splitlines()[1:3]]
+    listed = [line.split("\t")[:2] for line in run("rejected", planned, "--all")[1].splitlines()[1:3]]
     assert [(name, place.split("jsonl:")[1]) for name, place in listed] == [
         ("(no name)", "6"),
         ("b [x]\\x01", "7"),

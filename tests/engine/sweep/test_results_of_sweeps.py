@@ -12,9 +12,10 @@ from penstock.engine.output.progress import Report
 from penstock.engine.sweep import grid
 from penstock.engine.sweep.format_table import formatted
 from penstock.engine.sweep.grid import cells_of
+from penstock.engine.sweep.measure_cell import quality_text
 from penstock.engine.sweep.plot_results import plot_results
 from penstock.engine.sweep.read_results import read_results
-from penstock.engine.sweep.results_table import append_rows, result_row
+from penstock.engine.sweep.results_table import MEASURED, append_rows, measured_cells, result_row
 from penstock.engine.sweep.run_sweep import run_sweep
 from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_spec_of
 from penstock.engine.sweep.sweep_spec import TableFormat
@@ -110,17 +111,18 @@ def test_tables_have_numbers_in_order_of_the_newest_code(tmp_path, swept):
     assert read_results(str(tmp_path / "swept"))["drawn_operators"].to_list() == [4, 4, 16, 16, 200, 200]
     asked = ("table", "swept", "--by", "drawn_operators", "--by", "planner", "--metric", "slots")
     code, csv, _ = run(*asked, "--format", "csv")
-    expected = ["drawn_operators,planner,cells,slots"] + [
-        f"{n},{name},1,{float(n * factor)}"
+    expected = ["drawn_operators,planner,cells,failed,compared,slots"] + [
+        f"{n},{name},1,0,1,{float(n * factor)}"
         for n in (4, 16, 200)
         for name, factor in (("flink", 2), ("own_policy:policy", 3))
     ]
     assert (code, csv.splitlines()) == (0, expected)
     assert run(*asked)[1].splitlines()[:3] == [
-        r"| drawn\_operators | planner | cells | slots |", "|---:|---|---:|---:|", "| 4 | flink | 1 | 8 |",
+        r"| drawn\_operators | planner | cells | failed | compared | slots |",
+        "|---:|---|---:|---:|---:|---:|", "| 4 | flink | 1 | 0 | 1 | 8 |",
     ]  # fmt: skip
     latex = run(*asked, "--format", "latex")[1]
-    assert latex.startswith("\\begin{tabular}{rlrr}\n\\toprule\ndrawn\\_operators & planner")
+    assert latex.startswith("\\begin{tabular}{rlrrrr}\n\\toprule\ndrawn\\_operators & planner")
     code, _, said = run("table", "swept", "--metric", "slot")
     assert (code, "did you mean slots?" in said) == (2, True)
     assert run("table", tmp_path / "helpers")[0] == 3
@@ -138,7 +140,9 @@ def test_a_figure_has_axes_with_units_and_a_line_for_each_planner(tmp_path, swep
 
 @pytest.mark.parametrize(("largest", "scale"), [(2.0, "linear"), (2_000.0, "log")])
 def test_values_that_are_far_apart_have_a_logarithmic_axis(largest, scale):
-    rows = pl.DataFrame({"operators": [1, 2], "planning_seconds": [1.0, largest]})
+    rows = pl.DataFrame(
+        {"operators": [1, 2], "planning_seconds": [1.0, largest], "failed": False, "compared": 1}
+    )
     (axes,) = plot_results(rows, "operators", "planning_seconds", None).axes
     assert axes.get_yscale() == scale
 
@@ -176,4 +180,71 @@ def test_names_that_begin_with_a_bracket_or_star_are_no_lengths_to_latex():
     rows = pl.DataFrame({"file": ["[1]_&%#", "*"], "rate": [2e49, 1234.5]})
     assert formatted(rows, TableFormat.LATEX).splitlines()[4:6] == [
         r"{[}1]\_\&\%\# & 2e+49 \\", r"{*} & 1,234 \\",
+    ]  # fmt: skip
+
+
+def measured_rows(cells, planned):
+    """Answers about `cells`: `planned` maps (planner, operators) to slots by topology; None: crashed."""
+    for cell in cells:
+        slots = planned[cell.planner, cell.source["operators"]]
+        if slots is None:
+            yield cell, {"failure": {"error": "Crashed", "message": "exit code 3"}}
+            continue
+        names = sorted(slots)
+        schema = {"name": pl.String, "slots": pl.Float64}
+        plans = pl.DataFrame({"name": names, "slots": [slots[name] for name in names]}, schema)
+        plans = plans.with_columns(pl.lit(1.0).alias(name) for name in MEASURED if name != "slots")
+        rejected = {"PlannerRaised": 3 - len(names)} if len(names) < 3 else {}
+        result = {
+            "inputs": 3, "planned": len(names), "rejected": 3 - len(names), "planning_seconds": 0.5,
+            "rejected_for": rejected, "rejected_as": dict.fromkeys(rejected, ("c", "ValueError: too large")),
+            "metrics": {"slots": [plans["slots"].mean(), 0.0]}, "quality": quality_text(plans),
+        }  # fmt: skip
+        yield cell, {"result": result, "failure": None}
+
+
+def test_planners_are_compared_over_the_topologies_that_all_have_planned(tmp_path, keys):
+    keys()
+    cells = cells_of(sweep_spec_of(SPEC, "spec"), "spec")
+    of_flink = {"a": 1.0, "b": 2.0, "c": 9.0}
+    mine = {4: {"a": 2.0, "b": 4.0, "c": 6.0}, 16: {"a": 2.0}, 200: None}
+    answers = {("flink", n): of_flink for n in mine} | {("own_policy:policy", n): mine[n] for n in mine}
+    folder = str(tmp_path / "swept")
+    swept = run_sweep(cells, folder, lambda todo: measured_rows(todo, answers), Report(), again=False)
+    assert [(cell.source["operators"], why) for cell, why in swept.failed] == [
+        (16, "PlannerRaised for 2 of 3 topologies, the first c: ValueError: too large"),
+        (200, "Crashed: exit code 3"),
+    ]
+    by_operators = ("table", "swept", "--by", "drawn_operators", "--by", "planner", "--metric", "slots")
+    metrics = ("--metric", "planning_seconds", "--format", "csv")
+    assert run(*by_operators, *metrics)[1].splitlines() == [
+        "drawn_operators,planner,cells,failed,compared,slots,planning_seconds",
+        "4,flink,1,0,3,4.0,0.5", "4,own_policy:policy,1,0,3,4.0,0.5",
+        "16,flink,1,0,1,1.0,0.5", "16,own_policy:policy,1,1,1,2.0,0.5",
+        "200,flink,1,0,0,,", "200,own_policy:policy,1,1,0,,",
+    ]  # fmt: skip
+    by_planner = ("table", "swept", "--by", "planner", "--metric", "slots", "--format", "csv")
+    assert run(*by_planner)[1].splitlines() == [
+        "planner,cells,failed,compared,slots", "flink,3,0,4,2.5", "own_policy:policy,3,2,4,3.0",
+    ]  # fmt: skip
+    assert run("plot", "swept", "-x", "drawn_operators", "-y", "slots", "--to", "a.svg")[0] == 0
+    assert ">own_policy:policy (failed in 2 of 3 cells)<" in (tmp_path / "a.svg").read_text()
+
+
+def test_a_planner_that_raises_for_all_has_failed_and_is_compared_with_nothing(tmp_path, keys):
+    keys()
+    cells = cells_of(sweep_spec_of(SPEC, "spec"), "spec")
+    answers = {(cell.planner, cell.source["operators"]): {"a": 1.0, "b": 2.0, "c": 6.0} for cell in cells}
+    answers |= {("own_policy:policy", n): {} for n in (4, 16, 200)}
+    folder = str(tmp_path / "swept")
+    run_sweep(cells, folder, lambda todo: measured_rows(todo, answers), Report(), again=False)
+    again = run_sweep(cells, folder, lambda todo: measured_rows(todo, answers), Report(), again=False)
+    assert (again.measured, len(again.failed)) == (0, 3)
+    assert {(row.error, row.failure) for row in measured_cells(folder).values()} == {
+        (None, None),
+        ("PlannerRaised", "PlannerRaised for 3 of 3 topologies, the first c: ValueError: too large"),
+    }
+    by_planner = ("table", "swept", "--by", "planner", "--metric", "slots", "--format", "csv")
+    assert run(*by_planner)[1].splitlines() == [
+        "planner,cells,failed,compared,slots", "flink,3,0,9,3.0", "own_policy:policy,3,3,0,",
     ]  # fmt: skip

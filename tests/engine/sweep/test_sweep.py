@@ -109,21 +109,22 @@ def test_cells_that_fail_are_rows_and_the_others_go_on(folder):
     )
     (folder / "bad.jsonl").write_text('{"name": "x", "transformations": [{"id": 1, "kind": "nothing"}]}\n')
     code, said, complained = run("bad.yaml", "--out", "swept")
-    assert (code, said) == (0, "swept: 6 cells, 6 measured now, 0 before, 1 failed\n")
-    assert "of_tests:ends, repetition 1: Crashed: exit code 3" in complained
+    assert (code, said) == (0, "swept: 6 cells, 6 measured now, 0 before, 2 failed\n")
+    assert "of_tests:ends, repetition 1: PlannerRaised for 2 of 2 topologies, the first a: " in complained
+    assert "its process ended (exit code 3) without an answer" in complained
     rows = {(row["topologies"], row["planner"]): row for row in rows_of(folder / "swept")}
     assert rows["given.jsonl", "flink"]["planned"] == 2
     raised = rows["given.jsonl", "of_tests:raises"]
-    assert (raised["planned"], raised["rejected"], raised["error"]) == (0, 2, None)
+    assert (raised["planned"], raised["rejected"], raised["error"]) == (0, 2, "PlannerRaised")
     assert raised["rejected_for"] == {"PlannerRaised": 2}
     assert rows["bad.jsonl", "flink"]["rejected"] == 1
     ended = rows["given.jsonl", "of_tests:ends"]
-    assert (ended["error"], ended["planned"], ended["slots"]) == ("Crashed", None, None)
+    assert (ended["error"], ended["planned"], ended["slots"]) == ("PlannerRaised", 0, None)
     assert run("bad.yaml", "--out", "swept")[1].startswith(
-        "swept: 6 cells, 0 measured now, 6 before, 1 failed"
+        "swept: 6 cells, 0 measured now, 6 before, 2 failed"
     )
     again = run("bad.yaml", "--out", "swept", "--retry-failed")[1]
-    assert again.startswith("swept: 6 cells, 1 measured now, 5 before, 1 failed")
+    assert again.startswith("swept: 6 cells, 2 measured now, 4 before, 2 failed")
 
 
 def an_answer(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:

@@ -234,7 +234,7 @@ def test_why_a_planner_lost_topologies_is_said(tmp_path, capsys):
     assert penstock("bench", *args) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert "5 topologies rejected: PlannerRaised; the first is " in said
-    assert "the batch of the topology: found ValueError: I do not like it" in said
+    assert "the topology: found ValueError: I do not like it" in said
 
 
 def test_metrics_of_a_topology_that_was_refused(tmp_path, capsys):

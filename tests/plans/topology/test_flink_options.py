@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
+import penstock
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
 from penstock.plans.topology.flink_values import (
     parse_duration,
+    parse_int,
+    parse_long,
     parse_memory_size,
     parse_string,
 )
@@ -256,3 +259,93 @@ def test_the_memory_of_sorted_inputs_is_a_weight_of_32_bits(memory: str, weight:
     """As the fractions of an operator with weight 100 beside it tell."""
     config = {"execution.runtime-mode": "BATCH", "execution.sorted-inputs.memory": memory}
     assert settings_of(config)["sorted_inputs_memory_mebibytes"] == weight
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("٨", 8),
+        ("+१२", 12),
+        ("-\uff13", -3),
+        ("\U0001d7d6", None),
+        ("²", None),
+        ("8 ", None),
+        ("", None),
+        ("2147483648", None),
+    ],
+)
+def test_integers_are_in_digits_of_any_script_that_fit_a_char(text, number):
+    if number is not None:
+        assert parse_int(text) == parse_long(text) == number
+        return
+    with pytest.raises(ValueError, match="is not a 32-bit integer"):
+        parse_int(text)
+
+
+@pytest.mark.parametrize(("parse", "text"), [(parse_duration, "٨ s"), (parse_memory_size, "٨ mb")])
+def test_durations_and_sizes_are_in_ascii_digits(parse, text):
+    with pytest.raises(ValueError, match="start"):
+        parse(text)
+
+
+OVERRIDES = "pipeline.jobvertex-parallelism-overrides"
+CLICKS = "77a0f10083e1c8fb475a05f15f6a1a61"
+
+
+TWO_VERTICES = [
+    {"id": 1, "kind": "source", "name": "Clicks", "uid": "clicks"},
+    {"id": 2, "kind": "partition", "partitioner": "hash", "inputs": [1]},
+    {"id": 3, "kind": "sink", "name": "Out", "uid": "out", "inputs": [2]},
+]
+
+
+def executed_ids():
+    plan = penstock.plan({"name": "a", "transformations": TWO_VERTICES})
+    return {row["name"]: row["vertex_id"] for row in plan.tables["job_vertices"].to_pylist()}
+
+
+def executed(own, **named):
+    """Parallelism and max parallelism of both vertices, the slots, or the refusal."""
+    job = {"name": "a", "parallelism": 2, "config": own, "transformations": TWO_VERTICES}
+    plan = penstock.plan(job, **named)
+    if plan.rejected:
+        (row,) = plan.tables["rejected"].to_pylist()
+        return row["error_stage"], row["error"], row["message"]
+    vertices = plan.tables["execution_job_vertices"].to_pylist()
+    slots = sum(row["slots"] for row in plan.tables["required_slots"].to_pylist())
+    return [(row["parallelism"], row["max_parallelism"]) for row in vertices], slots
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("8", ([(2, 128), (8, 128)], 8)),
+        ("٨", ([(2, 128), (8, 128)], 8)),
+        ("200", ([(2, 128), (200, 512)], 200)),
+        ("-1", ([(2, 128), (1, 128)], 2)),
+        (
+            "0",
+            ("job_graph", "IllegalArgumentException", "The parallelism must be at least one, or -1 (unset)."),
+        ),
+        ("x", ("job_graph", "NumberFormatException", 'For input string: "x"')),
+        (
+            "40000",
+            ("execution_graph", "IllegalArgumentException", "Operator parallelism not within bounds: 40000"),
+        ),
+    ],
+)
+def test_overrides_of_parallelism_are_those_of_a_minicluster(override, expected):
+    """Flink's MiniCluster ran a job of two vertices with each of these, handed over as a JobGraph."""
+    assert executed({OVERRIDES: f"{CLICKS}:{override}"}) == expected
+    assert executed({f"{OVERRIDES}.{CLICKS}": override}) == expected
+
+
+def test_a_jobs_overrides_are_over_the_clusters_entry_by_entry():
+    out = executed_ids()["Sink: Out"]
+    cluster = {OVERRIDES: f"{CLICKS}:3,{out}:5"}
+    assert executed({OVERRIDES: f"{CLICKS}:8"}, config=cluster)[1] == 8
+    assert executed({OVERRIDES: f"{CLICKS}:8"}, config=cluster)[0] == [(5, 128), (8, 128)]
+    assert executed({}, config=cluster)[0] == [(5, 128), (3, 128)]
+    assert executed({OVERRIDES: "8"})[2] == f"Could not parse value '8' for key '{OVERRIDES}'."
+    twice = f"{CLICKS}:8,{CLICKS}:9"
+    assert executed({OVERRIDES: twice})[2] == f"Could not parse value '{twice}' for key '{OVERRIDES}'."

@@ -1,0 +1,144 @@
+"""The process of a custom planner: `python -m penstock.engine.planning.answer_planner_calls NAME`.
+
+It greets with a line of JSON, and answers calls: a line of JSON and one Arrow stream for each table come in
+on standard input, a line of JSON and one Arrow stream for each table of the answer go out.
+"""
+
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import chdir, suppress
+from functools import cache
+from typing import Any, BinaryIO
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.engine.machine.available_memory import available_memory, shown_bytes
+from penstock.engine.planning.ask_custom_planner import describe_raised
+from penstock.engine.planning.find_custom_planners import find_planners_here, place_of_function
+from penstock.engine.planning.planner_process import read_table, write_table
+from penstock.engine.planning.planner_program import PlannerProgram
+from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.custom_planners.check_answer import reader_of
+from penstock.plans.errors import ConfigurationError, SchemaError
+
+_LEAST_BYTES = 2**30
+
+
+def main() -> None:
+    """Greet, then answer calls up to the end of the input."""
+    calls, answers = _private_pipes()
+    _end_with(os.getppid())
+    _limit_memory()
+    (name,) = sys.argv[1:]
+    try:
+        planners = find_planners_here(name)
+    except ConfigurationError as error:
+        _say(answers, {"error": error.message, "hint": error.hint})
+        return
+    described = [
+        {
+            "decision": planner.decision.value,
+            "reads": planner.reads,
+            "layer": planner.layer.value,
+            "module": planner.function.__module__,
+            "files": list(planner.function.files()) if isinstance(planner.function, PlannerProgram) else [],
+            "place": place_of_function(planner.function),
+        }
+        for planner in planners
+    ]
+    _say(answers, {"error": None, "functions": described})
+    while line := calls.readline():
+        call = json.loads(line)
+        tables = {table: read_table(calls) for table in call["tables"]}
+        answer, streams = _answer(planners[call["function"]], tables)
+        _say(answers, answer)
+        for stream in streams:
+            write_table(answers, stream)
+        answers.flush()
+    os._exit(0)  # threads that the planner has left behind do not count
+
+
+def _answer(planner: Any, tables: Mapping[str, pa.Table]) -> tuple[dict[str, Any], Sequence[pa.Table]]:
+    """The header and the tables of an answer."""
+    header: dict[str, Any] = {"error": None, "is_schema": False, "is_dict": False, "tables": []}
+    try:
+        arguments = {name: _argument(tables[name], arrow) for name, arrow in planner.reads.items()}
+        with chdir(os.getcwd()):
+            returned = _called(planner.function, arguments)
+        answer = reader_of(planner.decision)(returned)
+        frames = answer if isinstance(answer, dict) else {"": answer}
+        arrow = [frame.to_arrow(compat_level=pl.CompatLevel.oldest()) for frame in frames.values()]
+        size_bytes, most_bytes = sum(table.nbytes for table in arrow), _memory_limit() // 4
+        if size_bytes > most_bytes:
+            raise SchemaError(f"an answer of {shown_bytes(size_bytes)}, allowed {shown_bytes(most_bytes)}")
+        return {**header, "is_dict": isinstance(answer, dict), "tables": list(frames)}, arrow
+    except SchemaError as error:
+        return {**header, "error": error.message, "is_schema": True}, []
+    except BaseException as error:
+        return {**header, "error": describe_raised(error)}, []
+
+
+def _called(function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """The value that the planner returns. A process that it forks ends here: only this one answers."""
+    own = os.getpid()
+    try:
+        return function(**arguments)
+    finally:
+        if os.getpid() != own:
+            os._exit(0)
+
+
+def _argument(table: pa.Table, arrow: bool) -> Any:
+    return table if arrow else from_arrow(table)
+
+
+def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output under other numbers; whatever a planner writes goes to standard error."""
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return calls, answers
+
+
+def _end_with(parent: int) -> None:
+    """End when the parent has ended; asked again and again, since its threads come and go."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os.killpg(0, signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@cache
+def _memory_limit() -> int:
+    """The memory that is available when the process starts."""
+    return max(_LEAST_BYTES, available_memory().size_bytes)
+
+
+def _limit_memory() -> None:
+    """Too much memory is an error of the planner, not the end of other processes."""
+    with suppress(ValueError, OSError):
+        most = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (_memory_limit(), most))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
+        score.write("1000")
+
+
+def _say(answers: BinaryIO, message: Mapping[str, Any]) -> None:
+    answers.write(f"{json.dumps(message)}\n".encode())
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()
