@@ -40,6 +40,10 @@ class Recovery:
     arguments: dict[str, Any] = field(default_factory=dict)  #: other arguments; JSON values
 
 
+class LostCommitError(ValueError):
+    """A commit that no later attempt can make: its files are gone, or the target was replaced."""
+
+
 class SinkWriter:
     """Takes the records of one attempt of one subtask."""
 

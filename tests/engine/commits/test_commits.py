@@ -95,7 +95,7 @@ def test_a_table_that_no_longer_fits_undoes_both(tmp_path, change):
         staged = stage(started)
         if change == "schema":
             write_deltalake(
-                table, pa.table({"n": [1], "more": [2]}), mode="overwrite", schema_mode="overwrite"
+                table, pa.table({"n": ["x"]}), mode="overwrite", schema_mode="overwrite"
             )
         elif change == "error mode":
             write_deltalake(table, pa.table({"n": [1000]}))
@@ -119,7 +119,7 @@ def test_a_lasting_refusal_after_the_decision_stays_recoverable(tmp_path, failin
     with pytest.raises(CommitError):
         run(sinks_of(tmp_path))
     failing()
-    changed = pa.table({"n": [1], "more": [2]})
+    changed = pa.table({"n": ["x"]})
     write_deltalake(str(tmp_path / "table"), changed, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(CommitError, match="has the columns"):
         run(sinks_of(tmp_path))
