@@ -10,12 +10,14 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
+from penstock.engine.store.require_columns import features_against_writes
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.stored_tables import delta_schema
 from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.engine.sweep.grid import Cell
 from penstock.engine.sweep.sweep_spec import PARAMETERS
 from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.errors import StoreError
 from penstock.plans.metrics.plan_metrics import METRICS
 from penstock.plans.tables.column_types import COMMENT, TIMESTAMP
 
@@ -113,6 +115,8 @@ def append_rows(folder: str, rows: Iterable[Mapping[str, Any]]) -> None:
             delta_table = DeltaTable.create(
                 path, Schema.from_json(json.dumps(delta_schema(SCHEMA))), mode="error"
             )
+        if reasons := features_against_writes(delta_table):
+            raise StoreError(f"cannot write to {path}: it has {', '.join(reasons)}")
         since = delta_table.version()
         _add_columns(delta_table)
         file = write_file(path, "", iter([table]), _PLAIN)

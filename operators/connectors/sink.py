@@ -41,7 +41,11 @@ class Recovery:
 
 
 class LostCommitError(ValueError):
-    """A commit that no later attempt can make: its files are gone, or the target was replaced."""
+    """A commit that no later attempt can make, because its target was replaced or changed for good."""
+
+
+class LostFilesError(LostCommitError, FileNotFoundError):
+    """A commit that no later attempt can make, because files that the job wrote are gone."""
 
 
 class SinkWriter:

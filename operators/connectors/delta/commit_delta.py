@@ -21,7 +21,7 @@ from pyarrow import fs
 
 from penstock.operators.connectors.delta.delta_files import FILE_NAME
 from penstock.operators.connectors.delta.table_columns import require_columns, require_writable
-from penstock.operators.connectors.sink import Committable, LostCommitError
+from penstock.operators.connectors.sink import Committable, LostCommitError, LostFilesError
 from penstock.operators.files.durable_files import force_file, force_folder
 from penstock.operators.files.filesystem import filesystem_of
 from penstock.operators.files.private_files import create_private_file
@@ -63,8 +63,8 @@ def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | N
     """Check that the write can be committed, and force its files' names to the disk.
 
     Gives the table's version, None if there is no table. ValueError if the table has a feature that the sink
-    cannot write, or no longer fits the files, or the mode forbids the write; LostCommitError, which is one,
-    if the table was deleted or replaced since the job started, or files are missing.
+    cannot write, no longer fits the files, or the mode forbids the write; LostCommitError if the table was
+    deleted or replaced since the job started, or files are missing.
     """
     table = open_delta(write.folder, write.storage_options)
     if table is not None and _is_committed(table, write):
@@ -166,7 +166,7 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
         if sizes.get(committable.target) != committable.size
     )
     if missing:
-        raise LostCommitError(
+        raise LostFilesError(
             f"{len(missing)} of the {len(committables)} data files that the job wrote into the Delta table "
             f"{write.folder} are missing or shorter, the first is {missing[0]}"
         )

@@ -65,7 +65,7 @@ Json = Any
 
 def require_writable(table: DeltaTable, folder: str, mode: str) -> None:
     """ValueError, which names all reasons, unless the sink can write the table in this mode."""
-    reasons = list(_reasons_against(table, mode))
+    reasons = reasons_against(table, mode)
     if reasons:
         raise ValueError(
             f"the Delta table {folder} cannot be written by this sink, because it has {', '.join(reasons)}; "
@@ -73,24 +73,34 @@ def require_writable(table: DeltaTable, folder: str, mode: str) -> None:
         )
 
 
-def _reasons_against(table: DeltaTable, mode: str) -> Iterator[str]:
+def reasons_against(table: DeltaTable, mode: str, features: frozenset[str] = WRITABLE_FEATURES) -> list[str]:
+    """The features, constraints and rules by which files must not be added to a table, or replace its own.
+
+    `mode`: overwrite, or any other for adding; `features`: those that the writer knows.
+    """
     protocol, configuration = table.protocol(), table.metadata().configuration
-    features = set(protocol.writer_features or ())
-    if protocol.min_writer_version < _FEATURES_ARE_LISTED:
-        for version, implied in _LEGACY_FEATURES.items():
-            if version <= protocol.min_writer_version:
-                features |= set(implied)
-    elif protocol.min_writer_version > _FEATURES_ARE_LISTED:
-        yield f"writer version {protocol.min_writer_version}"
-    for feature in sorted(features - WRITABLE_FEATURES):
-        yield f"the table feature {feature}"
-    for name in sorted(configuration):
-        if name.startswith(_CONSTRAINT):
-            yield f"the CHECK constraint {name.removeprefix(_CONSTRAINT)!r}"
+    required = set(protocol.writer_features or ())
+    for version, implied in _LEGACY_FEATURES.items():
+        if version <= protocol.min_writer_version < _FEATURES_ARE_LISTED:
+            required |= set(implied)
+    reasons = [f"the table feature {feature}" for feature in sorted(required - features)]
+    if protocol.min_writer_version > _FEATURES_ARE_LISTED:
+        reasons.append(f"writer version {protocol.min_writer_version}")
+    reasons += [
+        f"the CHECK constraint {name.removeprefix(_CONSTRAINT)!r}"
+        for name in sorted(configuration)
+        if name.startswith(_CONSTRAINT)
+    ]
     for field in fields_of(table.schema()):
-        yield from _reasons_of_field(field)
-    if mode == "overwrite" and configuration.get("delta.appendOnly", "false").lower() == "true":
-        yield "delta.appendOnly, so that nothing in it may be overwritten"
+        reasons += _reasons_of_field(field)
+    if mode == "overwrite" and is_append_only(configuration):
+        reasons.append("delta.appendOnly, so that nothing in it may be overwritten")
+    return reasons
+
+
+def is_append_only(configuration: Mapping[str, Any]) -> bool:
+    """Whether a table's properties forbid to remove rows."""
+    return str(configuration.get("delta.appendOnly", "false")).lower() == "true"
 
 
 def _reasons_of_field(field: Json) -> Iterator[str]:
@@ -98,7 +108,7 @@ def _reasons_of_field(field: Json) -> Iterator[str]:
     for key, kind in ((_GENERATED, "generated"), (_IDENTITY, "identity"), (_INVARIANT, "invariant of")):
         if key in metadata:
             yield f"the {kind} column {name!r}"
-    if _holds(field["type"], "variant"):
+    if holds_variant(field):
         yield f"the variant column {name!r}"
     if any(
         not part.get("nullable", True) or _TEXT_TYPE in part["metadata"] for part in _parts(field["type"])
@@ -118,6 +128,11 @@ def _parts(data_type: Json) -> Iterator[Json]:
             yield from _parts(field["type"])
         for key in ("elementType", "keyType", "valueType"):
             yield from _parts(data_type.get(key))
+
+
+def holds_variant(field: Json) -> bool:
+    """Whether a column is one of variants, or holds some."""
+    return _holds(field["type"], "variant")
 
 
 def _holds(data_type: Json, wanted: str) -> bool:
@@ -292,7 +307,7 @@ class StagedColumns:
     @cached_property
     def schema(self) -> pa.Schema:
         """All columns."""
-        return pa.schema([_physical_field(*pair) for pair in zip(self._fields, self._columns, strict=True)])
+        return _stored_schema(self._fields, self._columns)
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """A batch of `schema`, its texts padded. ValueError where a rule of a column is broken."""
@@ -317,6 +332,15 @@ class StagedColumns:
             and kinds.is_string(column.type)
             and bool(pc.any(pc.equal(column, "")).as_py())
         )
+
+
+def stored_columns(schema: Schema, columns: pa.Schema) -> pa.Schema:
+    """The columns of a table, which are `columns` to readers, with the names and ids that its files have."""
+    return _stored_schema(fields_of(schema), columns)
+
+
+def _stored_schema(fields: list[Json], columns: pa.Schema) -> pa.Schema:
+    return pa.schema([_physical_field(*pair) for pair in zip(fields, columns, strict=True)])
 
 
 def _physical_field(field: Json, column: pa.Field) -> pa.Field:
