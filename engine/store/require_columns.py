@@ -59,8 +59,8 @@ def require_features_to_write(store: str, tables: Iterable[str]) -> None:
     if refused:
         raise StoreError(
             f"cannot write to {store}: {'; '.join(refused)}",
-            "undo these changes (in Spark, ALTER TABLE … DROP FEATURE or UNSET TBLPROPERTIES), or plan into a "
-            "new folder; penstock show and penstock export still read this store",
+            "undo these changes (in Spark, ALTER TABLE … DROP FEATURE or UNSET TBLPROPERTIES), or plan into "
+            "a new folder; penstock show and penstock export still read this store",
         )
 
 

@@ -33,8 +33,8 @@ _BATCH_ROWS = 4096
 class ParquetRows(BulkFormat):
     """Rows of Parquet files: the columns that `type_info` names, by name, as values of its types.
 
-    Fields of structs are matched by name, too, and are null where a file lacks them; structs without a name in
-    common are taken in order. INT96 timestamps are read to the microsecond. Big files are cut between row
+    Fields of structs are matched by name, too, and are null where a file lacks them; structs that share no
+    name are taken in order. INT96 timestamps are read to the microsecond. Big files are cut between row
     groups. `missing_as_null`: a column that a file lacks is null there, and no ValueError. ValueError,
     TypeError or ArrowInvalid if a column has other values than the type.
     """
