@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -29,6 +31,7 @@ from penstock.operators.files.private_files import create_private_file
 _TRANSACTION_VERSION = 1
 _CONFLICTS = 8  #: commits that may lose against other writers, in addition to the retries of deltalake itself
 _FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
 
 
@@ -51,10 +54,25 @@ class DeltaWrite:
         return f"penstock-{self.write_id}"
 
 
+def delta_uri(folder: str) -> str:
+    """A folder as deltalake takes it. ValueError for local ones that it would look for in another place."""
+    if "://" in folder:
+        return folder
+    path = filesystem_of(folder)[1]
+    if _ESCAPE.search(path) is not None:
+        raise ValueError(
+            f"the path of a Delta table must not contain % with two hexadecimal digits, got {folder}: the "
+            "library deltalake decodes them"
+        )
+    return f"file://{quote(path)}"
+
+
 def open_delta(folder: str, storage_options: Mapping[str, str] | None = None) -> DeltaTable | None:
     """The table at its newest version; None if there is none."""
     try:
-        return DeltaTable(folder, storage_options=dict(storage_options) if storage_options else None)
+        return DeltaTable(
+            delta_uri(folder), storage_options=dict(storage_options) if storage_options else None
+        )
     except TableNotFoundError:
         return None
 
@@ -197,7 +215,7 @@ def _commit(table: DeltaTable | None, write: DeltaWrite, committables: list[Comm
     once = CommitProperties(app_transactions=[Transaction(write.application, _TRANSACTION_VERSION, now)])
     if table is None:
         create_table_with_add_actions(
-            write.folder,
+            delta_uri(write.folder),
             Schema.from_json(write.schema),
             _actions(committables, now),
             mode="error",

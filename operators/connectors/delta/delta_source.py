@@ -18,6 +18,7 @@ from penstock.operators.common.adapt_columns import as_arrow_type, match_fields
 from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
 from penstock.operators.common.identify_value import identify_value
 from penstock.operators.common.typeinfo import RowTypeInfo
+from penstock.operators.connectors.delta.commit_delta import delta_uri
 from penstock.operators.connectors.delta.table_columns import fields_of, holds_variant, stored_columns
 from penstock.operators.connectors.source import Source
 from penstock.operators.exchange.rows_and_batches import values_of_batch
@@ -65,7 +66,7 @@ class DeltaSource(Source):
         self, path: str, *, version: int | None = None, storage_options: dict[str, str] | None = None
     ) -> None:
         super().__init__()
-        table = DeltaTable(path, version=version, storage_options=storage_options)
+        table = DeltaTable(delta_uri(path), version=version, storage_options=storage_options)
         _require_readable(table)
         self.path, self.version, self.storage_options = path, table.version(), storage_options
         self.schema = pa.schema(table.schema().to_arrow())
@@ -75,13 +76,13 @@ class DeltaSource(Source):
 
     def fingerprint(self) -> str:
         """The table, its version and its data files: a table that replaces it at the same path differs."""
-        table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
+        table = self._table()
         files = sorted(pa.table(table.get_add_actions()).column("path").to_pylist())
         return identify_value([str(table.metadata().id), self.path, self.version, files])
 
     def splits(self, parallelism: int) -> list[list[FileSplit]]:
         """The data files of each subtask, by size."""
-        table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
+        table = self._table()
         files = pa.table(table.get_add_actions())
         partitioned = "partition" in files.column_names
         partition = files.column("partition").combine_chunks() if partitioned else None
@@ -110,6 +111,9 @@ class DeltaSource(Source):
                 yield StampedBatch(batch)
             else:
                 yield from chunks_of(values_of_batch(batch, self.type_info))
+
+    def _table(self) -> DeltaTable:
+        return DeltaTable(delta_uri(self.path), version=self.version, storage_options=self.storage_options)
 
     def _batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         details: DeltaFile = split.details

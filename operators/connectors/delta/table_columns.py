@@ -164,9 +164,10 @@ def staged_schema(table: DeltaTable | None, columns: pa.Schema) -> str:
 
     ValueError for names that a new table cannot have.
     """
-    own = fields_of(Schema.from_arrow(columns))
     if table is None:
         _require_names(columns.names)
+    own = fields_of(Schema.from_arrow(columns))
+    if table is None:
         return json.dumps({"type": "struct", "fields": own})
     theirs = {field["name"]: field for field in fields_of(table.schema())}
     fields = []

@@ -94,9 +94,7 @@ def test_a_table_that_no_longer_fits_undoes_both(tmp_path, change):
     with opened:
         staged = stage(started)
         if change == "schema":
-            write_deltalake(
-                table, pa.table({"n": ["x"]}), mode="overwrite", schema_mode="overwrite"
-            )
+            write_deltalake(table, pa.table({"n": ["x"]}), mode="overwrite", schema_mode="overwrite")
         elif change == "error mode":
             write_deltalake(table, pa.table({"n": [1000]}))
         else:
