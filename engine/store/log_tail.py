@@ -28,7 +28,7 @@ from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.store_tables import ATTEMPTS, TRANSACTION_VERSION, application_id
 from penstock.engine.store.stored_tables import WRITE_ID
 from penstock.engine.store.version_number import began_at
-from penstock.operators.connectors.delta.table_columns import is_append_only
+from penstock.operators.connectors.delta.table_columns import has_rules
 
 COMMITS_OF_A_CHECKPOINT = 100
 
@@ -197,8 +197,7 @@ def _takes_appends(protocol: Action, metaData: Action) -> bool:
         said.keys() <= _NEWEST_PROTOCOL.keys()
         and all(said[key] <= newest for key, newest in _NEWEST_PROTOCOL.items())
         and metaData["partitionColumns"] == [WRITE_ID]
-        and not is_append_only(properties)
-        and "delta.invariants" not in metaData["schemaString"]
+        and not has_rules(properties, metaData["schemaString"])
     )
 
 

@@ -31,6 +31,7 @@ from penstock.operators.files.private_files import create_private_file
 _TRANSACTION_VERSION = 1
 _CONFLICTS = 8  #: commits that may lose against other writers, in addition to the retries of deltalake itself
 _FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
+_FORGETS_TRANSACTIONS = "delta.setTransactionRetentionDuration"
 _ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
 
@@ -85,7 +86,7 @@ def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | N
     deleted or replaced since the job started, or files are missing.
     """
     table = open_delta(write.folder, write.storage_options)
-    if table is not None and _is_committed(table, write):
+    if table is not None and _is_committed(table, write, committables):
         return table.version()
     _require_fit(table, write)
     if table is None or write.mode != "ignore":
@@ -103,7 +104,7 @@ def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries:
     """
     for conflicts in range(_CONFLICTS):
         table = open_delta(write.folder, write.storage_options)
-        if table is not None and _is_committed(table, write):
+        if table is not None and _is_committed(table, write, committables):
             break
         _require_fit(table, write)
         if table is not None and write.mode == "ignore":
@@ -148,8 +149,13 @@ def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
             system.delete_file(entry.path)
 
 
-def _is_committed(table: DeltaTable, write: DeltaWrite) -> bool:
-    return table.transaction_version(write.application) is not None
+def _is_committed(table: DeltaTable, write: DeltaWrite, committables: list[Committable]) -> bool:
+    if table.transaction_version(write.application) is not None:
+        return True
+    if _FORGETS_TRANSACTIONS not in table.metadata().configuration or not committables:
+        return False
+    names = {committable.target for committable in committables}
+    return any(posixpath.basename(uri) in names for uri in table.file_uris())
 
 
 def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:

@@ -93,14 +93,19 @@ def reasons_against(table: DeltaTable, mode: str, features: frozenset[str] = WRI
     ]
     for field in fields_of(table.schema()):
         reasons += _reasons_of_field(field)
-    if mode == "overwrite" and is_append_only(configuration):
+    if mode == "overwrite" and _is_append_only(configuration):
         reasons.append("delta.appendOnly, so that nothing in it may be overwritten")
     return reasons
 
 
-def is_append_only(configuration: Mapping[str, Any]) -> bool:
-    """Whether a table's properties forbid to remove rows."""
-    return str(configuration.get("delta.appendOnly", "false")).lower() == "true"
+def has_rules(properties: Mapping[str, Any], schema: str) -> bool:
+    """Whether a table of writer version 2 limits its rows or commits; `schema`: its JSON in the log."""
+    constrained = any(name.startswith(_CONSTRAINT) for name in properties)
+    return constrained or _is_append_only(properties) or _INVARIANT in schema
+
+
+def _is_append_only(properties: Mapping[str, Any]) -> bool:
+    return str(properties.get("delta.appendOnly", "false")).lower() == "true"
 
 
 def _reasons_of_field(field: Json) -> Iterator[str]:
