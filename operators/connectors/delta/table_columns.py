@@ -58,7 +58,6 @@ _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _FIELD_ID = "delta.columnMapping.id"
 _TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 _TEXT_LENGTH = re.compile(r"(char|varchar)\((\d+)\)")
-_NOT_IN_NAMES = " ,;{}()\n\t="  #: characters that Spark takes in names of mapped columns only
 
 Json = Any
 
@@ -184,11 +183,6 @@ def staged_schema(table: DeltaTable | None, columns: pa.Schema) -> str:
 
 
 def _require_names(names: Sequence[str]) -> None:
-    if wrong := [name for name in names if set(name) & set(_NOT_IN_NAMES)]:
-        raise ValueError(
-            f"a new Delta table cannot have columns named {', '.join(map(repr, wrong))}: names must not "
-            "contain spaces, tabs, line ends or any of ,;{}()="
-        )
     lowered = [name.lower() for name in names]
     if alike := [name for name in names if lowered.count(name.lower()) > 1]:
         raise ValueError(f"columns of a Delta table must differ in more than case, got {', '.join(alike)}")

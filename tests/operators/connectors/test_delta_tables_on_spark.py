@@ -46,7 +46,6 @@ WRITTEN = {
         "",
         ["insert into {t} values (99, 'x')"],
     ),
-    "clone": ("id bigint, v string", "", "", ["insert into {t} values (99, 'x')"]),
 }
 
 REFUSED = {
@@ -126,9 +125,6 @@ def test_tables_of_spark_are_written(in_new_york, tmp_path):
     spark = in_new_york
     for kind, arguments in WRITTEN.items():
         path = make(spark, tmp_path / kind, *arguments)
-        if kind == "clone":
-            spark.sql(f"create table delta.`{path} of it` shallow clone delta.`{path}`")
-            path += " of it"
         partition_by = ["v"] if kind == "mapped" else []
         write(DeltaSink(path, ROWS, partition_by=partition_by), [[[Row(1, "a")]], [[Row(2, None)]]])
         assert rows_of(spark, path) == own_content(path) == [(1, "a"), (2, None), (99, "x")], kind
@@ -174,8 +170,13 @@ def test_spark_reads_each_type_at_its_bounds(in_new_york, tmp_path):
         assert [row["id"] for row in read] == list(range(len(rows)))
         for kind, values in with_nan.items():
             found = [row[kind] if row[kind] is None else text_as(kind, row[kind]) for row in read]
-            assert [repr(value) for value in found[: len(values)]] == [repr(value) for value in values], kind
+            assert list(map(comparable, found[: len(values)])) == list(map(comparable, values)), kind
             assert found[len(values) :] == [None] * (len(rows) - len(values))
+
+
+def comparable(value):
+    """NaN equals itself, and -0.0 differs from 0.0."""
+    return repr(value) if isinstance(value, float) else value
 
 
 def text_as(kind, text):
