@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from deltalake import DeltaTable
+from pyarrow.fs import LocalFileSystem
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.adapt_columns import as_arrow_type, match_fields
@@ -87,7 +88,8 @@ class DeltaSource(Source):
         partitioned = "partition" in files.column_names
         partition = files.column("partition").combine_chunks() if partitioned else None
         deleted = _deleted_rows(table)
-        root = self.path if "://" in self.path else filesystem_of(self.path)[1]
+        system, base = filesystem_of(self.path)
+        root = base if isinstance(system, LocalFileSystem) else self.path
         splits = []
         for number, path in enumerate(files.column("path").to_pylist()):
             values = None

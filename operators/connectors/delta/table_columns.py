@@ -112,6 +112,8 @@ def _reasons_of_field(field: Json) -> Iterator[str]:
     for key, kind in ((_GENERATED, "generated"), (_IDENTITY, "identity"), (_INVARIANT, "invariant of")):
         if key in metadata:
             yield f"the {kind} column {name!r}"
+    if any(_INVARIANT in part["metadata"] for part in _parts(field["type"])):
+        yield f"an invariant within the column {name!r}"
     if holds_variant(field):
         yield f"the variant column {name!r}"
     if any(

@@ -134,6 +134,10 @@ REFUSED = {
         "version": (1, 2),
         "fields": [*ID_AND_TEXT, field("more", INSIDE)],
     },
+    "an invariant within the column 'more'": {
+        "version": (1, 2),
+        "fields": [*ID_AND_TEXT, field("more", struct(field("a", "integer", **{"delta.invariants": "{}"})))],
+    },
     "an array or map without nulls in the column 'more'": {
         "version": (1, 2),
         "fields": [
