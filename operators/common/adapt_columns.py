@@ -53,9 +53,10 @@ def match_fields(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         if not fields:
             return column
         return pa.StructArray.from_arrays(fields, [field.name for field in wanted], mask=_mask(column))
-    if kinds.is_list(wanted) and kinds.is_list(column.type):
-        values = match_fields(column.values, wanted.value_type)
-        return pa.ListArray.from_arrays(_offsets(column), values, mask=_mask(column))
+    if kinds.is_list(wanted) and _is_any_list(column.type):
+        lists = column if kinds.is_list(column.type) else column.cast(pa.list_(column.type.value_type))
+        values = match_fields(lists.values, wanted.value_type)
+        return pa.ListArray.from_arrays(_offsets(lists), values, mask=_mask(lists))
     if kinds.is_map(wanted) and kinds.is_map(column.type):
         keys, items = (
             match_fields(column.keys, wanted.key_type),
@@ -71,11 +72,17 @@ def share_fields(column_type: pa.DataType, wanted: pa.DataType) -> bool:
         theirs = {field.name: field.type for field in column_type}
         common = [field for field in wanted if field.name in theirs]
         return bool(common) and all(share_fields(theirs[field.name], field.type) for field in common)
-    if kinds.is_list(wanted) and kinds.is_list(column_type):
+    if kinds.is_list(wanted) and _is_any_list(column_type):
         return share_fields(column_type.value_type, wanted.value_type)
     if kinds.is_map(wanted) and kinds.is_map(column_type):
         return share_fields(column_type.item_type, wanted.item_type)
     return True
+
+
+def _is_any_list(data_type: pa.DataType) -> bool:
+    return any(
+        matches(data_type) for matches in (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
+    )
 
 
 def _struct(column: pa.StructArray, expected: pa.StructType) -> pa.StructArray:

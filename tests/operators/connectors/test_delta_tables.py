@@ -521,6 +521,12 @@ def test_structs_that_have_grown(tmp_path):
     pq.write_table(pa.table({"s": [{"q": 1, "r": "x"}]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"s": [{"r": "y", "more": 5, "q": 2}]}), tmp_path / "2.parquet")
     pq.write_table(pa.table({"s": [{"q": 3}]}), tmp_path / "3.parquet")
+    large = pa.array([[{"q": 4}], None], pa.large_list(pa.struct({"q": pa.int64()})))
+    pq.write_table(pa.table({"l": large.slice(0, 1)}), tmp_path / "5.parquet")
+    typed = Types.ROW_NAMED(["l"], [Types.LIST(Types.ROW_NAMED(["r", "q"], [Types.STRING(), Types.LONG()]))])
+    assert plain(read_values(parquet_source(str(tmp_path / "5.parquet"), type_info=typed))) == [
+        ([(None, 4)],)
+    ]
     paths = [str(tmp_path / f"{number}.parquet") for number in (1, 2, 3)]
     assert [tuple(row["s"]) for row in read_values(parquet_source(*paths))] == [(1, "x"), (2, "y"), (3, None)]
 
