@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -75,23 +76,22 @@ def test_home_is_where_the_shell_has_it(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_tables_that_somebody_gave_features_are_refused_before_the_work(tmp_path: Path):
-    for number, (table, actions, reason) in enumerate(
+    cases: list[tuple[str, dict[str, Any], str]] = [
         (
-            (
-                "topologies",
-                {"writerFeatures": ["rowTracking", "domainMetadata"]},
-                "the table feature rowTracking",
-            ),
-            (
-                "topologies",
-                {"writerFeatures": ["columnMapping"], "minReaderVersion": 2},
-                "feature columnMapping",
-            ),
-            ("topologies", {"delta.constraints.few": "topology_id < 5"}, "the CHECK constraint 'few'"),
-            ("topologies", {"delta.appendOnly": "true"}, "delta.appendOnly"),
-            (MANIFEST, {"writerFeatures": ["inCommitTimestamp"]}, "the table feature inCommitTimestamp"),
-        )
-    ):
+            "topologies",
+            {"writerFeatures": ["rowTracking", "domainMetadata"]},
+            "the table feature rowTracking",
+        ),
+        (
+            "topologies",
+            {"writerFeatures": ["columnMapping"], "minReaderVersion": 2},
+            "feature columnMapping",
+        ),
+        ("topologies", {"delta.constraints.few": "topology_id < 5"}, "the CHECK constraint 'few'"),
+        ("topologies", {"delta.appendOnly": "true"}, "delta.appendOnly"),
+        (MANIFEST, {"writerFeatures": ["inCommitTimestamp"]}, "the table feature inCommitTimestamp"),
+    ]
+    for number, (table, actions, reason) in enumerate(cases):
         store = str(tmp_path / str(number))
         write(store, plan_of(a="1"))
         log = Path(store, table, "_delta_log")

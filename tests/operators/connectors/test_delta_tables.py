@@ -6,6 +6,7 @@ import math
 import os
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -107,7 +108,7 @@ def test_a_feature_that_the_sink_does_not_know_is_refused_at_each_step(tmp_path,
 
 TEXT = "__CHAR_VARCHAR_TYPE_STRING"
 INSIDE = struct(field("a", "integer", nullable=False))
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "the CHECK constraint 'few'": {"version": (1, 3), "properties": {"delta.constraints.few": "id < 5"}},
     "the generated column 'v'": {
         "version": (1, 4),
@@ -336,7 +337,7 @@ def test_files_that_a_vacuum_takes_are_named(tmp_path):
 
 
 MOMENT = datetime.datetime
-BOUNDS = {
+BOUNDS: dict[str, tuple[Any, list[Any]]] = {
     "byte": (Types.BYTE(), [-128, 127]),
     "short": (Types.SHORT(), [-32768, 32767]),
     "int": (Types.INT(), [-(2**31), 2**31 - 1]),
