@@ -178,7 +178,7 @@ def staged_schema(table: DeltaTable | None, columns: pa.Schema) -> str:
     theirs = {field["name"]: field for field in fields_of(table.schema())}
     fields = []
     for field in own:
-        known: Json = theirs[field["name"]] if field["name"] in theirs else field
+        known = theirs.get(field["name"]) or field
         is_same = _type_text(known["type"]) == _type_text(field["type"])
         fields.append(known if is_same else field)
     return json.dumps({"type": "struct", "fields": fields})
