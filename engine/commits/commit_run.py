@@ -23,7 +23,7 @@ from penstock.engine.commits.journal import JournalRun, SinkOfRun
 from penstock.engine.commits.run_owner import this_process
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
-from penstock.operators.connectors.sink import Committable, Sink
+from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
 from penstock.plans.errors import PenstockError
 
 _HEARTBEAT_SECONDS = 60.0
@@ -159,13 +159,20 @@ def unfinished(run: JournalRun, failed: int, error: BaseException) -> tuple[str,
     settled = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" in written]
     waiting = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" not in written]
     places = " ".join(map(shlex.quote, run.folders))
+    abandon = f"`penstock recover --abandon {run.short_id} {places}` gives up what is not published"
+    failure = f"sink {_shown(run.sinks[failed])} failed: {reason(error)}"
+    if isinstance(error, LostCommitError):
+        again = f", into {_listed(settled)} a second time" if settled else ""
+        return (
+            f"job {run.job!r}: the commit of run {run.short_id} cannot be finished: {failure}\n"
+            f"  published: {_listed(settled)}; not published: {_listed(waiting)}",
+            f"{abandon}; after that, the job writes all its rows when it is run again{again}",
+        )
     return (
-        f"job {run.job!r}: the commit of run {run.short_id} is not finished: "
-        f"sink {_shown(run.sinks[failed])} failed: {reason(error)}\n"
+        f"job {run.job!r}: the commit of run {run.short_id} is not finished: {failure}\n"
         f"  published: {_listed(settled)}; not yet: {_listed(waiting)}, whose rows are written and kept",
         "when the cause is gone, run the job again, or "
-        f"`penstock recover {places}`: either publishes the rest, no row twice; "
-        f"`penstock recover --abandon {run.short_id} {places}` gives up what is not published",
+        f"`penstock recover {places}`: either publishes the rest, no row twice; {abandon}",
     )
 
 

@@ -45,6 +45,9 @@ from penstock.engine.store.stored_tables import WRITE_ID, in_files
 from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.operators.common.without_pandas import without_pandas
 
+_FORBIDDEN = ("Unsupported table features", "Delta table is append-only")
+"""Parts of the messages of commits that fail again however often they are repeated."""
+
 FILES_OF_A_LEVEL = 16
 """See files_to_merge."""
 
@@ -57,8 +60,8 @@ class DeltaRsLogs:
     errors: tuple[type[Exception], ...] = (DeltaError, pa.ArrowException, OSError)
 
     def is_conflict(self, error: Exception) -> bool:
-        """Whether another commit came first."""
-        return isinstance(error, CommitFailedError)
+        """Whether another commit came first; deltalake raises the same for what a table forbids."""
+        return isinstance(error, CommitFailedError) and not any(text in str(error) for text in _FORBIDDEN)
 
     def has(self, table: str) -> bool:
         """Whether there is such a table."""

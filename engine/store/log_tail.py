@@ -29,6 +29,7 @@ from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.store_tables import ATTEMPTS, TRANSACTION_VERSION, application_id
 from penstock.engine.store.stored_tables import WRITE_ID
 from penstock.engine.store.version_number import began_at
+from penstock.operators.connectors.delta.table_columns import has_rules
 
 COMMITS_OF_A_CHECKPOINT = 100
 
@@ -191,11 +192,13 @@ def _columns(schema: str) -> dict[str, str]:
 
 
 def _takes_appends(protocol: Action, metaData: Action) -> bool:
+    properties = dict(metaData.get("configuration") or {})  # a checkpoint has pairs
     said = {key: value for key, value in protocol.items() if value is not None}
     return (
         said.keys() <= _NEWEST_PROTOCOL.keys()
         and all(said[key] <= newest for key, newest in _NEWEST_PROTOCOL.items())
         and metaData["partitionColumns"] == [WRITE_ID]
+        and not has_rules(properties, metaData["schemaString"])
     )
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable
 
-from deltalake import Schema
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 
 from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail, open_table
 from penstock.engine.store.is_local import table_path
+from penstock.operators.connectors.delta.table_columns import WRITABLE_FEATURES, reasons_against
 from penstock.plans.errors import StoreError
 
 
@@ -25,6 +26,41 @@ def require_columns_to_write(store: str, tables: Iterable[str]) -> None:
         raise StoreError(
             f"cannot write to {store}: another version of Penstock has written it; {'; '.join(differing)}",
             "plan into a new folder; penstock show and penstock export still read this store",
+        )
+
+
+_WRITABLE_FEATURES = WRITABLE_FEATURES - {"columnMapping", "deletionVectors"}
+"""Delta's writer features of tables that a store may have: its files have the columns' own names."""
+
+
+def features_against_writes(table: DeltaTable) -> list[str]:
+    """Features, constraints and properties that somebody gave a table, and that a write would break."""
+    return reasons_against(table, "overwrite", _WRITABLE_FEATURES)
+
+
+def require_features_to_write(store: str, tables: Iterable[str]) -> None:
+    """StoreError if somebody gave a table a feature, constraint or property that a write would break.
+
+    Tables that cannot be opened are passed over; see set_aside_unreadable.
+    """
+    refused = []
+    for table in tables:
+        path = table_path(store, table)
+        tail = open_log_tail(path)
+        if tail is not None and tail.takes_appends:
+            continue
+        try:
+            opened = open_table(path)
+        except (DeltaError, OSError):
+            continue
+        reasons = [] if opened is None else features_against_writes(opened)
+        if reasons:
+            refused.append(f"table {table} has {', '.join(reasons)}")
+    if refused:
+        raise StoreError(
+            f"cannot write to {store}: {'; '.join(refused)}",
+            "undo these changes (in Spark, ALTER TABLE … DROP FEATURE or UNSET TBLPROPERTIES), or plan into "
+            "a new folder; penstock show and penstock export still read this store",
         )
 
 

@@ -13,7 +13,7 @@ from penstock.engine.store.is_local import is_local, local_folder, table_path
 from penstock.engine.store.manifest import MANIFEST
 from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
 from penstock.engine.store.repair_manifest import mend_manifest
-from penstock.engine.store.require_columns import require_columns_to_write
+from penstock.engine.store.require_columns import require_columns_to_write, require_features_to_write
 from penstock.engine.store.stored_tables import WRITE_ID
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.tables import TABLES
@@ -25,9 +25,10 @@ _NAMES_SAID = 5
 def require_target(store: str) -> list[str]:
     """StoreError unless `store` is a path that Delta can have, of nothing, an empty folder or a store.
 
-    The store must have tables with the columns of this version of Penstock, and a manifest that can be read,
-    or made again: what was done to it, in sentences for people. Raises MachineError if the folder cannot be
-    made or written to. Only local file systems are looked at.
+    The store must have tables with the columns of this version of Penstock, without features of Delta that a
+    write would break, and a manifest that can be read, or made again: what was done to it, in sentences for
+    people. Raises MachineError if the folder cannot be made or written to. Only local file systems are looked
+    at.
     """
     table_path(store, MANIFEST)
     if not is_local(store):
@@ -96,6 +97,7 @@ def _require_empty_or_store(store: str, folder: str) -> None:
         if is_store(delta):
             read_listed(delta)
         require_columns_to_write(store, TABLES)
+        require_features_to_write(store, (*TABLES, MANIFEST))
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
     if others:

@@ -12,13 +12,14 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
+from penstock.engine.store.require_columns import features_against_writes
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.stored_tables import delta_schema
 from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.engine.sweep.grid import Cell
 from penstock.engine.sweep.sweep_spec import PARAMETERS
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.plans.errors import ConfigurationError
+from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.metrics.plan_metrics import METRICS
 from penstock.plans.tables.column_types import COMMENT, TIMESTAMP
 
@@ -169,6 +170,8 @@ def _append(folder: str, name: str, table: pa.Table, about: Columns) -> None:
             raise ConfigurationError(
                 f"--out {folder}: its table {name} was not written by a sweep", "name another folder"
             )
+        if reasons := features_against_writes(delta_table):
+            raise StoreError(f"cannot write to {path}: it has {', '.join(reasons)}")
         since = delta_table.version()
         _add_columns(delta_table, about)
         file = write_file(path, "", iter([table]), table.schema)

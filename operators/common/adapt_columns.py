@@ -37,6 +37,54 @@ def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> 
     return pc.cast(column, expected)
 
 
+def match_fields(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """A column whose structs, at any depth, have the fields of `wanted`: matched by name, null if lacking.
+
+    Other values stay as they are; `as_arrow_type` adapts their types.
+    """
+    if kinds.is_struct(wanted) and kinds.is_struct(column.type):
+        names = [field.name for field in column.type]
+        fields = [
+            match_fields(column.field(names.index(field.name)), field.type)
+            if field.name in names
+            else pa.nulls(len(column), field.type)
+            for field in wanted
+        ]
+        if not fields:
+            return column
+        return pa.StructArray.from_arrays(fields, [field.name for field in wanted], mask=_mask(column))
+    if kinds.is_list(wanted) and _is_any_list(column.type):
+        lists = column if kinds.is_list(column.type) else column.cast(pa.list_(column.type.value_type))
+        values = match_fields(lists.values, wanted.value_type)
+        return pa.ListArray.from_arrays(_offsets(lists), values, mask=_mask(lists))
+    if kinds.is_map(wanted) and kinds.is_map(column.type):
+        keys, items = (
+            match_fields(column.keys, wanted.key_type),
+            match_fields(column.items, wanted.item_type),
+        )
+        return pa.MapArray.from_arrays(_offsets(column), keys, items, mask=_mask(column))
+    return column
+
+
+def share_fields(column_type: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether all structs of both types have names in common, so that `match_fields` can be applied."""
+    if kinds.is_struct(wanted) and kinds.is_struct(column_type):
+        theirs = {field.name: field.type for field in column_type}
+        common = [field for field in wanted if field.name in theirs]
+        return bool(common) and all(share_fields(theirs[field.name], field.type) for field in common)
+    if kinds.is_list(wanted) and _is_any_list(column_type):
+        return share_fields(column_type.value_type, wanted.value_type)
+    if kinds.is_map(wanted) and kinds.is_map(column_type):
+        return share_fields(column_type.item_type, wanted.item_type)
+    return True
+
+
+def _is_any_list(data_type: pa.DataType) -> bool:
+    return any(
+        matches(data_type) for matches in (kinds.is_list, kinds.is_large_list, kinds.is_fixed_size_list)
+    )
+
+
 def _struct(column: pa.StructArray, expected: pa.StructType) -> pa.StructArray:
     field_count = column.type.num_fields
     if field_count not in (expected.num_fields, expected.num_fields + 1):

@@ -40,6 +40,14 @@ class Recovery:
     arguments: dict[str, Any] = field(default_factory=dict)  #: other arguments; JSON values
 
 
+class LostCommitError(ValueError):
+    """A commit that no later attempt can make, because its target was replaced or changed for good."""
+
+
+class LostFilesError(LostCommitError, FileNotFoundError):
+    """A commit that no later attempt can make, because files that the job wrote are gone."""
+
+
 class SinkWriter:
     """Takes the records of one attempt of one subtask."""
 

@@ -6,13 +6,16 @@ org.apache.flink.formats.parquet.{ParquetColumnarRowInputFormat,row.ParquetRowDa
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+import pyarrow.types as kinds
 
-from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.adapt_columns import as_arrow_type, match_fields, share_fields
 from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
 from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation
@@ -30,8 +33,10 @@ _BATCH_ROWS = 4096
 class ParquetRows(BulkFormat):
     """Rows of Parquet files: the columns that `type_info` names, by name, as values of its types.
 
-    Big files are cut between row groups. `missing_as_null`: a column that a file lacks is null there, and no
-    ValueError. ValueError, TypeError or ArrowInvalid if a column has other values than the type.
+    Fields of structs are matched by name, too, and are null where a file lacks them; structs that share no
+    name are taken in order. INT96 timestamps are read to the microsecond. Big files are cut between row
+    groups. `missing_as_null`: a column that a file lacks is null there, and no ValueError. ValueError,
+    TypeError or ArrowInvalid if a column has other values than the type.
     """
 
     def __init__(
@@ -54,7 +59,7 @@ class ParquetRows(BulkFormat):
         splits: list[FileSplit] = []
         groups: list[int] = []
         start = size = 0
-        with _open(file.path) as opened:
+        with open_parquet(file.path) as opened:
             metadata = opened.metadata
             for number in range(metadata.num_row_groups):
                 groups.append(number)
@@ -67,12 +72,13 @@ class ParquetRows(BulkFormat):
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         """The rows of a split; timestamps of a zone as instants, others as they are."""
         names = self.type_info.get_field_names()
-        with _open(split.path) as opened:
+        with open_parquet(split.path) as opened:
             columns = self._columns(opened.schema_arrow.names, split.path)
             groups = None if split.details is None else list(split.details)
             wanted = [column for column in columns if column is not None]
             for batch in opened.iter_batches(self.batch_size, row_groups=groups, columns=wanted):
                 if batch.num_rows:
+                    require_proleptic(opened, batch, split.path)
                     yield as_typed(batch, columns, names, self.type_info.get_field_types())
 
     def _columns(self, file_columns: list[str], path: str) -> list[str | None]:
@@ -98,13 +104,17 @@ def as_typed(
         if column is None:
             arrays.append(pa.nulls(batch.num_rows, expected))
         else:
-            arrays.append(as_arrow_type(batch.column(column), expected))
+            values = batch.column(column)
+            # fields of other names are taken by their order
+            if share_fields(values.type, expected):
+                values = match_fields(values, expected)
+            arrays.append(as_arrow_type(values, expected))
     return pa.RecordBatch.from_arrays(arrays, names)
 
 
 def type_of_parquet(path: str) -> RowTypeInfo:
     """The type of a file's rows. TypeError for columns that no type stands for."""
-    with _open(path) as opened:
+    with open_parquet(path) as opened:
         return as_row_type(type_info_of_arrow(opened.schema_arrow))
 
 
@@ -174,9 +184,58 @@ class AvroParquetWriters:
         )
 
 
-def _open(path: str) -> pq.ParquetFile:
+def open_parquet(path: str) -> pq.ParquetFile:
+    """A Parquet file; its INT96 timestamps, Spark's default, come to the microsecond.
+
+    In nanoseconds, Arrow's default, those before 1677 and after 2262 would be other times.
+    """
     system, inside = filesystem_of(path)
-    return pq.ParquetFile(system.open_input_file(inside), pre_buffer=False)
+    return pq.ParquetFile(system.open_input_file(inside), pre_buffer=False, coerce_int96_timestamp_unit="us")
+
+
+_LEGACY_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+"""Keys of Spark's files whose old times are of the Julian calendar, and of the zones of that time."""
+_FIRST_DATE = datetime.date(1582, 10, 15)
+_FIRST_TIMESTAMP = datetime.date(1900, 1, 1)
+
+
+def require_proleptic(file: pq.ParquetFile, batch: pa.RecordBatch, path: str) -> None:
+    """ValueError for old times that Spark has written by the Julian calendar.
+
+    Source: org.apache.spark.sql.execution.datasources.DataSourceUtils of Spark.
+    """
+    if any(key in (file.metadata.metadata or {}) for key in _LEGACY_CALENDAR):
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if any(map(_is_old, _leaves(column))):
+                raise ValueError(
+                    f"{path}: the column {name!r} has dates before {_FIRST_DATE} or timestamps before "
+                    f"{_FIRST_TIMESTAMP} that Spark has written with rebase mode LEGACY; read the file with "
+                    "Spark and env.from_dataframe"
+                )
+
+
+def _leaves(column: pa.Array) -> Iterator[pa.Array]:
+    if kinds.is_struct(column.type):
+        for at in range(column.type.num_fields):
+            yield from _leaves(column.field(at))
+    elif kinds.is_map(column.type):
+        yield from _leaves(column.keys)
+        yield from _leaves(column.items)
+    elif kinds.is_list(column.type):
+        yield from _leaves(column.flatten())
+    else:
+        yield column
+
+
+def _is_old(column: pa.Array) -> bool:
+    if kinds.is_timestamp(column.type):
+        limit = pa.scalar(_FIRST_TIMESTAMP).cast(column.type)
+    elif kinds.is_date(column.type):
+        limit = pa.scalar(_FIRST_DATE).cast(column.type)
+    else:
+        return False
+    first = pc.min(column)
+    return first.is_valid and bool(pc.less(first, limit).as_py())
 
 
 def _stored_bytes(row_group: Any) -> int:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
@@ -20,7 +22,8 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from pyarrow import fs
 
 from penstock.operators.connectors.delta.delta_files import FILE_NAME
-from penstock.operators.connectors.sink import Committable
+from penstock.operators.connectors.delta.table_columns import require_columns, require_writable
+from penstock.operators.connectors.sink import Committable, LostCommitError, LostFilesError
 from penstock.operators.files.durable_files import force_file, force_folder
 from penstock.operators.files.filesystem import filesystem_of
 from penstock.operators.files.private_files import create_private_file
@@ -28,6 +31,8 @@ from penstock.operators.files.private_files import create_private_file
 _TRANSACTION_VERSION = 1
 _CONFLICTS = 8  #: commits that may lose against other writers, in addition to the retries of deltalake itself
 _FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
+_FORGETS_TRANSACTIONS = "delta.setTransactionRetentionDuration"
+_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
 _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
 
 
@@ -38,7 +43,7 @@ class DeltaWrite:
     folder: str  #: path or URI of the table
     write_id: str
     mode: str  #: append, overwrite, error or ignore
-    schema: str  #: the table's columns, as deltalake's Schema.to_json
+    schema: str  #: the files' columns: `staged_schema`
     partition_by: tuple[str, ...] = ()
     table_id: str | None = None  #: of the table when the job started; None: there was none
     version: int | None = None  #: of the table when an overwrite was prepared
@@ -50,10 +55,25 @@ class DeltaWrite:
         return f"penstock-{self.write_id}"
 
 
+def delta_uri(folder: str) -> str:
+    """A folder as deltalake takes it. ValueError for local ones that it would look for in another place."""
+    if "://" in folder:
+        return folder
+    path = filesystem_of(folder)[1]
+    if _ESCAPE.search(path) is not None:
+        raise ValueError(
+            f"the path of a Delta table must not contain % with two hexadecimal digits, got {folder}: the "
+            "library deltalake decodes them"
+        )
+    return f"file://{quote(path)}"
+
+
 def open_delta(folder: str, storage_options: Mapping[str, str] | None = None) -> DeltaTable | None:
     """The table at its newest version; None if there is none."""
     try:
-        return DeltaTable(folder, storage_options=dict(storage_options) if storage_options else None)
+        return DeltaTable(
+            delta_uri(folder), storage_options=dict(storage_options) if storage_options else None
+        )
     except TableNotFoundError:
         return None
 
@@ -61,11 +81,12 @@ def open_delta(folder: str, storage_options: Mapping[str, str] | None = None) ->
 def prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | None:
     """Check that the write can be committed, and force its files' names to the disk.
 
-    Gives the table's version, None if there is no table. ValueError if the table was deleted, replaced
-    or changed since the job started, or mode forbids the write; FileNotFoundError if files are missing.
+    Gives the table's version, None if there is no table. ValueError if the table has a feature that the sink
+    cannot write, no longer fits the files, or the mode forbids the write; LostCommitError if the table was
+    deleted or replaced since the job started, or files are missing.
     """
     table = open_delta(write.folder, write.storage_options)
-    if table is not None and _is_committed(table, write):
+    if table is not None and _is_committed(table, write, committables):
         return table.version()
     _require_fit(table, write)
     if table is None or write.mode != "ignore":
@@ -83,7 +104,7 @@ def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries:
     """
     for conflicts in range(_CONFLICTS):
         table = open_delta(write.folder, write.storage_options)
-        if table is not None and _is_committed(table, write):
+        if table is not None and _is_committed(table, write, committables):
             break
         _require_fit(table, write)
         if table is not None and write.mode == "ignore":
@@ -128,35 +149,29 @@ def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
             system.delete_file(entry.path)
 
 
-def require_columns(table: DeltaTable, folder: str, schema: Schema, partition_by: tuple[str, ...]) -> None:
-    """ValueError unless the table has these columns and partition columns."""
-    partition_columns = tuple(table.metadata().partition_columns)
-    if partition_columns != partition_by:
-        raise ValueError(
-            f"the Delta table {folder} is partitioned by {list(partition_columns)}, "
-            f"not by {list(partition_by)}"
-        )
-    theirs = {field.name: field.type for field in table.schema().fields}
-    ours = {field.name: field.type for field in schema.fields}
-    if theirs != ours:
-        raise ValueError(f"the Delta table {folder} has the columns {theirs}, the sink's are {ours}")
-
-
-def _is_committed(table: DeltaTable, write: DeltaWrite) -> bool:
-    return table.transaction_version(write.application) is not None
+def _is_committed(table: DeltaTable, write: DeltaWrite, committables: list[Committable]) -> bool:
+    if table.transaction_version(write.application) is not None:
+        return True
+    if _FORGETS_TRANSACTIONS not in table.metadata().configuration or not committables:
+        return False
+    names = {committable.target for committable in committables}
+    return any(posixpath.basename(uri) in names for uri in table.file_uris())
 
 
 def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
     if table is None:
         if write.table_id is not None:
-            raise ValueError(f"the Delta table {write.folder} was deleted after the job had started")
+            raise LostCommitError(f"the Delta table {write.folder} was deleted after the job had started")
         return
     if write.mode == "error":
-        raise ValueError(f"{write.folder} has become a Delta table meanwhile, and mode is error")
+        raise LostCommitError(f"{write.folder} has become a Delta table meanwhile, and mode is error")
     if write.table_id is not None and str(table.metadata().id) != write.table_id:
-        raise ValueError(f"the Delta table {write.folder} was replaced by another after the job had started")
+        raise LostCommitError(
+            f"the Delta table {write.folder} was replaced by another after the job had started"
+        )
     if write.mode != "ignore":
-        require_columns(table, write.folder, Schema.from_json(write.schema), write.partition_by)
+        require_columns(table, write.folder, write.schema, write.partition_by)
+        require_writable(table, write.folder, write.mode)
 
 
 def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
@@ -175,7 +190,7 @@ def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
         if sizes.get(committable.target) != committable.size
     )
     if missing:
-        raise FileNotFoundError(
+        raise LostFilesError(
             f"{len(missing)} of the {len(committables)} data files that the job wrote into the Delta table "
             f"{write.folder} are missing or shorter, the first is {missing[0]}"
         )
@@ -195,7 +210,7 @@ def _require_log(folder: str) -> None:
 
 def _require_unchanged(table: DeltaTable | None, write: DeltaWrite, retries: int) -> None:
     if retries and write.mode == "overwrite" and table is not None and table.version() != write.version:
-        raise ValueError(
+        raise LostCommitError(
             f"others have written the Delta table {write.folder} since the overwrite was prepared: it is at "
             f"version {table.version()}, then {write.version}; the overwrite would remove what they wrote"
         )
@@ -204,11 +219,10 @@ def _require_unchanged(table: DeltaTable | None, write: DeltaWrite, retries: int
 def _commit(table: DeltaTable | None, write: DeltaWrite, committables: list[Committable]) -> None:
     now = time.time_ns() // 1_000_000  # Spark forgets a transaction without a time
     once = CommitProperties(app_transactions=[Transaction(write.application, _TRANSACTION_VERSION, now)])
-    schema = Schema.from_json(write.schema)
     if table is None:
         create_table_with_add_actions(
-            write.folder,
-            schema,
+            delta_uri(write.folder),
+            Schema.from_json(write.schema),
             _actions(committables, now),
             mode="error",
             partition_by=list(write.partition_by),
@@ -219,7 +233,7 @@ def _commit(table: DeltaTable | None, write: DeltaWrite, committables: list[Comm
         table.create_write_transaction(
             [*_actions(committables, now)],
             write.mode,
-            schema,
+            table.schema(),  # an overwrite replaces the table's columns by these
             partition_by=list(write.partition_by),
             commit_properties=once,
         )

@@ -6,7 +6,6 @@ hold the write's id, by which an abort finds them. Source: the Delta transaction
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
 import posixpath
@@ -23,12 +22,14 @@ import pyarrow.types as kinds
 
 from penstock.operators.chain.operator import OperatorContext, Timestamps, Values
 from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.connectors.delta.table_columns import StagedColumns
 from penstock.operators.connectors.sink import Committable, SinkWriter
 from penstock.operators.files.durable_files import force_file
 from penstock.operators.files.filesystem import filesystem_of
 from penstock.operators.formats.storage_columns import stored_batch, stored_schema, stored_values
 
 _GROUP_ROWS = 131_072
+_MOMENT_LENGTH = len("2024-01-01 00:00:00.000000")
 _LONGEST_TEXT = 32  #: longer texts have no smallest and largest in the log
 
 
@@ -54,14 +55,15 @@ class DeltaFilesWriter(SinkWriter):
         path: str,
         write_id: str,
         type_info: TypeInformation,
-        partition_by: tuple[str, ...],
+        columns: StagedColumns,
         context: OperatorContext,
     ) -> None:
         self._system, self._base = filesystem_of(path)
         self._write_id, self._type_info, self._context = write_id, type_info, context
-        self._schema = delta_schema(type_info)
-        self._partition_by = partition_by
-        in_file = [field for field in self._schema if field.name not in partition_by]
+        self._columns = columns
+        self._schema = columns.schema
+        self._partition_by = columns.partition_by
+        in_file = [field for field in self._schema if field.name not in self._partition_by]
         self._file_schema = pa.schema(in_file)
         self._files: dict[tuple[str | None, ...], _DataFile] = {}
         self._names: list[str] = []
@@ -91,6 +93,7 @@ class DeltaFilesWriter(SinkWriter):
             self._system.delete_file(posixpath.join(self._base, name))
 
     def _write(self, batch: pa.RecordBatch) -> None:
+        batch = self._columns.checked(batch)
         if not self._partition_by:
             self._file(()).write(batch)
             return
@@ -186,21 +189,47 @@ def _by_partition(
     ]
 
 
+def require_partitionable(columns: pa.Schema, partition_by: tuple[str, ...]) -> None:
+    """TypeError for partition columns of types whose values the log cannot hold as texts."""
+    for name in partition_by:
+        kind = columns.field(name).type
+        if kinds.is_binary(kind) or kinds.is_nested(kind):
+            raise TypeError(f"a Delta table cannot be partitioned by {name!r}, a column of {kind}")
+
+
 def _partition_texts(column: pa.Array) -> pa.DictionaryArray:
-    """Values as the protocol writes them; an empty text is null."""
-    if kinds.is_binary(column.type) or kinds.is_nested(column.type):
-        raise TypeError(f"a Delta table cannot be partitioned by a column of {column.type}")
+    """Values as the protocol writes them; an empty text is null. ValueError for years above 9999."""
     if kinds.is_timestamp(column.type):
+        texts = _moments(column)
+    elif kinds.is_floating(column.type):
         texts = pa.array(
-            [None if moment is None else _moment(moment) for moment in column.to_pylist()], pa.string()
+            [None if value is None else _number(value) for value in column.to_pylist()], pa.string()
+        )
+    elif kinds.is_decimal(column.type):
+        # Arrow writes small ones with an exponent
+        texts = pa.array(
+            [None if value is None else f"{value:f}" for value in column.to_pylist()], pa.string()
         )
     else:
         texts = pc.cast(column, pa.string())
     return pc.if_else(pc.equal(texts, ""), None, texts).dictionary_encode()
 
 
-def _moment(value: datetime.datetime) -> str:
-    return f"{value:%Y-%m-%d %H:%M:%S.%f}"
+def _moments(column: pa.TimestampArray) -> pa.StringArray:
+    """Timestamps without a zone as they are, others in UTC with its `Z`."""
+    texts = pc.cast(column.cast(pa.timestamp("us")), pa.string())
+    if pc.any(pc.not_equal(pc.utf8_length(texts), _MOMENT_LENGTH)).as_py():
+        raise ValueError("a Delta table cannot be partitioned by timestamps outside of the years 1 to 9999")
+    if column.type.tz is None:
+        return texts
+    return pc.binary_join_element_wise(pc.replace_substring(texts, " ", "T"), "Z", "")
+
+
+def _number(value: float) -> str:
+    """A floating-point number as Java writes and reads it."""
+    if math.isfinite(value):
+        return repr(value)
+    return "NaN" if math.isnan(value) else f"{'-' * (value < 0)}Infinity"
 
 
 def _statistics(metadata: Any, schema: pa.Schema) -> str:
@@ -210,7 +239,12 @@ def _statistics(metadata: Any, schema: pa.Schema) -> str:
     nulls: dict[str, int] = {}
     for at in range(metadata.num_columns):
         name = metadata.schema.column(at).path
-        if name not in schema.names or kinds.is_nested(schema.field(name).type):
+        # the column "a.b" has the path of the field "b" in the column "a"
+        if (
+            name != metadata.schema.column(at).name
+            or name not in schema.names
+            or kinds.is_nested(schema.field(name).type)
+        ):
             continue
         parts = [metadata.row_group(group).column(at).statistics for group in range(metadata.num_row_groups)]
         if all(part is not None and part.has_null_count for part in parts):
@@ -228,11 +262,10 @@ def _statistics(metadata: Any, schema: pa.Schema) -> str:
 
 
 def _is_ordered(data_type: pa.DataType) -> bool:
-    kind = (kinds.is_integer, kinds.is_floating, kinds.is_string, kinds.is_date)
+    # not of floating-point numbers: Parquet leaves NaN out, which is Spark's largest number
+    kind = (kinds.is_integer, kinds.is_string, kinds.is_date)
     return any(matches(data_type) for matches in kind)
 
 
 def _is_short(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
     return not isinstance(value, str) or len(value) <= _LONGEST_TEXT

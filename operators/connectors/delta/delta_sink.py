@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Self, get_args
 
-from deltalake import Schema
+from deltalake.exceptions import DeltaError
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.typeinfo import TypeInformation
@@ -15,9 +15,18 @@ from penstock.operators.connectors.delta.commit_delta import (
     json_of,
     open_delta,
     prepare_delta,
-    require_columns,
 )
-from penstock.operators.connectors.delta.delta_files import DeltaFilesWriter, delta_schema
+from penstock.operators.connectors.delta.delta_files import (
+    DeltaFilesWriter,
+    delta_schema,
+    require_partitionable,
+)
+from penstock.operators.connectors.delta.table_columns import (
+    StagedColumns,
+    require_columns,
+    require_writable,
+    staged_schema,
+)
 from penstock.operators.connectors.sink import Committable, Recovery, Sink, SinkWriter
 
 Mode = Literal["append", "overwrite", "error", "ignore"]
@@ -30,14 +39,20 @@ class DeltaSink(Sink):
     there is no table yet). The commit holds the write's id as an application transaction, so that repeating
     it does nothing. Spark and every other reader of Delta can read the table.
 
-    ValueError for another mode, and when a job starts for a table with other columns or partition columns, or
-    (error) for any; TypeError for types without columns, and for times of day.
+    Names of mapped columns, NOT NULL and the lengths of `varchar` and `char` are followed: a job whose rows
+    break a rule fails. Columns that the table has besides must be nullable, without a default, and are null.
+
+    ValueError for another mode, and when a job starts for a table with other columns or partition columns,
+    with a feature or a constraint that the sink cannot honour (`table_columns.WRITABLE_FEATURES`), or (error)
+    for any; TypeError for types without columns, for times of day, and for partition columns that are bytes
+    or nested.
     """
 
     columnar = True
     table_id: str | None = None  #: of the table when the run started; None: there was none
     version: int | None = None  #: of the table when the commit was prepared
     prepared: bool = False
+    schema: str = ""  #: `staged_schema` of the run; set by `start`
 
     def __init__(
         self,
@@ -53,30 +68,40 @@ class DeltaSink(Sink):
             raise ValueError(f"found mode {mode!r}; allowed are {', '.join(get_args(Mode))}")
         self.path, self.type_info, self.mode = path, type_info, mode
         self.partition_by, self.storage_options = tuple(partition_by), storage_options
-        names = delta_schema(type_info).names
+        columns = delta_schema(type_info)
+        names = columns.names
         unknown = [name for name in self.partition_by if name not in names]
         if unknown or len(self.partition_by) == len(names):
             raise ValueError(f"partition columns {self.partition_by} of a table of the columns {names}")
+        require_partitionable(columns, self.partition_by)
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
         """The sink for one run; see the class for what is checked."""
-        table = open_delta(self.path, self.storage_options)
+        try:
+            table = open_delta(self.path, self.storage_options)
+        except DeltaError as error:
+            raise ValueError(f"the Delta table {self.path} cannot be read: {error}") from error
+        if table is not None and self.mode == "error":
+            raise ValueError(f"{self.path} is a Delta table already, and mode is error")
+        schema = staged_schema(table, delta_schema(self.type_info))
         if table is not None:
-            if self.mode == "error":
-                raise ValueError(f"{self.path} is a Delta table already, and mode is error")
-            require_columns(table, self.path, self._schema(), self.partition_by)
+            require_columns(table, self.path, schema, self.partition_by)
+            if self.mode != "ignore":
+                require_writable(table, self.path, self.mode)
         started = super().start(write_id, type_info)
+        started.schema = schema
         started.table_id = None if table is None else str(table.metadata().id)
         return started
 
     def writer(self, context: OperatorContext) -> SinkWriter:
         """A writer of data files."""
-        return DeltaFilesWriter(self.path, self.write_id, self.type_info, self.partition_by, context)
+        columns = StagedColumns(self.schema, delta_schema(self.type_info), self.partition_by, self.path)
+        return DeltaFilesWriter(self.path, self.write_id, self.type_info, columns, context)
 
     def prepare(self, committables: list[Committable]) -> list[Committable]:
         """Check that the table is as it was when the job started, and that all files are there.
 
-        ValueError and FileNotFoundError otherwise.
+        ValueError otherwise.
         """
         self.version = prepare_delta(self._write, committables)
         self.prepared = True
@@ -109,12 +134,9 @@ class DeltaSink(Sink):
             self.path,
             self.write_id,
             self.mode,
-            self._schema().to_json(),
+            self.schema,
             self.partition_by,
             self.table_id,
             self.version if self.mode == "overwrite" else None,
             self.storage_options,
         )
-
-    def _schema(self) -> Schema:
-        return Schema.from_arrow(delta_schema(self.type_info))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote
@@ -10,30 +11,36 @@ from urllib.parse import unquote
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
+from pyarrow.fs import LocalFileSystem
 
 from penstock.operators.chain.operator import OperatorContext
-from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.adapt_columns import as_arrow_type, match_fields
 from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
 from penstock.operators.common.identify_value import identify_value
 from penstock.operators.common.typeinfo import RowTypeInfo
+from penstock.operators.connectors.delta.commit_delta import delta_uri
+from penstock.operators.connectors.delta.table_columns import fields_of, holds_variant, stored_columns
 from penstock.operators.connectors.source import Source
 from penstock.operators.exchange.rows_and_batches import values_of_batch
 from penstock.operators.files.filesystem import filesystem_of
 from penstock.operators.files.splits import FileSplit, balanced
 from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
 from penstock.operators.formats.data_types import as_row_type
+from penstock.operators.formats.parquet_files import open_parquet, require_proleptic
 
 #: Features that a table may require of its readers.
 READABLE_FEATURES = frozenset(
     {
+        "columnMapping",
         "deletionVectors",
         "timestampNtz",
         "typeWidening",
+        "typeWidening-preview",
         "v2Checkpoint",
         "vacuumProtocolCheck",
         "variantType",  # deltalake declares it for tables without such columns, too
+        "variantType-preview",
     }
 )
 
@@ -48,9 +55,10 @@ class DeltaFile(NamedTuple):
 class DeltaSource(Source):
     """The rows of a Delta table, at its newest version when the source is made, or at `version`.
 
-    Rows that deletion vectors take out are left out, partition columns come from the log, columns that a file
-    lacks are null. ValueError for tables that use a feature other than READABLE_FEATURES (column mapping, for
-    one); TypeError for columns that no type stands for; deltalake's errors if there is no such table.
+    Rows that deletion vectors take out are left out, partition columns come from the log, columns and fields
+    of structs that a file lacks are null. ValueError for tables that use a feature other than
+    READABLE_FEATURES, or have a column of variants; TypeError for columns that no type stands for;
+    deltalake's errors if there is no such table.
     """
 
     has_batches = True
@@ -59,34 +67,43 @@ class DeltaSource(Source):
         self, path: str, *, version: int | None = None, storage_options: dict[str, str] | None = None
     ) -> None:
         super().__init__()
-        table = DeltaTable(path, version=version, storage_options=storage_options)
+        table = DeltaTable(delta_uri(path), version=version, storage_options=storage_options)
         _require_readable(table)
         self.path, self.version, self.storage_options = path, table.version(), storage_options
         self.schema = pa.schema(table.schema().to_arrow())
+        self.stored = stored_columns(table.schema(), self.schema)
+        self.has_field_ids = _mapping(table) == "id"
         self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
 
     def fingerprint(self) -> str:
         """The table, its version and its data files: a table that replaces it at the same path differs."""
-        table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
+        table = self._table()
         files = sorted(pa.table(table.get_add_actions()).column("path").to_pylist())
         return identify_value([str(table.metadata().id), self.path, self.version, files])
 
     def splits(self, parallelism: int) -> list[list[FileSplit]]:
         """The data files of each subtask, by size."""
-        table = DeltaTable(self.path, version=self.version, storage_options=self.storage_options)
+        table = self._table()
         files = pa.table(table.get_add_actions())
         partitioned = "partition" in files.column_names
         partition = files.column("partition").combine_chunks() if partitioned else None
         deleted = _deleted_rows(table)
+        system, base = filesystem_of(self.path)
+        root = base if isinstance(system, LocalFileSystem) else self.path
         splits = []
         for number, path in enumerate(files.column("path").to_pylist()):
             values = None
             if partition is not None:
                 values = pa.RecordBatch.from_struct_array(partition[number : number + 1])
-            # paths in the log are those of URIs: relative ones, or of a table that this one is a clone of
-            place = path if "://" in path else posixpath.join(self.path, unquote(path))
+            place = _place(path, root)
             size = files.column("size_bytes")[number].as_py()
-            splits.append(FileSplit(place, 0, size, DeltaFile(values, deleted.get(path))))
+            gone = deleted.pop(_without_scheme(place), None)
+            splits.append(FileSplit(place, 0, size, DeltaFile(values, gone)))
+        if deleted:
+            raise ValueError(
+                f"the Delta table {self.path} has deletion vectors of files that it does not list, such as "
+                f"{next(iter(deleted))}; read it with Spark and env.from_dataframe"
+            )
         return balanced(sorted(splits, key=lambda split: split.path), parallelism)
 
     def read(self, split: FileSplit, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
@@ -97,13 +114,18 @@ class DeltaSource(Source):
             else:
                 yield from chunks_of(values_of_batch(batch, self.type_info))
 
+    def _table(self) -> DeltaTable:
+        return DeltaTable(delta_uri(self.path), version=self.version, storage_options=self.storage_options)
+
     def _batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         details: DeltaFile = split.details
-        system, inside = filesystem_of(split.path)
-        with pq.ParquetFile(system.open_input_file(inside), pre_buffer=False) as file:
-            in_file = [name for name in self.schema.names if name in file.schema_arrow.names]
+        with open_parquet(split.path) as file:
+            in_file = [field.name for field in self.stored if field.name in file.schema_arrow.names]
+            if self.has_field_ids:
+                _require_field_ids(file.schema_arrow, self.stored, split.path)
             start = 0
             for batch in file.iter_batches(CHUNK_VALUES, columns=in_file):
+                require_proleptic(file, batch, split.path)
                 kept = _without(batch, details.deleted, start)
                 start += batch.num_rows
                 if kept.num_rows:
@@ -112,25 +134,52 @@ class DeltaSource(Source):
     def _typed(self, batch: pa.RecordBatch, partition: pa.RecordBatch | None) -> pa.RecordBatch:
         columns: list[Any] = []
         names = self.type_info.get_field_names()
-        for name, field_type in zip(names, self.type_info.get_field_types(), strict=True):
+        for name, stored, field_type in zip(
+            names, self.stored, self.type_info.get_field_types(), strict=True
+        ):
             expected = arrow_type(field_type)
             if partition is not None and name in partition.schema.names:
                 values = pa.repeat(partition.column(name)[0], batch.num_rows)
                 columns.append(as_arrow_type(values, expected))
-            elif name in batch.schema.names:
-                columns.append(as_arrow_type(batch.column(name), expected))
+            elif stored.name in batch.schema.names:
+                columns.append(as_arrow_type(match_fields(batch.column(stored.name), stored.type), expected))
             else:
                 columns.append(pa.nulls(batch.num_rows, expected))
         return pa.RecordBatch.from_arrays(columns, names)
 
 
+def _place(path: str, root: str) -> str:
+    """The local path or the URI of a file, from its path in the log: a URI, or relative to the table.
+
+    Shallow clones list the files of other tables by URI.
+    """
+    if path.startswith("file:"):
+        return unquote(re.sub("^file:(//[^/]*)?", "", path))
+    scheme = re.match(r"[A-Za-z][\w+.-]*:(?=/)", path)
+    if scheme is None:
+        return posixpath.join(root, path if "://" in root else unquote(path))  # file systems decode URIs
+    return path if path.startswith("//", scheme.end()) else f"{scheme[0]}//{path[scheme.end() :]}"
+
+
+def _without_scheme(place: str) -> str:
+    return re.sub(r"^[A-Za-z][\w+.-]*://", "", place)
+
+
+def _require_field_ids(file: pa.Schema, stored: pa.Schema, path: str) -> None:
+    """ValueError unless columns of a file have the ids by which a table of mapping `id` finds them."""
+    by_id = {(field.metadata or {}).get(b"PARQUET:field_id"): field.name for field in file}
+    for field in stored:
+        number = (field.metadata or {}).get(b"PARQUET:field_id")
+        if number is not None and by_id.get(number, field.name) != field.name:
+            raise ValueError(
+                f"{path} has the column {field.name!r} of its table under another name; read the table with "
+                "Spark and env.from_dataframe"
+            )
+
+
 def _require_readable(table: DeltaTable) -> None:
     unknown = sorted(_features(table) - READABLE_FEATURES)
-    mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    if mapping != "none":
-        unknown = ["columnMapping"]
-    if '"variant"' in table.schema().to_json():
-        unknown = ["variantType"]
+    unknown += sorted({"variantType"} if any(map(holds_variant, fields_of(table.schema()))) else ())
     if unknown:
         raise ValueError(
             f"the Delta table {table.table_uri} uses {', '.join(unknown)}, which is not supported; "
@@ -138,16 +187,22 @@ def _require_readable(table: DeltaTable) -> None:
         )
 
 
+def _mapping(table: DeltaTable) -> str:
+    mode: str = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    return mode
+
+
 def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
-    """By the file's path as the log has it."""
+    """By the file's place, without a scheme."""
     if "deletionVectors" not in _features(table):
         return {}
-    root = table.table_uri.rstrip("/") + "/"
     rows_by_path = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
         for uri, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
             mask = kept.values.to_numpy(zero_copy_only=False)
-            rows_by_path[uri.removeprefix(root)] = np.flatnonzero(~mask).astype(np.int64)
+            rows_by_path[_without_scheme(_place(uri, table.table_uri))] = np.flatnonzero(~mask).astype(
+                np.int64
+            )
     return rows_by_path
 
 

@@ -22,7 +22,7 @@ from pyarrow import fs
 from xxhash import xxh3_128
 
 from penstock.operators.chain.operator import OperatorContext
-from penstock.operators.connectors.sink import Committable
+from penstock.operators.connectors.sink import Committable, LostFilesError
 from penstock.operators.files.durable_files import (
     force_file,
     force_folder,
@@ -105,7 +105,7 @@ class StagedFiles:
 def prepare_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
     """Find out whether staged files can be renamed, by renaming an empty one; force names to the disk.
 
-    FileNotFoundError if a file is neither staged nor at its target: somebody has deleted it. ValueError
+    LostFilesError if a file is neither staged nor at its target: somebody has deleted it. ValueError
     if a target is not below `base`, OSError if its folder cannot be made, or takes no such name.
     """
     system, inside = filesystem_of(base)
@@ -131,7 +131,7 @@ def prepare_files(base: str, write_id: str, committables: Iterable[Committable])
 def commit_files(base: str, write_id: str, committables: Iterable[Committable]) -> None:
     """Rename staged files to their targets, then delete what else was staged; may be repeated.
 
-    When it returns, the files are on the disk under their new names. FileNotFoundError if a file is
+    When it returns, the files are on the disk under their new names. LostFilesError if a file is
     neither staged nor at its target: somebody has deleted it. ValueError if one would leave `base`;
     OSError if a link is on its way.
     """
@@ -265,17 +265,17 @@ def _require_within(committable: Committable, staging: str, base: str) -> None:
 
 
 def _require_published(system: fs.FileSystem, committable: Committable) -> None:
-    """FileNotFoundError unless the file at the target is the one that was staged."""
+    """LostFilesError unless the file at the target is the one that was staged."""
     info = system.get_file_info(committable.target)
     if info.type != fs.FileType.File:
-        raise FileNotFoundError(
+        raise LostFilesError(
             f"{committable.staged}: it was written, and is neither there nor at {committable.target}"
         )
     if info.size != committable.size or committable.details.get(DIGEST, "") not in (
         "",
         content_digest(system, committable.target),
     ):
-        raise FileNotFoundError(
+        raise LostFilesError(
             f"{committable.staged}: it was written, and is not there; "
             f"what is at {committable.target} is another file"
         )

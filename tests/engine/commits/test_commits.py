@@ -21,6 +21,7 @@ from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 from penstock.operators.connectors.sink import Committable, Sink, SinkWriter
 from tests.engine.commits.test_killed_drivers import recover
 from tests.engine.commits.two_sinks import ALL, BOTH, NOTHING, begin, hidden, run, sinks_of, stage, visible
+from tests.operators.connectors.delta_tables import add_commit
 
 
 def test_a_sink_that_fails_to_publish_hides_the_other_until_it_is_finished(tmp_path, failing):
@@ -94,9 +95,7 @@ def test_a_table_that_no_longer_fits_undoes_both(tmp_path, change):
     with opened:
         staged = stage(started)
         if change == "schema":
-            write_deltalake(
-                table, pa.table({"n": [1], "more": [2]}), mode="overwrite", schema_mode="overwrite"
-            )
+            write_deltalake(table, pa.table({"n": ["x"]}), mode="overwrite", schema_mode="overwrite")
         elif change == "error mode":
             write_deltalake(table, pa.table({"n": [1000]}))
         else:
@@ -119,11 +118,63 @@ def test_a_lasting_refusal_after_the_decision_stays_recoverable(tmp_path, failin
     with pytest.raises(CommitError):
         run(sinks_of(tmp_path))
     failing()
-    changed = pa.table({"n": [1], "more": [2]})
+    changed = pa.table({"n": ["x"]})
     write_deltalake(str(tmp_path / "table"), changed, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(CommitError, match="has the columns"):
         run(sinks_of(tmp_path))
     DeltaTable(str(tmp_path / "table")).restore(0)
+    assert run(sinks_of(tmp_path)) is False
+    assert visible(tmp_path) == (ALL, [*ALL, 1000])
+
+
+def test_a_column_that_others_add_after_the_decision_is_null(tmp_path, failing):
+    table = str(tmp_path / "table")
+    write_deltalake(table, pa.table({"n": [1000]}))
+    with pytest.raises(CommitError):
+        run(sinks_of(tmp_path))
+    failing()
+    write_deltalake(table, pa.table({"n": [2000], "more": ["x"]}), mode="append", schema_mode="merge")
+    assert run(sinks_of(tmp_path)) is False
+    assert visible(tmp_path) == (ALL, [*ALL, 1000, 2000])
+    assert DeltaTable(table).to_pyarrow_table()["more"].drop_null().to_pylist() == ["x"]
+
+
+def test_rows_that_a_vacuum_took_after_the_decision_are_not_promised(tmp_path, failing):
+    table = str(tmp_path / "table")
+    write_deltalake(table, pa.table({"n": [1000]}))
+    with pytest.raises(CommitError):
+        run(sinks_of(tmp_path))
+    failing()
+    DeltaTable(table).vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    for _ in range(2):
+        with pytest.raises(CommitError, match=r"cannot be finished: sink 'table' .* are missing") as raised:
+            run(sinks_of(tmp_path))
+        assert "published: 'files'; not published: 'table'" in str(raised.value)
+        assert "kept" not in str(raised.value)
+        assert "publishes the rest" not in str(raised.value.hint)
+        assert "into 'files' a second time" in str(raised.value.hint)
+    (found,) = find_journals.runs_in(table)
+    assert recover("--abandon", found.short_id, tmp_path) == 0
+    assert run(sinks_of(tmp_path))
+    assert visible(tmp_path) == (sorted(ALL * 2), [*ALL, 1000])
+    assert hidden(tmp_path) == []
+
+
+def test_a_feature_after_the_decision_can_be_dropped_again(tmp_path, failing):
+    table = str(tmp_path / "table")
+    with pytest.raises(CommitError):
+        run(sinks_of(tmp_path))
+    failing()
+    write_deltalake(table, pa.table({"n": [1000]}))
+    versions = {
+        "minReaderVersion": 1,
+        "minWriterVersion": 7,
+        "writerFeatures": ["rowTracking", "domainMetadata"],
+    }
+    add_commit(table, 1, {"protocol": versions})
+    with pytest.raises(CommitError, match=r"is not finished: .*the table feature rowTracking"):
+        run(sinks_of(tmp_path))
+    add_commit(table, 2, {"protocol": {**versions, "writerFeatures": ["appendOnly"]}})
     assert run(sinks_of(tmp_path)) is False
     assert visible(tmp_path) == (ALL, [*ALL, 1000])
 

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from deltalake.exceptions import CommitFailedError
 from typer.testing import CliRunner
 
 import penstock
@@ -73,6 +75,45 @@ def test_home_is_where_the_shell_has_it(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(tmp_path))
     write("~/plans", plan_of(a="1"))
     assert names(str(tmp_path / "plans")) == names("~/plans") == {"a"}
+
+
+def test_tables_that_somebody_gave_features_are_refused_before_the_work(tmp_path: Path):
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        (
+            "topologies",
+            {"writerFeatures": ["rowTracking", "domainMetadata"]},
+            "the table feature rowTracking",
+        ),
+        (
+            "topologies",
+            {"writerFeatures": ["columnMapping"], "minReaderVersion": 2},
+            "feature columnMapping",
+        ),
+        ("topologies", {"delta.constraints.few": "topology_id < 5"}, "the CHECK constraint 'few'"),
+        ("topologies", {"delta.appendOnly": "true"}, "delta.appendOnly"),
+        (MANIFEST, {"writerFeatures": ["inCommitTimestamp"]}, "the table feature inCommitTimestamp"),
+    ]
+    for number, (table, actions, reason) in enumerate(cases):
+        store = str(tmp_path / str(number))
+        write(store, plan_of(a="1"))
+        log = Path(store, table, "_delta_log")
+        commits = [
+            json.loads(line) for file in sorted(log.glob("*.json")) for line in file.read_text().splitlines()
+        ]
+        if "writerFeatures" in actions:
+            action = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, **actions}}
+        else:
+            (action,) = [commit for commit in commits if "metaData" in commit]
+            action["metaData"]["configuration"] |= actions
+        version = len(list(log.glob("*.json")))
+        (log / f"{version:020}.json").write_text(json.dumps(action))
+        with pytest.raises(StoreError, match=f"table {table} has .*{reason}"):
+            require_target(store)
+        with pytest.raises(StoreError, match=reason):
+            write(store, plan_of(b="1"))
+        assert names(store) == {"a"}
+    refusal = CommitFailedError("Unsupported table features required: [RowTracking]")
+    assert not DeltaRsTables(store).is_conflict(refusal)  # which would be repeated
 
 
 def test_new_and_empty_folders_and_stores_are_fine(tmp_path: Path):
