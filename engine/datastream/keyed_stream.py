@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from penstock.engine.common.typeinfo import TypeInformation
-from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.engine.datastream.arrow_schemas import schema_of_type
 from penstock.engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -22,6 +22,7 @@ from penstock.engine.datastream.functions import (
 from penstock.engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from penstock.engine.datastream.stream_settings import StreamSettings
 from penstock.engine.runtime.transformations import Call
+from penstock.operators.common.typeinfo import declared_type
 from penstock.operators.process.keyed_function_operators import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
@@ -156,8 +157,8 @@ def aggregated(
     partial = origin._append_operator(
         "Local Aggregate",
         PartialAggregateOperator(keys, wanted),
-        type_of_schema(partial_schema(schema, keys, wanted)),
+        declared_type(partial_schema(schema, keys, wanted)),
     )
     return partial.key_by(keys)._append_operator(
-        "Aggregate", FinalAggregateOperator(keys, wanted), type_of_schema(final_schema(schema, keys, wanted))
+        "Aggregate", FinalAggregateOperator(keys, wanted), declared_type(final_schema(schema, keys, wanted))
     )

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.engine.common.typeinfo import TupleTypeInfo, TypeInformation
 from penstock.engine.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.engine.datastream.arrow_schemas import schema_of_type
 from penstock.engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -85,18 +85,24 @@ class RecordOperations(StreamSettings):
         )
 
     def map_batches(
-        self, func: BatchFunction, schema: pa.Schema | TypeInformation | None = None
+        self, func: BatchFunction, schema: pa.Schema | TypeInformation | str | None = None
     ) -> DataStream:
         """Vectorised: a pyarrow RecordBatch to a RecordBatch, or several, with the columns of `schema`.
 
         Penstock's own. The input needs a declared type of rows, tuples or basic values: a column a field, or
-        the one column `value`. `schema` None: the function's batches look like its input's.
+        the one column `value`. `schema` also takes Spark's types; None: the function's batches look like its
+        input's. Columns that can become those of the schema without a loss do so; decimals are rounded.
         """
         if not callable(func):
             raise TypeError(f"map_batches needs a callable, not {type(func).__name__}")
         input_type = self._transformation.output_type
-        output_type = type_of_schema(schema) if isinstance(schema, pa.Schema) else schema or input_type
-        operator = MapBatchesOperator(func, schema_of_type(input_type), schema_of_type(output_type))
+        output_type = input_type if schema is None else as_output_type(schema)
+        operator = MapBatchesOperator(
+            func,
+            schema_of_type(input_type),
+            schema_of_type(output_type),
+            schema.names if isinstance(schema, pa.Schema) else None,
+        )
         return self._append_operator("Map Batches", operator, output_type)
 
     def project(self, *field_indexes: int) -> DataStream:

@@ -45,11 +45,12 @@ class TypeInformation:
 class ForeignTypeInfo(TypeInformation):
     """A type of another system, whose columns and values are that system's.
 
-    Subclasses have `column_type`, Arrow's type of a column, `make_codec()` and `hashes(column)`, as
-    `codec.Codec` and `single_value_hashes` describe them.
+    Subclasses have `column_type` and `stored_type`, Arrow's types of a column here and in files,
+    `make_codec()` and `hashes(column)`, as `codec.Codec` and `single_value_hashes` describe them.
     """
 
     column_type: Any
+    stored_type: Any
     make_codec: Any
     hashes: Any
 
@@ -156,6 +157,13 @@ class InstantTypeInfo(BasicTypeInfo):
 
     def from_internal_type(self, obj: int) -> Instant:
         return Instant.of_epoch_milli(obj // 1000)
+
+
+class ExactTypeInfo(BasicTypeInfo):
+    """A boolean or an integer of a Spark column. It equals Flink's type of that name.
+
+    A value that would lose a part, such as 1.7, is refused; under Flink's type it is cut off, as in PyFlink.
+    """
 
 
 class PickledBytesTypeInfo(TypeInformation):

@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.operators.common.arguments import require_kind
 from penstock.operators.common.basic_types import TypeInformation
-from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.row import Row, RowKind, create_row, names_of_row
 
 
 class RowTypeInfo(TypeInformation):
@@ -104,12 +104,16 @@ class TupleTypeInfo(TypeInformation):
 def row_values(obj: Any, type_info: RowTypeInfo) -> list[Any]:
     """The fields of a Row, tuple, list, dict (absent: None) or object with attributes (absent: None).
 
-    ValueError for anything else, and for a Row whose names lack one of the type's.
+    Rows, also those of Spark, go by name if they and the type have names. ValueError for anything else, and
+    for a Row whose names lack one of the type's.
     """
     if isinstance(obj, Row):
         return obj.get_fields_by_names(type_info.get_field_names())
     if isinstance(obj, (tuple, list)):
-        return list(obj)
+        names, wanted = names_of_row(obj), type_info.get_field_names()
+        if names is None or names == wanted or wanted == [f"f{at}" for at in range(len(wanted))]:
+            return list(obj)
+        return create_row(names, obj).get_fields_by_names(wanted)  # of Spark's Row
     attributes = obj if isinstance(obj, dict) else getattr(obj, "__dict__", None)
     if attributes is None:
         raise ValueError(f"{obj!r} is no row of {type_info}")

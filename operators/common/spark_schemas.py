@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql.pandas.types import to_arrow_type
+import pyarrow as pa
+import pyarrow.types as kinds
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_metadata, from_arrow_type, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -37,11 +40,11 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from penstock.operators.common.arrow_types import element_type, field_names, is_bytes
-from penstock.operators.common.basic_types import BasicType, BasicTypeInfo
+from penstock.operators.common.arrow_types import arrow_type, element_type, field_names, is_bytes
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, ExactTypeInfo
 from penstock.operators.common.collection_types import ExternalTypeInfo, MapTypeInfo
 from penstock.operators.common.is_pickled import is_pickled
-from penstock.operators.common.spark_types import SparkTypeInfo
+from penstock.operators.common.spark_types import ArrowTypeInfo, SparkTypeInfo
 from penstock.operators.common.time_types import (
     DateTypeInfo,
     LocalTimeTypeInfo,
@@ -86,6 +89,100 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
         type_info = RowTypeInfo(types, carried.names)
     type_info.__dict__["spark_schema"] = GivenSchema(schema, carried)
     return type_info
+
+
+def type_of_spark_type(data_type: DataType) -> TypeInformation:
+    """The type of a stream of such values: rows with the fields of a struct. Errors as above."""
+    schema = data_type if isinstance(data_type, StructType) else StructType([StructField(VALUE, data_type)])
+    return type_of_spark_schema(schema)
+
+
+def type_of_arrow_schema(schema: pa.Schema) -> TypeInformation:
+    """The type of a stream of batches of this schema, whose columns stay of the types that it names.
+
+    A schema of the one column `value`, unless that is a struct, is one of values. TypeError names a column
+    of a type that Spark has no type for.
+    """
+    given = StructType(
+        [
+            StructField(
+                field.name,
+                _spark_type_of_field(field),
+                field.nullable,
+                from_arrow_metadata(field.metadata) if field.metadata else None,
+            )
+            for field in schema
+        ]
+    )
+    type_info = type_of_spark_schema(given)
+    if not isinstance(type_info, RowTypeInfo):
+        return _in_columns_of(type_info, schema.field(0).type)
+    types = map(_in_columns_of, type_info.get_field_types(), schema.types)
+    declared = RowTypeInfo(list(types), type_info.get_field_names())
+    declared.__dict__["spark_schema"] = given_schema(type_info)
+    return declared
+
+
+def _in_columns_of(type_info: TypeInformation, column_type: pa.DataType) -> TypeInformation:
+    if arrow_type(type_info) == column_type:
+        return type_info
+    declared = ArrowTypeInfo(column_type, type_info)
+    known = given_schema(type_info)
+    if known is not None:
+        declared.__dict__["spark_schema"] = known
+    return declared
+
+
+def _spark_type_of_field(field: pa.Field) -> DataType:
+    try:
+        return from_arrow_type(_known_to_spark(field.type))
+    except (PySparkException, TypeError):
+        raise TypeError(
+            f"column {field.name!r}: Spark has no type for Arrow's {field.type}; cast the column to another"
+        ) from None
+
+
+def _known_to_spark(data_type: Any) -> pa.DataType:
+    """The type with parts that PySpark does not know in the next wider type that it knows.
+
+    Unsigned integers as Spark reads them from Parquet. TypeError for a decimal that Spark cannot hold.
+    """
+
+    def known(field: pa.Field) -> pa.Field:
+        return field.with_type(_known_to_spark(field.type))
+
+    if data_type in _WIDER:
+        return _WIDER[data_type]
+    if kinds.is_decimal(data_type):
+        scale = max(data_type.scale, 0)
+        digits = max(data_type.precision - min(data_type.scale, 0), scale)
+        if digits > _MOST_DIGITS:
+            raise TypeError
+        return pa.decimal128(digits, scale)
+    if kinds.is_dictionary(data_type):
+        return _known_to_spark(data_type.value_type)
+    if kinds.is_struct(data_type):
+        return pa.struct(list(map(known, data_type)))
+    if kinds.is_map(data_type):
+        return pa.map_(known(data_type.key_field), known(data_type.item_field))
+    if kinds.is_list(data_type) or kinds.is_large_list(data_type) or kinds.is_fixed_size_list(data_type):
+        return pa.list_(known(data_type.value_field))
+    return data_type
+
+
+_MOST_DIGITS = 38  #: of Spark's decimals
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+    pa.date64(): pa.date32(),
+    pa.time32("s"): pa.time64("us"),
+    pa.time32("ms"): pa.time64("us"),
+}
 
 
 def given_schema(type_info: TypeInformation | None) -> GivenSchema | None:
@@ -212,11 +309,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 _SAME: dict[type[DataType], Callable[[], TypeInformation]] = {
-    BooleanType: Types.BOOLEAN,
-    ByteType: Types.BYTE,
-    ShortType: Types.SHORT,
-    IntegerType: Types.INT,
-    LongType: Types.LONG,
+    BooleanType: lambda: ExactTypeInfo(BasicType.BOOLEAN),
+    ByteType: lambda: ExactTypeInfo(BasicType.BYTE),
+    ShortType: lambda: ExactTypeInfo(BasicType.SHORT),
+    IntegerType: lambda: ExactTypeInfo(BasicType.INT),
+    LongType: lambda: ExactTypeInfo(BasicType.LONG),
     FloatType: Types.FLOAT,
     DoubleType: Types.DOUBLE,
     DateType: Types.SQL_DATE,
@@ -278,6 +375,8 @@ def _single_type(type_info: TypeInformation) -> DataType:
     match type_info:
         case SparkTypeInfo():
             return type_info.data_type
+        case ArrowTypeInfo():
+            return spark_type(type_info.type_info)
         case BasicTypeInfo():
             return _BASIC[type_info._basic_type]
         case LocalTimeTypeInfo():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
+import time
+
 _MAX_SECONDS = 2**63 - 1
 
 
@@ -87,6 +90,22 @@ class Instant:
 
     def __repr__(self) -> str:
         return f"Instant<{self.seconds}, {self.nanos}>"
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
+
+
+def microseconds_since_epoch(moment: datetime.datetime) -> int:
+    """Microseconds from the epoch to `moment`; one without a time zone is in the time zone of the process."""
+    if moment.tzinfo is not None:
+        return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+    try:
+        return int(moment.replace(microsecond=0).timestamp()) * 10**6 + moment.microsecond
+    except ValueError:  # it looks at the day before, which the first one has not
+        since = moment - _NAIVE_EPOCH
+        offset = time.localtime(since // datetime.timedelta(seconds=1)).tm_gmtoff
+        return (since - datetime.timedelta(seconds=offset)) // datetime.timedelta(microseconds=1)
 
 
 class Time:
