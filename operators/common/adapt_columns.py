@@ -44,7 +44,8 @@ def _nested(column: pa.Array, expected: Any) -> pa.Array:
     keys = as_arrow_type(column.keys, expected.key_type)
     items = as_arrow_type(column.items, expected.item_type)
     maps = pa.MapArray.from_arrays(_offsets(column), keys, items, mask=_mask(column))
-    return maps if maps.type == expected else relabelled_array(maps, expected)
+    relabels = keys.type == expected.key_type and items.type == expected.item_type
+    return relabelled_array(maps, expected) if relabels and maps.type != expected else maps
 
 
 def require_values(column: pa.Array, field: pa.Field, path: str = "") -> None:
@@ -86,12 +87,10 @@ def _list(column: pa.Array, expected: Any) -> pa.Array:
     if kinds.is_large_list(expected):
         offsets = pa.array(lists.offsets.to_numpy(), pa.int64())
         return pa.LargeListArray.from_arrays(offsets, values, type=expected, mask=_mask(lists))
-    if kinds.is_list(expected):
-        return pa.ListArray.from_arrays(_offsets(lists), values, type=expected, mask=_mask(lists))
-    plain = pa.ListArray.from_arrays(
-        _offsets(lists), values, type=pa.list_(expected.value_field), mask=_mask(lists)
-    )
-    return pc.cast(plain, expected)
+    # rows with kinds among the values have a field more than expected
+    field = expected.value_field if values.type == expected.value_type else values.type
+    made = pa.ListArray.from_arrays(_offsets(lists), values, type=pa.list_(field), mask=_mask(lists))
+    return pc.cast(made, expected) if kinds.is_fixed_size_list(expected) else made
 
 
 def _rounded(column: pa.Array, expected: Any) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NoReturn
 
+from penstock.operators.common.arguments import described, require_kind
 from penstock.operators.common.no_java import no_java
 from penstock.operators.common.time import Instant
 
@@ -42,6 +43,13 @@ class TypeInformation:
         return {name: value for name, value in self.__dict__.items() if name != "_codec"}
 
 
+def require_type(value: Any, what: str) -> TypeInformation:
+    """`value`. TypeError unless it is a type."""
+    if not isinstance(value, TypeInformation):
+        raise TypeError(f"{what} must be a type such as Types.INT(), got {described(value)}")
+    return value
+
+
 class ForeignTypeInfo(TypeInformation):
     """A type of another system, whose columns and values are that system's.
 
@@ -76,7 +84,7 @@ class BasicTypeInfo(TypeInformation):
     """A number, a string, a boolean or an instant."""
 
     def __init__(self, basic_type: BasicType) -> None:
-        self._basic_type = basic_type
+        self._basic_type: BasicType = require_kind(basic_type, BasicType, "a basic type")
 
     def _identity(self) -> tuple[Any, ...]:
         return (BasicTypeInfo, self._basic_type)
