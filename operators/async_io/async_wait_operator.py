@@ -236,7 +236,7 @@ class Attempts:
             return
         try:
             results = self._function.timeout(record.value)
-        except Exception as error:
+        except BaseException as error:  # out of the loop's callback, one that is no Exception would end it
             self._finish(record, None, error)
         else:
             self._finish(record, results, None)
@@ -252,7 +252,7 @@ class Attempts:
                 f"of class '{type(self._function)}'."
             )
         record.results = results
-        if error is not None and not isinstance(error, Exception):
+        if isinstance(error, asyncio.CancelledError):
             error = RuntimeError(f"the call was cancelled: {error!r}")
         record.error = error
         self._finished(record)
