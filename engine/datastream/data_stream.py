@@ -34,7 +34,7 @@ from penstock.engine.datastream.window import (
 )
 from penstock.engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from penstock.engine.runtime.transformations import Call, Transformation
-from penstock.operators.records.key_selection import typed_keys
+from penstock.operators.records.key_selection import NestedKeys, typed_keys
 
 __all__ = [
     "AllWindowedStream",
@@ -82,7 +82,10 @@ class DataStream(StreamOutputs, Partitioning):
             key_type=declared,
         )
         self._environment.add_operator(keyed._transformation)
-        return KeyedStream(keyed._transformation, self, selector)
+        row = None
+        if not isinstance(key_selector, NestedKeys):
+            row = Types.ROW([declared or Types.PICKLED_BYTE_ARRAY(), self.get_type()])
+        return KeyedStream(keyed._transformation, self, selector, row)
 
     def union(self, *streams: DataStream) -> DataStream:
         """The records of all the streams, which have the same type. TypeError where they have not."""
@@ -180,11 +183,20 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     """A stream whose records reach the subtask of their key; what reads it has state by key."""
 
     def __init__(
-        self, partitioned: Transformation, origin: DataStream, key_selector: Callable[[Any], Any]
+        self,
+        partitioned: Transformation,
+        origin: DataStream,
+        key_selector: Callable[[Any], Any],
+        row_type: TypeInformation | None = None,
     ) -> None:
         super().__init__(origin._environment, partitioned)
         self._origin_stream = origin
         self._key_selector = key_selector
+        self._row_type = row_type
+
+    def get_type(self) -> TypeInformation:
+        """The type of rows of key and record, as in PyFlink; if keys are fields by name, of the records."""
+        return self._row_type or super().get_type()
 
     def key_by(
         self,

@@ -107,9 +107,9 @@ class RecordOperations(StreamSettings):
 
     def project(self, *field_indexes: int) -> DataStream:
         """Tuples of these fields, in this order. TypeError unless the stream has a tuple type."""
-        input_type = self.get_type()
+        input_type = self._transformation.output_type
         if not isinstance(input_type, TupleTypeInfo):
-            raise TypeError(f"only streams of tuples can be projected, not of {input_type}")
+            raise TypeError(f"only streams of tuples can be projected, not of {self.get_type()}")
         types = input_type.get_field_types()
         if not 1 <= len(field_indexes) <= 24:
             raise ValueError(f"project to {len(field_indexes)} fields: from 1 to 24 are possible")

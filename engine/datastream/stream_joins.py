@@ -14,6 +14,7 @@ from penstock.engine.datastream.functions import KeySelector
 from penstock.engine.datastream.operator_settings import as_output_type
 from penstock.engine.datastream.output_tag import OutputTag
 from penstock.engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner
+from penstock.operators.common.arguments import require_integer
 from penstock.operators.windows.interval_join import IntervalJoinOperator
 from penstock.operators.windows.join_functions import (
     CoGroupFunction,
@@ -67,7 +68,12 @@ class WindowPairing:
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Keep event-time windows for records that are up to that many milliseconds late."""
+        """Keep event-time windows for records that are up to that many milliseconds late.
+
+        ValueError for a negative number, which Java's API refuses.
+        """
+        if require_integer(time_ms, "allowed lateness") < 0:
+            raise ValueError(f"allowed lateness must be at least 0 ms, got {time_ms}")
         self._allowed_lateness = time_ms
         return self
 

@@ -32,6 +32,7 @@ from penstock.engine.datastream.window import (
     WindowOperationDescriptor,
 )
 from penstock.engine.runtime.transformations import Call
+from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.common.arguments import require_integer
 from penstock.operators.windows.window_operator import WindowOperator
 from penstock.operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
@@ -61,7 +62,7 @@ class WindowedOperations:
 
     def get_input_type(self) -> TypeInformation:
         """Type of the records."""
-        return self._keyed_stream.get_type()
+        return self._keyed_stream._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
         """Let `trigger` decide when windows are worked out, instead of the assigner's own."""
@@ -69,10 +70,12 @@ class WindowedOperations:
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Keep event-time windows for records that are up to that many milliseconds late."""
-        if require_integer(time_ms, "allowed lateness") < 0:
-            raise ValueError(f"allowed lateness {time_ms} ms: at least 0")
-        self._allowed_lateness = time_ms
+        """Keep event-time windows for records that are up to that many milliseconds late.
+
+        A negative number keeps them for good, as in PyFlink, which takes their end for an overflow.
+        """
+        milliseconds = require_integer(time_ms, "allowed lateness")
+        self._allowed_lateness = milliseconds if milliseconds >= 0 else MAX_WATERMARK
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:

@@ -79,18 +79,36 @@ def _is_list(data_type: pa.DataType) -> bool:
 
 def _list(column: pa.Array, expected: Any) -> pa.Array:
     lists: Any = column
-    if not (kinds.is_list(column.type) or kinds.is_large_list(column.type)):
-        if not _is_list(column.type):
-            return pc.cast(column, expected)
-        lists = column.cast(pa.list_(column.type.value_field))
+    if kinds.is_fixed_size_list(column.type):
+        offsets = pa.array(np.arange(len(column) + 1, dtype=np.int32) * column.type.list_size)
+        lists = pa.ListArray.from_arrays(offsets, _fixed_values(column), mask=_mask(column))
+    elif not _is_list(column.type):
+        return pc.cast(column, expected)
+    if kinds.is_fixed_size_list(expected):
+        values = as_arrow_type(_values_of_size(lists, expected), expected.value_type)
+        return pa.FixedSizeListArray.from_arrays(values, type=expected, mask=_mask(lists))
     values = as_arrow_type(lists.values, expected.value_type)
     if kinds.is_large_list(expected):
         offsets = pa.array(lists.offsets.to_numpy(), pa.int64())
         return pa.LargeListArray.from_arrays(offsets, values, type=expected, mask=_mask(lists))
     # rows with kinds among the values have a field more than expected
     field = expected.value_field if values.type == expected.value_type else values.type
-    made = pa.ListArray.from_arrays(_offsets(lists), values, type=pa.list_(field), mask=_mask(lists))
-    return pc.cast(made, expected) if kinds.is_fixed_size_list(expected) else made
+    return pa.ListArray.from_arrays(_offsets(lists), values, type=pa.list_(field), mask=_mask(lists))
+
+
+def _values_of_size(lists: Any, expected: Any) -> pa.Array:
+    """The elements of lists of `expected`'s size, nulls in place of a list that is null."""
+    size, bounds = expected.list_size, lists.offsets.to_numpy()
+    missing = lists.is_null().to_numpy(zero_copy_only=False)
+    if ((np.diff(bounds) != size) & ~missing).any():
+        raise pa.ArrowInvalid(f"a list has not the size {size}")
+    places = (bounds[:-1, None] + np.arange(size)).ravel()
+    return lists.values.take(pa.array(places, mask=np.repeat(missing, size)))
+
+
+def _fixed_values(column: Any) -> pa.Array:
+    size = column.type.list_size
+    return column.values.slice(column.offset * size, len(column) * size)
 
 
 def _rounded(column: pa.Array, expected: Any) -> pa.Array:

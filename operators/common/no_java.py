@@ -20,7 +20,5 @@ def no_java_attribute(self: Any, name: str) -> NoReturn:
     """`__getattr__` of a class: NoJavaAttributeError for `_j_…`, AttributeError for other names."""
     kind = type(self).__name__
     if name.startswith("_j_"):
-        raise NoJavaAttributeError(
-            f"{kind}.{name}: there is no JVM of Flink, and so no Java object"
-        )
+        raise NoJavaAttributeError(f"{kind}.{name}: there is no JVM of Flink, and so no Java object")
     raise AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=self)

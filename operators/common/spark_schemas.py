@@ -6,7 +6,7 @@ in another form) is kept beside it, as an attribute of the type, for as long as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -100,8 +100,9 @@ def type_of_spark_type(data_type: DataType) -> TypeInformation:
 def type_of_arrow_schema(schema: pa.Schema) -> TypeInformation:
     """The type of a stream of batches of this schema, whose columns stay of the types that it names.
 
-    A schema of the one column `value`, unless that is a struct, is one of values. TypeError names a column
-    of a type that Spark has no type for.
+    Views become strings and binaries, because Arrow can neither filter nor take them. A schema of the one
+    column `value`, unless that is a struct, is one of values. TypeError names a column of a type that Spark
+    has no type for.
     """
     given = StructType(
         [
@@ -116,9 +117,12 @@ def type_of_arrow_schema(schema: pa.Schema) -> TypeInformation:
     )
     type_info = type_of_spark_schema(given)
     if not isinstance(type_info, RowTypeInfo):
-        return _in_columns_of(type_info, schema.field(0).type)
-    types = map(_in_columns_of, type_info.get_field_types(), schema.types)
-    declared = RowTypeInfo(list(types), type_info.get_field_names())
+        return _in_columns_of(type_info, _changed(schema.field(0).type, _PLAIN))
+    types = [
+        _in_columns_of(field_type, _changed(column_type, _PLAIN))
+        for field_type, column_type in zip(type_info.get_field_types(), schema.types, strict=True)
+    ]
+    declared = RowTypeInfo(types, type_info.get_field_names())
     declared.__dict__["spark_schema"] = given_schema(type_info)
     return declared
 
@@ -147,38 +151,61 @@ def _known_to_spark(data_type: Any) -> pa.DataType:
 
     Unsigned integers as Spark reads them from Parquet. TypeError for a decimal that Spark cannot hold.
     """
+    return _changed(data_type, _WIDER, _decimal_of_spark)
 
-    def known(field: pa.Field) -> pa.Field:
-        return field.with_type(_known_to_spark(field.type))
 
-    if data_type in _WIDER:
-        return _WIDER[data_type]
+def _changed(
+    data_type: Any,
+    others: Mapping[pa.DataType, pa.DataType],
+    decimal: Callable[[Any], pa.DataType] = lambda same: same,
+) -> pa.DataType:
+    """The type with its parts as `others` and `decimal` have them."""
+
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(_changed(field.type, others, decimal))
+
+    if data_type in others:
+        return others[data_type]
     if kinds.is_decimal(data_type):
-        scale = max(data_type.scale, 0)
-        digits = max(data_type.precision - min(data_type.scale, 0), scale)
-        if digits > _MOST_DIGITS:
-            raise TypeError
-        return pa.decimal128(digits, scale)
-    if kinds.is_dictionary(data_type):
-        return _known_to_spark(data_type.value_type)
+        return decimal(data_type)
     if kinds.is_struct(data_type):
-        return pa.struct(list(map(known, data_type)))
+        return pa.struct(list(map(changed, data_type)))
     if kinds.is_map(data_type):
-        return pa.map_(known(data_type.key_field), known(data_type.item_field))
-    if kinds.is_list(data_type) or kinds.is_large_list(data_type) or kinds.is_fixed_size_list(data_type):
-        return pa.list_(known(data_type.value_field))
+        return pa.map_(changed(data_type.key_field), changed(data_type.item_field), data_type.keys_sorted)
+    if kinds.is_dictionary(data_type):
+        return pa.dictionary(
+            data_type.index_type, _changed(data_type.value_type, others, decimal), data_type.ordered
+        )
+    for is_kind, make in _LISTS.items():
+        if is_kind(data_type):
+            return make(changed(data_type.value_field), data_type)
     return data_type
 
 
+_LISTS: dict[Callable[[pa.DataType], bool], Callable[[pa.Field, Any], pa.DataType]] = {
+    kinds.is_list: lambda field, _: pa.list_(field),
+    kinds.is_large_list: lambda field, _: pa.large_list(field),
+    kinds.is_fixed_size_list: lambda field, before: pa.list_(field, before.list_size),
+}
+
+
+def _decimal_of_spark(data_type: Any) -> pa.DataType:
+    scale = max(data_type.scale, 0)
+    digits = max(data_type.precision - min(data_type.scale, 0), scale)
+    if digits > _MOST_DIGITS:
+        raise TypeError
+    return pa.decimal128(digits, scale)
+
+
 _MOST_DIGITS = 38  #: of Spark's decimals
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _WIDER = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
-    pa.string_view(): pa.string(),
-    pa.binary_view(): pa.binary(),
+    **_PLAIN,
     pa.date64(): pa.date32(),
     pa.time32("s"): pa.time64("us"),
     pa.time32("ms"): pa.time64("us"),

@@ -55,9 +55,10 @@ class MapBatchesOperator(FunctionOperator):
             raise TypeError(
                 f"the columns must be {', '.join(self.names)}, got {', '.join(batch.schema.names)}"
             )
-        for column, field in zip(batch.columns, self.output_schema, strict=True):
+        declared = _of_schema(batch, self.output_schema)
+        for column, field in zip(declared.columns, self.output_schema, strict=True):
             require_values(column, field)
-        return _of_schema(batch, self.output_schema)
+        return declared
 
 
 def _batches(results: Any) -> Iterable[Any]:
