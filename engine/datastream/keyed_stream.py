@@ -22,7 +22,7 @@ from penstock.engine.datastream.functions import (
 from penstock.engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from penstock.engine.datastream.stream_settings import StreamSettings
 from penstock.engine.runtime.transformations import Call
-from penstock.operators.common.typeinfo import declared_type
+from penstock.operators.common.declared_types import declared_type
 from penstock.operators.process.keyed_function_operators import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,

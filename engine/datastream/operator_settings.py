@@ -21,8 +21,8 @@ from penstock.engine.common.typeinfo import (
 from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.runtime.transformations import Transformation
 from penstock.operators.common.arguments import require_integer, require_text
+from penstock.operators.common.declared_types import declared_type
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from penstock.operators.common.typeinfo import declared_type
 from penstock.operators.formats.data_types import is_data_type
 from penstock.operators.functions.functions import Function
 

@@ -3,7 +3,8 @@
 from typing import Any
 
 from penstock.operators.common.arguments import require_text
-from penstock.operators.common.typeinfo import Types, declared_type
+from penstock.operators.common.declared_types import declared_type
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.state.reducer_and_aggregator import Aggregator, ReduceFunctionWrapper, Reducer
 from penstock.operators.state.ttl_config import StateTtlConfig
 

@@ -34,6 +34,7 @@ from penstock.engine.datastream.state import MapStateDescriptor, ValueStateDescr
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
+from penstock.operators.common.declared_types import declared_type
 from penstock.operators.common.spark_ddl import parse_spark_type
 from penstock.operators.common.spark_schemas import (
     schema_of_stream,
@@ -41,7 +42,6 @@ from penstock.operators.common.spark_schemas import (
     type_of_arrow_schema,
     type_of_spark_type,
 )
-from penstock.operators.common.typeinfo import declared_type
 from penstock.operators.formats.storage_columns import stored_batch, stored_schema
 from penstock.operators.task.dataframe_operators import as_declared
 from tests.engine.runtime.run_in_process import collected
