@@ -59,6 +59,7 @@ class ForeignTypeInfo(TypeInformation):
 
     column_type: Any
     stored_type: Any
+    value_type: TypeInformation | None = None  #: Flink's type of the values, if only columns differ
     make_codec: Any
     hashes: Any
 

@@ -124,6 +124,7 @@ class ArrowTypeInfo(ForeignTypeInfo):
     def __init__(self, column_type: pa.DataType, type_info: TypeInformation) -> None:
         self.column_type, self.type_info = column_type, type_info
         self.stored_type = arrow_type(type_info)
+        self.value_type = type_info
 
     def make_codec(self) -> Codec:
         """Makes columns of values, and values of columns."""

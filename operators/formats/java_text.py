@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.operators.common.basic_types import ForeignTypeInfo
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import (
@@ -79,6 +80,8 @@ def _text_by_type(type_info: TypeInformation) -> Text:
         return _map(java_text(type_info._key_type_info), java_text(type_info._value_type_info))
     if isinstance(type_info, ExternalTypeInfo):
         return java_text(type_info._type_info)
+    if isinstance(type_info, ForeignTypeInfo) and type_info.value_type is not None:
+        return java_text(type_info.value_type)
     return _TIMES.get(type(type_info), str)
 
 

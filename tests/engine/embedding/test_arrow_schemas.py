@@ -42,6 +42,7 @@ from penstock.operators.common.spark_schemas import (
     type_of_arrow_schema,
     type_of_spark_type,
 )
+from penstock.operators.formats.java_text import java_text
 from penstock.operators.formats.storage_columns import stored_batch, stored_schema
 from penstock.operators.task.dataframe_operators import as_declared
 from tests.engine.runtime.run_in_process import collected
@@ -350,6 +351,11 @@ def test_names_that_occur_twice() -> None:
     stream = environment().from_collection([1], Types.INT()).map_batches(lambda _: batch, schema)
     assert schema_of_stream(stream.get_type()).given.names == ["a", "a"]
     assert collected(stream) == [FlinkRow(a=1, a_2="x")]
+
+
+def test_text_of_values_is_that_of_their_type() -> None:
+    type_info: Any = type_of_arrow_schema(pa.schema([("a", pa.dictionary(pa.int8(), pa.float64()))]))
+    assert java_text(type_info.get_field_types()[0])(1e10) == "1.0E10"
 
 
 def test_a_union_of_columns_of_two_types() -> None:
