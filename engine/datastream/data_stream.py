@@ -34,6 +34,7 @@ from penstock.engine.datastream.window import (
 )
 from penstock.engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from penstock.engine.runtime.transformations import Call, Transformation
+from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.records.key_selection import NestedKeys, typed_keys
 
 __all__ = [
@@ -59,7 +60,7 @@ class DataStream(StreamOutputs, Partitioning):
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
-        key_type: TypeInformation | None = None,
+        key_type: DeclaredType | None = None,
     ) -> KeyedStream:
         """Bring records of the same key to the same subtask, for what has state by key.
 
@@ -201,7 +202,7 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
-        key_type: TypeInformation | None = None,
+        key_type: DeclaredType | None = None,
     ) -> KeyedStream:
         """By other keys, instead of these."""
         return self._origin_stream.key_by(key_selector, key_type)

@@ -26,6 +26,7 @@ from penstock.engine.datastream.operator_settings import as_output_type, check_f
 from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.stream_settings import StreamSettings
 from penstock.engine.runtime.transformations import Call, effective_parallelism
+from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.process.process_operators import ProcessOperator
 from penstock.operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
 from penstock.operators.records.project_records import Projection
@@ -46,14 +47,14 @@ class RecordOperations(StreamSettings):
     """map, flat_map, filter, process, project, timestamps."""
 
     def map(
-        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+        self, func: Callable[[Any], Any] | MapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """One result for each record. Results without a declared type are pickled."""
         check_function(func, MapFunction, "map's function")
         return self._append_operator("Map", MapOperator(func), as_output_type(output_type), call=Call.PROCESS)
 
     def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """Any number of results for each record."""
         check_function(func, FlatMapFunction, "flat_map's function")
@@ -73,7 +74,7 @@ class RecordOperations(StreamSettings):
         )
 
     def process(
-        self, func: ProcessFunction | KeyedProcessFunction, output_type: TypeInformation | None = None
+        self, func: ProcessFunction | KeyedProcessFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """Any number of results for each record, also to side outputs.
 

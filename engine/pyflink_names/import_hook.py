@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, DistributionFinder, Prepared
+from importlib.metadata import Distribution, DistributionFinder
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -31,6 +32,7 @@ _ROOT = "pyflink"
 #: `pyflink.__file__`: scripts look for files beside it.
 _FILE = str(Path(__file__).parent / _ROOT / "__init__.py")
 _DISTRIBUTION = "apache-flink"
+_ANY = DistributionFinder.Context()
 
 
 class _PyflinkDistribution(Distribution):
@@ -61,9 +63,9 @@ class PyflinkFinder(DistributionFinder, Loader):
             return ModuleSpec(fullname, self)
         return None
 
-    def find_distributions(self, context: DistributionFinder.Context) -> Iterator[Distribution]:
+    def find_distributions(self, context: DistributionFinder.Context = _ANY) -> Iterator[Distribution]:
         """The distribution of PyFlink, or none if another one is looked for."""
-        if context.name is None or Prepared.normalize(context.name) == _DISTRIBUTION.replace("-", "_"):
+        if context.name is None or re.sub(r"[-_.]+", "-", context.name).lower() == _DISTRIBUTION:
             yield _PyflinkDistribution()
 
     def create_module(self, spec: ModuleSpec) -> None:

@@ -8,6 +8,9 @@ from typing import Any
 from penstock.operators.common.arguments import described
 from penstock.operators.common.basic_types import TypeInformation
 
+#: A TypeInformation, a type of Spark's (text or a DataType) or a pyarrow Schema: `declared_type` says which.
+DeclaredType = Any
+
 
 def declared_type(declared: Any, role: str = "type") -> TypeInformation:
     """The type that an argument `role` declares: a type of Flink's or Spark's, or a schema of Arrow's.
