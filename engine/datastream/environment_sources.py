@@ -115,9 +115,10 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     ) -> DataStream:
         """The rows of a Spark DataFrame, lazily. Penstock's own.
 
-        Rows have the fields of `type_info`, by position (columns are cast to Spark's types), or those of the DataFrame, whose values are as
-        PySpark's own functions get them. With `event_time`, a column of timestamps, dates or milliseconds,
-        rows are read in the order of that time; `watermark` ("10 seconds") says how late a row may come.
+        Rows have the fields of `type_info`, by position, to which columns are cast if they are Spark's, or
+        those of the DataFrame, whose values are as PySpark's own functions get them. With `event_time`, a
+        column of timestamps, dates or milliseconds, rows are read in the order of that time; `watermark`
+        ("10 seconds") says how late a row may come.
         Without, subtasks read whole partitions, one after the other. With `key`, the name of a column or
         several, the stream is keyed by it. A name that is not there is looked for regardless of its case,
         unless the session's spark.sql.caseSensitive is true; `user.id` is also the field of a struct.
