@@ -88,13 +88,13 @@ def noting_handler_errors() -> Iterator[list[BaseException]]:
             if callable(handler) and getattr(handler, "__module__", None) != __name__:
                 wrapped[int(number)] = handler, _noting(handler, raised)
     try:
-        for number, (_, noting) in wrapped.items():
-            signal.signal(number, noting)
+        for wanted, (_, noting) in wrapped.items():
+            signal.signal(wanted, noting)
         yield raised
     finally:
-        for number, (handler, noting) in wrapped.items():
-            if signal.getsignal(number) is noting:
-                signal.signal(number, handler)
+        for wanted, (handler, noting) in wrapped.items():
+            if signal.getsignal(wanted) is noting:
+                signal.signal(wanted, handler)
 
 
 def _noting(handler: Callable[..., Any], raised: list[BaseException]) -> Callable[[int, Any], None]:

@@ -19,7 +19,7 @@ class WaitingRecord:
     def __init__(self, value: Any, timestamp: int | None) -> None:
         self.value, self.timestamp = value, timestamp
         self.results: Any = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
         self.settled = False  #: set in the event loop: its outcome is known
         self.complete = False  #: set in the task's thread: it may leave
         self.group: _Group | None = None

@@ -254,6 +254,6 @@ def test_what_a_signal_handler_raises_while_spark_starts_comes_out_as_it_is(monk
         assert signal.getsignal(signal.SIGUSR1) is handler
         assert forgotten == ([True] if wrapped else [])
         monkeypatch.setattr(session, "_session_of_new_context", lambda *arguments: "a session")
-        assert session._start("local[1]", {}, "penstock") == "a session"
+        assert str(session._start("local[1]", {}, "penstock")) == "a session"
     finally:
         signal.signal(signal.SIGUSR1, before)

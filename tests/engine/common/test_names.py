@@ -107,6 +107,6 @@ def test_output_tags():
     with pytest.raises(ValueError, match="empty"):
         OutputTag("")
     with pytest.raises(TypeError, match="got 5"):
-        OutputTag("a", 5)  # type: ignore[arg-type]
+        OutputTag("a", 5)
     with pytest.raises(NoJavaError):
         OutputTag("a").get_java_output_tag()

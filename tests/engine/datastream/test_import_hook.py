@@ -101,7 +101,7 @@ def test_attributes_that_hold_java_objects_say_that_there_is_no_jvm() -> None:
         importlib.import_module(module)
     env = StreamExecutionEnvironment.get_execution_environment()
     stream = env.from_collection([1], Types.INT())
-    holders = [
+    holders: list[Any] = [
         env, stream, stream.key_by(str), env.get_config(), env.get_checkpoint_config(), Configuration(),
         Types.INT(), Types.ROW([Types.INT()]), OutputTag("a"), Duration.of_millis(1), stream.print(),
     ]  # fmt: skip

@@ -311,6 +311,10 @@ def test_what_a_function_may_give(given_by_function: Any, expected: Any) -> None
             collected(stream)
 
 
+def giving(batch: pa.RecordBatch) -> Any:
+    return lambda _: batch
+
+
 def test_nulls_are_refused_where_the_schema_allows_none() -> None:
     inner = pa.struct([NO_NULL])
     schemas = {
@@ -335,7 +339,7 @@ def test_nulls_are_refused_where_the_schema_allows_none() -> None:
         batch = pa.RecordBatch.from_arrays([column], ["a"])
         stream = environment().from_collection([1], Types.INT())
         with pytest.raises(UserFunctionError, match=said):
-            collected(stream.map_batches(lambda _, batch=batch: batch, pa.schema([field])))
+            collected(stream.map_batches(giving(batch), pa.schema([field])))
 
 
 def test_schemas_that_spark_cannot_have_are_refused_by_column() -> None:
@@ -401,6 +405,7 @@ def test_sparks_types_go_wherever_an_output_type_goes(declared: Any) -> None:
             yield self.last.value()
 
     tag = OutputTag("side", declared)
+    both_ways: Any = BothWays()
     env = environment()
     rows = env.from_collection([(1, D("1.005"))], declared)
     one = rows.process(Out(), declared)
@@ -413,7 +418,7 @@ def test_sparks_types_go_wherever_an_output_type_goes(declared: Any) -> None:
         rows.map_batches(lambda batch: batch, declared),
         rows.key_by(lambda row: row.a, "int").process(Keyed(), declared),
         rows.key_by("a").process(Keyed(), declared),
-        rows.connect(rows).map(BothWays(), declared),
+        rows.connect(rows).map(both_ways, declared),
     ]  # fmt: skip
     for stream in streams:
         assert schema_of_stream(stream.get_type()).given == parse_spark_type(
