@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from penstock.operators.common.arrow_types import arrow_type, is_bytes, type_info_of_arrow
+from penstock.operators.common.arrow_types import arrow_type, is_bytes
 from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.operators.exchange.rows_and_batches import VALUE_COLUMN
 from penstock.operators.records.key_selection import ColumnKeys
@@ -15,16 +15,21 @@ from penstock.operators.records.key_selection import ColumnKeys
 def schema_of_type(type_info: TypeInformation | None) -> pa.Schema:
     """One column for each field of rows and tuples, else the one column `value`.
 
-    TypeError where no type is declared.
+    Columns of a schema that was declared may be null as it says. TypeError where no type is declared.
     """
     if type_info is None:
         raise TypeError(
             "records of no declared type have no columns: declare the output type of what gives them"
         )
     kind = arrow_type(type_info)
-    if isinstance(type_info, RowTypeInfo | TupleTypeInfo):
-        return pa.schema(list(kind))
-    return pa.schema([(VALUE_COLUMN, kind)])
+    rows = isinstance(type_info, RowTypeInfo | TupleTypeInfo)
+    fields = list(kind) if rows else [pa.field(VALUE_COLUMN, kind)]
+    known = getattr(type_info, "spark_schema", None)
+    if known is not None:
+        fields = [
+            field.with_nullable(column.nullable) for field, column in zip(fields, known.carried, strict=True)
+        ]
+    return pa.schema(fields)
 
 
 def column_keys(
@@ -57,10 +62,3 @@ def type_as_key(type_info: TypeInformation) -> TypeInformation:
     from penstock.operators.common.spark_types import SparkTypeInfo
 
     return SparkTypeInfo(BinaryType())
-
-
-def type_of_schema(schema: pa.Schema) -> TypeInformation:
-    """Rows of named fields; of a schema with the one column `value`, the type of its values."""
-    if schema.names == [VALUE_COLUMN]:
-        return type_info_of_arrow(schema.field(0).type)
-    return type_info_of_arrow(schema)

@@ -9,12 +9,12 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from penstock.engine.common.time import Time
-from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.datastream.async_retry_strategies import NO_RETRY_STRATEGY
 from penstock.engine.datastream.functions import AsyncFunction, AsyncRetryStrategy
 from penstock.engine.datastream.operator_settings import as_output_type, check_methods
 from penstock.engine.runtime.transformations import Call
 from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
+from penstock.operators.common.declared_types import DeclaredType
 
 if TYPE_CHECKING:
     from penstock.engine.datastream.data_stream import DataStream
@@ -32,7 +32,7 @@ class AsyncDataStream:
         async_function: AsyncFunction[Any, Any],
         timeout: Time,
         capacity: int = CAPACITY,
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """Results as soon as they are there; none overtakes a watermark."""
         return AsyncDataStream.unordered_wait_with_retry(
@@ -46,7 +46,7 @@ class AsyncDataStream:
         timeout: Time,
         async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = CAPACITY,
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """Results as they come, of calls that are made again as the strategy says."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, False)
@@ -57,7 +57,7 @@ class AsyncDataStream:
         async_function: AsyncFunction[Any, Any],
         timeout: Time,
         capacity: int = CAPACITY,
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """Results in the order of the records."""
         return AsyncDataStream.ordered_wait_with_retry(
@@ -71,7 +71,7 @@ class AsyncDataStream:
         timeout: Time,
         async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = CAPACITY,
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """Results in the order of the records, of calls that are made again as the strategy says."""
         return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, True)
@@ -83,7 +83,7 @@ def _wait(
     timeout: Time,
     strategy: AsyncRetryStrategy[Any],
     capacity: int,
-    output_type: TypeInformation | None,
+    output_type: DeclaredType | None,
     ordered: bool,
 ) -> DataStream:
     """The operator. Raises TypeError and ValueError for what PyFlink's AsyncDataStream refuses."""

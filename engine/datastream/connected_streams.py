@@ -18,6 +18,7 @@ from penstock.engine.datastream.functions import (
 )
 from penstock.engine.datastream.operator_settings import as_output_type, check_methods
 from penstock.engine.runtime.transformations import Call
+from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.process.keyed_function_operators import KeyedCoFlatMapOperator, KeyedCoMapOperator
 from penstock.operators.process.keyed_process_operators import KeyedCoProcessOperator
 from penstock.operators.process.process_operators import CoProcessOperator
@@ -44,21 +45,21 @@ class ConnectedStreams:
         self,
         key_selector1: Callable[[Any], Any] | KeySelector,
         key_selector2: Callable[[Any], Any] | KeySelector,
-        key_type: TypeInformation | None = None,
+        key_type: DeclaredType | None = None,
     ) -> ConnectedStreams:
         """Both streams by keys of one type; records of the same key meet in the same subtask."""
         return ConnectedStreams(
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
-    def map(self, func: CoMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def map(self, func: CoMapFunction, output_type: DeclaredType | None = None) -> DataStream:
         """At most one result for each record, by `map1` or `map2`; None is no result."""
         check_methods(func, CoMapFunction, "map's function on two streams")
         selectors = self._selectors()
         operator = KeyedCoMapOperator(func, *selectors) if selectors else CoMapOperator(func)
         return self._result("Co-Map", operator, output_type)
 
-    def flat_map(self, func: CoFlatMapFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def flat_map(self, func: CoFlatMapFunction, output_type: DeclaredType | None = None) -> DataStream:
         """Any number of results for each record, by `flat_map1` or `flat_map2`."""
         check_methods(func, CoFlatMapFunction, "flat_map's function on two streams")
         selectors = self._selectors()
@@ -66,7 +67,7 @@ class ConnectedStreams:
         return self._result("Co-Flat Map", operator, output_type)
 
     def process(
-        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: TypeInformation | None = None
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """Any number of results for each record, with side outputs and, on keyed streams, state and timers.
 

@@ -34,7 +34,8 @@ from penstock.engine.datastream.window import (
 )
 from penstock.engine.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from penstock.engine.runtime.transformations import Call, Transformation
-from penstock.operators.records.key_selection import typed_keys
+from penstock.operators.common.declared_types import DeclaredType
+from penstock.operators.records.key_selection import NestedKeys, typed_keys
 
 __all__ = [
     "AllWindowedStream",
@@ -59,7 +60,7 @@ class DataStream(StreamOutputs, Partitioning):
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
-        key_type: TypeInformation | None = None,
+        key_type: DeclaredType | None = None,
     ) -> KeyedStream:
         """Bring records of the same key to the same subtask, for what has state by key.
 
@@ -82,7 +83,10 @@ class DataStream(StreamOutputs, Partitioning):
             key_type=declared,
         )
         self._environment.add_operator(keyed._transformation)
-        return KeyedStream(keyed._transformation, self, selector)
+        row = None
+        if not isinstance(key_selector, NestedKeys):
+            row = Types.ROW([declared or Types.PICKLED_BYTE_ARRAY(), self.get_type()])
+        return KeyedStream(keyed._transformation, self, selector, row)
 
     def union(self, *streams: DataStream) -> DataStream:
         """The records of all the streams, which have the same type. TypeError where they have not."""
@@ -180,16 +184,25 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
     """A stream whose records reach the subtask of their key; what reads it has state by key."""
 
     def __init__(
-        self, partitioned: Transformation, origin: DataStream, key_selector: Callable[[Any], Any]
+        self,
+        partitioned: Transformation,
+        origin: DataStream,
+        key_selector: Callable[[Any], Any],
+        row_type: TypeInformation | None = None,
     ) -> None:
         super().__init__(origin._environment, partitioned)
         self._origin_stream = origin
         self._key_selector = key_selector
+        self._row_type = row_type
+
+    def get_type(self) -> TypeInformation:
+        """The type of rows of key and record, as in PyFlink; if keys are fields by name, of the records."""
+        return self._row_type or super().get_type()
 
     def key_by(
         self,
         key_selector: Callable[[Any], Any] | KeySelector | str | Sequence[str],
-        key_type: TypeInformation | None = None,
+        key_type: DeclaredType | None = None,
     ) -> KeyedStream:
         """By other keys, instead of these."""
         return self._origin_stream.key_by(key_selector, key_type)

@@ -23,6 +23,7 @@ from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.source_checks import check_source
 from penstock.engine.runtime.transformations import Call
 from penstock.operators.common.arguments import require_text
+from penstock.operators.common.declared_types import DeclaredType, declared_type
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.connectors.source import Source
 
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 class EnvironmentSources(EnvironmentOptions, ABC):
     """from_collection, from_source, add_source, create_input, from_dataframe."""
 
-    def from_collection(
-        self, collection: Sequence[Any], type_info: TypeInformation | None = None
-    ) -> DataStream:
+    def from_collection(self, collection: Sequence[Any], type_info: DeclaredType | None = None) -> DataStream:
         """The elements of a collection, by one subtask. Elements without a declared type are pickled.
 
         Raises TypeError or ValueError where an element does not have the declared type.
@@ -49,7 +48,7 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         source: Source,
         watermark_strategy: WatermarkStrategy,
         source_name: str,
-        type_info: TypeInformation | None = None,
+        type_info: DeclaredType | None = None,
     ) -> DataStream:
         """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
         check_source(source)
@@ -62,7 +61,7 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         self,
         source_func: Source,
         source_name: str = "Custom Source",
-        type_info: TypeInformation | None = None,
+        type_info: DeclaredType | None = None,
     ) -> DataStream:
         """The records of a source function; Penstock's sources are both sources and source functions."""
         check_source(source_func)
@@ -71,7 +70,7 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         )
 
     def create_input(
-        self, input_format: InputFormat | Source, type_info: TypeInformation | None = None
+        self, input_format: InputFormat | Source, type_info: DeclaredType | None = None
     ) -> DataStream:
         """The records of an input format that is one of Penstock's sources. TypeError for others."""
         source = check_source(input_format)
@@ -87,7 +86,7 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     def from_dataframe(
         self,
         df: DataFrame,
-        type_info: TypeInformation | None = None,
+        type_info: DeclaredType | None = None,
         *,
         event_time: str | None = None,
         watermark: str | timedelta | Duration | None = None,
@@ -98,7 +97,7 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     def from_dataframe(
         self,
         df: DataFrame,
-        type_info: TypeInformation | None = None,
+        type_info: DeclaredType | None = None,
         *,
         event_time: str | None = None,
         watermark: str | timedelta | Duration | None = None,
@@ -108,7 +107,7 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     def from_dataframe(
         self,
         df: DataFrame,
-        type_info: TypeInformation | None = None,
+        type_info: DeclaredType | None = None,
         *,
         event_time: str | None = None,
         watermark: str | timedelta | Duration | None = None,
@@ -116,9 +115,10 @@ class EnvironmentSources(EnvironmentOptions, ABC):
     ) -> DataStream:
         """The rows of a Spark DataFrame, lazily. Penstock's own.
 
-        Rows have the fields of `type_info`, by position, or those of the DataFrame, whose values are as
-        PySpark's own functions get them. With `event_time`, a column of timestamps, dates or milliseconds,
-        rows are read in the order of that time; `watermark` ("10 seconds") says how late a row may come.
+        Rows have the fields of `type_info`, by position, to which columns are cast if they are Spark's, or
+        those of the DataFrame, whose values are as PySpark's own functions get them. With `event_time`, a
+        column of timestamps, dates or milliseconds, rows are read in the order of that time; `watermark`
+        ("10 seconds") says how late a row may come.
         Without, subtasks read whole partitions, one after the other. With `key`, the name of a column or
         several, the stream is keyed by it. A name that is not there is looked for regardless of its case,
         unless the session's spark.sql.caseSensitive is true; `user.id` is also the field of a struct.
@@ -127,7 +127,8 @@ class EnvironmentSources(EnvironmentOptions, ABC):
         """
         from penstock.engine.datastream.dataframe_streams import dataframe_source, keys_of_rows
 
-        source = dataframe_source(df, type_info, event_time, watermark)
+        declared = None if type_info is None else declared_type(type_info, "type_info of from_dataframe")
+        source = dataframe_source(df, declared, event_time, watermark)
         stream = self._source("source", "DataFrame", source, source.type_info, Call.SOURCE)
         if key is None:
             return stream

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from penstock.engine.common.typeinfo import TypeInformation
-from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.engine.datastream.arrow_schemas import schema_of_type
 from penstock.engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -22,6 +22,7 @@ from penstock.engine.datastream.functions import (
 from penstock.engine.datastream.operator_settings import as_output_type, check_function, check_function_object
 from penstock.engine.datastream.stream_settings import StreamSettings
 from penstock.engine.runtime.transformations import Call
+from penstock.operators.common.declared_types import DeclaredType, declared_type
 from penstock.operators.process.keyed_function_operators import (
     KeyedFilterOperator,
     KeyedFlatMapOperator,
@@ -50,14 +51,14 @@ class KeyedOperations(StreamSettings):
     _key_selector: Callable[[Any], Any]
 
     def map(
-        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+        self, func: Callable[[Any], Any] | MapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """One result for each record; a MapFunction may use keyed state."""
         check_function(func, MapFunction, "map's function")
         return self._keyed("Map", KeyedMapOperator(func, self._key_selector), as_output_type(output_type))
 
     def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """Any number of results for each record; a FlatMapFunction may use keyed state."""
         check_function(func, FlatMapFunction, "flat_map's function")
@@ -72,7 +73,7 @@ class KeyedOperations(StreamSettings):
         operator = KeyedFilterOperator(func, self._key_selector)
         return self._keyed("Filter", operator, self._transformation.output_type)
 
-    def process(self, func: KeyedProcessFunction, output_type: TypeInformation | None = None) -> DataStream:
+    def process(self, func: KeyedProcessFunction, output_type: DeclaredType | None = None) -> DataStream:
         """Any number of results for each record, with state and timers by key."""
         check_function_object(func, KeyedProcessFunction, "process's function on a KeyedStream")
         operator = KeyedProcessOperator(func, self._key_selector)
@@ -156,8 +157,8 @@ def aggregated(
     partial = origin._append_operator(
         "Local Aggregate",
         PartialAggregateOperator(keys, wanted),
-        type_of_schema(partial_schema(schema, keys, wanted)),
+        declared_type(partial_schema(schema, keys, wanted)),
     )
     return partial.key_by(keys)._append_operator(
-        "Aggregate", FinalAggregateOperator(keys, wanted), type_of_schema(final_schema(schema, keys, wanted))
+        "Aggregate", FinalAggregateOperator(keys, wanted), declared_type(final_schema(schema, keys, wanted))
     )

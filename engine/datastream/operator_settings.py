@@ -21,6 +21,7 @@ from penstock.engine.common.typeinfo import (
 from penstock.engine.datastream.slot_sharing_group import SlotSharingGroup
 from penstock.engine.runtime.transformations import Transformation
 from penstock.operators.common.arguments import require_integer, require_text
+from penstock.operators.common.declared_types import declared_type
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
 from penstock.operators.formats.data_types import is_data_type
 from penstock.operators.functions.functions import Function
@@ -65,20 +66,21 @@ def check_buffer_timeout(milliseconds: int) -> int:
     return milliseconds
 
 
-def as_output_type(declared: TypeInformation | list[Any] | None) -> TypeInformation | None:
-    """The type of a stream: a list stands for a row type; None, if none is declared, for pickled bytes."""
+def as_output_type(declared: Any) -> TypeInformation | None:
+    """The type of a stream: a list stands for a row type; None, if none is declared, for pickled bytes.
+
+    Spark's types and Arrow's schemas as `declared_type` takes them, with its errors.
+    """
     if declared is None or isinstance(declared, PickledBytesTypeInfo):
         return None
     if isinstance(declared, list):
         return RowTypeInfo(declared)
-    if isinstance(declared, TypeInformation):
-        if is_data_type(declared):
-            raise TypeError(
-                f"output type {declared!r} was made by DataTypes, which is for file formats; streams and "
-                "keys take types made by pyflink.common.Types"
-            )
-        return declared
-    raise TypeError(f"output type {declared!r}: a TypeInformation, a list of them or None is needed")
+    if isinstance(declared, TypeInformation) and is_data_type(declared):
+        raise TypeError(
+            f"output type {declared!r} was made by DataTypes, which is for file formats; streams and "
+            "keys take types made by pyflink.common.Types"
+        )
+    return declared_type(declared, "output type")
 
 
 def check_key_type(key_type: TypeInformation | None) -> TypeInformation | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, overload
 
-from penstock.engine.common.typeinfo import TypeInformation
 from penstock.engine.datastream.functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
@@ -22,6 +21,7 @@ from penstock.engine.datastream.record_operations import RecordOperations
 from penstock.engine.datastream.state import MapStateDescriptor
 from penstock.engine.lowering.lower_calls import KEYED_VALUES
 from penstock.engine.runtime.transformations import Call, Transformation
+from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.process.broadcast_operators import (
     BroadcastProcessOperator,
     KeyedBroadcastProcessOperator,
@@ -162,7 +162,7 @@ class BroadcastConnectedStream:
     def process(
         self,
         func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """Records of both streams through `func`; in BATCH mode all broadcast records come first.
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from penstock.engine.common.typeinfo import TupleTypeInfo, TypeInformation
 from penstock.engine.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.engine.datastream.arrow_schemas import schema_of_type
 from penstock.engine.datastream.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -26,6 +26,7 @@ from penstock.engine.datastream.operator_settings import as_output_type, check_f
 from penstock.engine.datastream.pickled import Pickled
 from penstock.engine.datastream.stream_settings import StreamSettings
 from penstock.engine.runtime.transformations import Call, effective_parallelism
+from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.process.process_operators import ProcessOperator
 from penstock.operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
 from penstock.operators.records.project_records import Projection
@@ -46,14 +47,14 @@ class RecordOperations(StreamSettings):
     """map, flat_map, filter, process, project, timestamps."""
 
     def map(
-        self, func: Callable[[Any], Any] | MapFunction, output_type: TypeInformation | None = None
+        self, func: Callable[[Any], Any] | MapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """One result for each record. Results without a declared type are pickled."""
         check_function(func, MapFunction, "map's function")
         return self._append_operator("Map", MapOperator(func), as_output_type(output_type), call=Call.PROCESS)
 
     def flat_map(
-        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: TypeInformation | None = None
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """Any number of results for each record."""
         check_function(func, FlatMapFunction, "flat_map's function")
@@ -73,7 +74,7 @@ class RecordOperations(StreamSettings):
         )
 
     def process(
-        self, func: ProcessFunction | KeyedProcessFunction, output_type: TypeInformation | None = None
+        self, func: ProcessFunction | KeyedProcessFunction, output_type: DeclaredType | None = None
     ) -> DataStream:
         """Any number of results for each record, also to side outputs.
 
@@ -85,25 +86,31 @@ class RecordOperations(StreamSettings):
         )
 
     def map_batches(
-        self, func: BatchFunction, schema: pa.Schema | TypeInformation | None = None
+        self, func: BatchFunction, schema: pa.Schema | TypeInformation | str | None = None
     ) -> DataStream:
         """Vectorised: a pyarrow RecordBatch to a RecordBatch, or several, with the columns of `schema`.
 
         Penstock's own. The input needs a declared type of rows, tuples or basic values: a column a field, or
-        the one column `value`. `schema` None: the function's batches look like its input's.
+        the one column `value`. `schema` also takes Spark's types; None: the function's batches look like its
+        input's. Columns that can become those of the schema without a loss do so; decimals are rounded.
         """
         if not callable(func):
             raise TypeError(f"map_batches needs a callable, not {type(func).__name__}")
         input_type = self._transformation.output_type
-        output_type = type_of_schema(schema) if isinstance(schema, pa.Schema) else schema or input_type
-        operator = MapBatchesOperator(func, schema_of_type(input_type), schema_of_type(output_type))
+        output_type = input_type if schema is None else as_output_type(schema)
+        operator = MapBatchesOperator(
+            func,
+            schema_of_type(input_type),
+            schema_of_type(output_type),
+            schema.names if isinstance(schema, pa.Schema) else None,
+        )
         return self._append_operator("Map Batches", operator, output_type)
 
     def project(self, *field_indexes: int) -> DataStream:
         """Tuples of these fields, in this order. TypeError unless the stream has a tuple type."""
-        input_type = self.get_type()
+        input_type = self._transformation.output_type
         if not isinstance(input_type, TupleTypeInfo):
-            raise TypeError(f"only streams of tuples can be projected, not of {input_type}")
+            raise TypeError(f"only streams of tuples can be projected, not of {self.get_type()}")
         types = input_type.get_field_types()
         if not 1 <= len(field_indexes) <= 24:
             raise ValueError(f"project to {len(field_indexes)} fields: from 1 to 24 are possible")

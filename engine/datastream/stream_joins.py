@@ -14,6 +14,8 @@ from penstock.engine.datastream.functions import KeySelector
 from penstock.engine.datastream.operator_settings import as_output_type
 from penstock.engine.datastream.output_tag import OutputTag
 from penstock.engine.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner
+from penstock.operators.common.arguments import require_integer
+from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.windows.interval_join import IntervalJoinOperator
 from penstock.operators.windows.join_functions import (
     CoGroupFunction,
@@ -43,7 +45,7 @@ class WindowPairing:
         self._trigger: Trigger[Any, Any] | None = None
         self._allowed_lateness = 0
 
-    def where(self, key_selector: Selector, key_type: TypeInformation | None = None) -> Self:
+    def where(self, key_selector: Selector, key_type: DeclaredType | None = None) -> Self:
         """Keys of the first stream."""
         self._selectors[:1] = [key_selector]
         self._key_type = key_type
@@ -67,7 +69,12 @@ class WindowPairing:
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Keep event-time windows for records that are up to that many milliseconds late."""
+        """Keep event-time windows for records that are up to that many milliseconds late.
+
+        ValueError for a negative number, which Java's API refuses.
+        """
+        if require_integer(time_ms, "allowed lateness") < 0:
+            raise ValueError(f"allowed lateness must be at least 0 ms, got {time_ms}")
         self._allowed_lateness = time_ms
         return self
 
@@ -102,7 +109,7 @@ class JoinedStreams(WindowPairing):
     def apply(
         self,
         function: JoinFunction | FlatJoinFunction | Callable[[Any, Any], Any],
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """One result for each pair (JoinFunction or callable), or any number (FlatJoinFunction)."""
         return self._apply(function, output_type)
@@ -117,7 +124,7 @@ class CoGroupedStreams(WindowPairing):
     def apply(
         self,
         function: CoGroupFunction | Callable[[list[Any], list[Any]], Any],
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """Any number of results for two lists of records, one of which may be empty."""
         return self._apply(function, output_type)
@@ -170,7 +177,7 @@ class IntervalJoined:
     def process(
         self,
         func: ProcessJoinFunction | Callable[[Any, Any, Any], Any],
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """Any number of results for each pair, by `process_element(left, right, ctx)` or such a callable."""
         selectors = (self._left._key_selector, self._right._key_selector)

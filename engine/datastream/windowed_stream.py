@@ -32,7 +32,9 @@ from penstock.engine.datastream.window import (
     WindowOperationDescriptor,
 )
 from penstock.engine.runtime.transformations import Call
+from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.common.arguments import require_integer
+from penstock.operators.common.declared_types import DeclaredType
 from penstock.operators.windows.window_operator import WindowOperator
 from penstock.operators.windows.windowed_function import WindowedFunction, aggregated, buffered, reduced
 
@@ -61,7 +63,7 @@ class WindowedOperations:
 
     def get_input_type(self) -> TypeInformation:
         """Type of the records."""
-        return self._keyed_stream.get_type()
+        return self._keyed_stream._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
         """Let `trigger` decide when windows are worked out, instead of the assigner's own."""
@@ -69,10 +71,12 @@ class WindowedOperations:
         return self
 
     def allowed_lateness(self, time_ms: int) -> Self:
-        """Keep event-time windows for records that are up to that many milliseconds late."""
-        if require_integer(time_ms, "allowed lateness") < 0:
-            raise ValueError(f"allowed lateness {time_ms} ms: at least 0")
-        self._allowed_lateness = time_ms
+        """Keep event-time windows for records that are up to that many milliseconds late.
+
+        A negative number keeps them for good, as in PyFlink, which takes their end for an overflow.
+        """
+        milliseconds = require_integer(time_ms, "allowed lateness")
+        self._allowed_lateness = milliseconds if milliseconds >= 0 else MAX_WATERMARK
         return self
 
     def side_output_late_data(self, output_tag: OutputTag) -> Self:
@@ -84,7 +88,7 @@ class WindowedOperations:
         self,
         reduce_function: Callable[[Any, Any], Any] | ReduceFunction,
         window_function: Any,
-        output_type: TypeInformation | None,
+        output_type: DeclaredType | None,
     ) -> DataStream:
         check_function(reduce_function, ReduceFunction, "reduce's function")
         self._check(window_function)
@@ -97,8 +101,8 @@ class WindowedOperations:
         self,
         aggregate_function: AggregateFunction,
         window_function: Any,
-        accumulator_type: TypeInformation | None,
-        output_type: TypeInformation | None,
+        accumulator_type: DeclaredType | None,
+        output_type: DeclaredType | None,
     ) -> DataStream:
         check_function_object(aggregate_function, AggregateFunction, "aggregate's function")
         self._check(window_function)
@@ -107,7 +111,7 @@ class WindowedOperations:
         return self._result(windowed, _names(aggregate_function, window_function), output_type)
 
     def _buffer(
-        self, window_function: Any, kind: type, role: str, output_type: TypeInformation | None
+        self, window_function: Any, kind: type, role: str, output_type: DeclaredType | None
     ) -> DataStream:
         check_methods(window_function, kind, f"{role}'s function")
         windowed = buffered(window_function, self.get_input_type(), kind)
@@ -119,7 +123,7 @@ class WindowedOperations:
             check_function_object(window_function, kinds, "window_function")
 
     def _result(
-        self, windowed: WindowedFunction, functions: str, output_type: TypeInformation | None
+        self, windowed: WindowedFunction, functions: str, output_type: DeclaredType | None
     ) -> DataStream:
         assigner, stream = self._window_assigner, self._keyed_stream
         trigger = self._window_trigger or assigner.get_default_trigger(self.get_execution_environment())
@@ -159,7 +163,7 @@ class WindowedStream(WindowedOperations):
         window_function: WindowFunction[Any, Any, Any, Any]
         | ProcessWindowFunction[Any, Any, Any, Any]
         | None = None,
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """The records of a window combined as they come; `window_function` gets a list of what is left."""
         return self._reduce(reduce_function, window_function, output_type)
@@ -170,14 +174,14 @@ class WindowedStream(WindowedOperations):
         window_function: WindowFunction[Any, Any, Any, Any]
         | ProcessWindowFunction[Any, Any, Any, Any]
         | None = None,
-        accumulator_type: TypeInformation | None = None,
-        output_type: TypeInformation | None = None,
+        accumulator_type: DeclaredType | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """The records of a window aggregated as they come; `window_function` gets a list of the result."""
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
-        self, window_function: WindowFunction[Any, Any, Any, Any], output_type: TypeInformation | None = None
+        self, window_function: WindowFunction[Any, Any, Any, Any], output_type: DeclaredType | None = None
     ) -> DataStream:
         """All records of a window at once."""
         return self._buffer(window_function, WindowFunction, "apply", output_type)
@@ -185,7 +189,7 @@ class WindowedStream(WindowedOperations):
     def process(
         self,
         process_window_function: ProcessWindowFunction[Any, Any, Any, Any],
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """All records of a window at once, with a context."""
         return self._buffer(process_window_function, ProcessWindowFunction, "process", output_type)
@@ -215,7 +219,7 @@ class AllWindowedStream(WindowedOperations):
         window_function: AllWindowFunction[Any, Any, Any]
         | ProcessAllWindowFunction[Any, Any, Any]
         | None = None,
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """The records of a window combined as they come; `window_function` gets a list of what is left."""
         return self._reduce(reduce_function, window_function, output_type)
@@ -226,14 +230,14 @@ class AllWindowedStream(WindowedOperations):
         window_function: AllWindowFunction[Any, Any, Any]
         | ProcessAllWindowFunction[Any, Any, Any]
         | None = None,
-        accumulator_type: TypeInformation | None = None,
-        output_type: TypeInformation | None = None,
+        accumulator_type: DeclaredType | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """The records of a window aggregated as they come; `window_function` gets a list of the result."""
         return self._aggregate(aggregate_function, window_function, accumulator_type, output_type)
 
     def apply(
-        self, window_function: AllWindowFunction[Any, Any, Any], output_type: TypeInformation | None = None
+        self, window_function: AllWindowFunction[Any, Any, Any], output_type: DeclaredType | None = None
     ) -> DataStream:
         """All records of a window at once."""
         return self._buffer(window_function, AllWindowFunction, "apply", output_type)
@@ -241,7 +245,7 @@ class AllWindowedStream(WindowedOperations):
     def process(
         self,
         process_window_function: ProcessAllWindowFunction[Any, Any, Any],
-        output_type: TypeInformation | None = None,
+        output_type: DeclaredType | None = None,
     ) -> DataStream:
         """All records of a window at once, with a context."""
         return self._buffer(process_window_function, ProcessAllWindowFunction, "process", output_type)

@@ -74,6 +74,40 @@ def keeping_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+@contextmanager
+def noting_handler_errors() -> Iterator[list[BaseException]]:
+    """The exceptions that handlers of signals raise inside, which a library may wrap or pass over.
+
+    Not those of this module, which end the process. Outside of the main thread, where handlers run, none.
+    """
+    raised: list[BaseException] = []
+    wrapped: dict[int, tuple[Any, Any]] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in signal.valid_signals():
+            handler = signal.getsignal(number)
+            if callable(handler) and getattr(handler, "__module__", None) != __name__:
+                wrapped[int(number)] = handler, _noting(handler, raised)
+    try:
+        for wanted, (_, noting) in wrapped.items():
+            signal.signal(wanted, noting)
+        yield raised
+    finally:
+        for wanted, (handler, noting) in wrapped.items():
+            if signal.getsignal(wanted) is noting:
+                signal.signal(wanted, handler)
+
+
+def _noting(handler: Callable[..., Any], raised: list[BaseException]) -> Callable[[int, Any], None]:
+    def noting(number: int, frame: FrameType | None) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    return noting
+
+
 def handles_signals() -> bool:
     """Whether this process is a command of Penstock's, not one that only calls it."""
     return _Stop.handling

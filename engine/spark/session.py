@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from penstock.engine.machine.stop_on_signals import handles_signals, keeping_interrupts
+from penstock.engine.machine.stop_on_signals import handles_signals, keeping_interrupts, noting_handler_errors
 from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.engine.spark.class_archive import (
     ArchivedStart,
@@ -34,7 +34,7 @@ from penstock.engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
-from penstock.engine.spark.start_jvm import end_early, spawn_early, starting_jvm
+from penstock.engine.spark.start_jvm import end_early, forget_jvm, spawn_early, starting_jvm
 from penstock.engine.spark.start_settings import start_settings
 from penstock.plans.errors import ConfigurationError, PenstockError
 
@@ -249,7 +249,7 @@ def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> Spark
     else:
         end_early()
         start = _prepared(master, asked, app_name)
-    settings, archived = start.settings, start.archived
+    settings = start.settings
     every = {**spark_settings(spark_conf_dir_in_use()), **settings}
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
@@ -257,6 +257,21 @@ def _start(master: str | None, asked: Mapping[str, str], app_name: str) -> Spark
         logging.getLogger().addFilter(_is_news)
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with noting_handler_errors() as raised:
+        try:
+            session = _session_of_new_context(conf, start, every)
+        except BaseException:
+            if raised:  # or the next session would find half of this one
+                forget_jvm()
+                raise raised[0] from None
+            raise
+    if raised:  # Py4J has passed over it
+        raise raised[0] from None
+    return session
+
+
+def _session_of_new_context(conf: SparkConf, start: _Start, every: Mapping[str, str]) -> SparkSession:
+    settings, archived = start.settings, start.archived
     with starting_jvm(settings, archived) if SparkContext._gateway is None else nullcontext() as gateway:
         try:
             with keeping_interrupts():

@@ -58,10 +58,10 @@ def starting_jvm(settings: Mapping[str, str], archived: ArchivedStart | None = N
     """
     early, _Early.jvm = _Early.jvm, None
     spawned = early or _spawn(settings, archived)
-    gateway = connect_jvm(spawned)
+    gateway = _connected(spawned)
     if gateway is None and archived is not None:
         spawned = _spawn(settings, None)  # which says what is wrong, if it is not the archive
-        gateway = connect_jvm(spawned)
+        gateway = _connected(spawned)
         if gateway is not None:
             forget_archive(archived)
     elif archived is not None:
@@ -75,6 +75,36 @@ def starting_jvm(settings: Mapping[str, str], archived: ArchivedStart | None = N
         output.forward(answered)
     finally:
         output.forward()
+
+
+def _connected(spawned: SpawnedJvm) -> Any:
+    try:
+        return connect_jvm(spawned)
+    except BaseException:  # a signal, mostly
+        end_spawned(spawned)
+        raise
+
+
+def forget_jvm() -> None:
+    """End the JVM whose SparkContext has come up half, so that the next session starts another one."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    process = getattr(gateway, "proc", None)
+    if process is None:
+        return
+    before, Silence.until = Silence.until, math.inf
+    with suppress(OSError):
+        process.stdin.close()  # it removes its files, and ends
+    with suppress(Exception):
+        gateway.shutdown()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    Silence.until = before
 
 
 def end_jvm(seconds: float = 30.0) -> None:

@@ -1,16 +1,21 @@
 """Columns of other Arrow types than `arrow_type` names, as DataFrames and files have them."""
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from penstock.operators.common.relabel import relabelled_array
+
 
 def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> pa.Array:
     """`column` as an array of type `expected`; structs keep a last field that `expected` lacks.
 
-    Times and timestamps are cut to the unit of `expected`. ArrowInvalid for values that do not fit,
-    ArrowNotImplementedError for types that do not go together.
+    Times, timestamps and durations are cut to the unit of `expected`, decimals are rounded half up to its
+    scale, as Spark's casts do. ArrowInvalid for values that do not fit, ArrowNotImplementedError for types
+    that do not go together.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -18,22 +23,99 @@ def as_arrow_type(column: pa.Array | pa.ChunkedArray, expected: pa.DataType) -> 
         return column
     if kinds.is_dictionary(column.type):
         return as_arrow_type(column.dictionary_decode(), expected)
-    if kinds.is_struct(expected):
-        if kinds.is_timestamp(column.type):
-            return _instants(column, expected)
-        return _struct(column, expected)
-    if kinds.is_list(expected):
-        lists = column if kinds.is_list(column.type) else column.cast(pa.list_(column.type.value_type))
-        values = as_arrow_type(lists.values, expected.value_type)
-        return pa.ListArray.from_arrays(_offsets(lists), values, mask=_mask(lists))
-    if kinds.is_map(expected):
-        keys, items = (
-            as_arrow_type(column.keys, expected.key_type),
-            as_arrow_type(column.items, expected.item_type),
-        )
-        return pa.MapArray.from_arrays(_offsets(column), keys, items, mask=_mask(column))
+    if kinds.is_dictionary(expected):
+        return as_arrow_type(column, expected.value_type).dictionary_encode().cast(expected)
+    if kinds.is_nested(expected):
+        return _nested(column, expected)
     if kinds.is_temporal(expected) and kinds.is_temporal(column.type):
         return _cut(column, expected)
+    if kinds.is_decimal(expected) and kinds.is_decimal(column.type):
+        return _rounded(column, expected)
+    return pc.cast(column, expected)
+
+
+def _nested(column: pa.Array, expected: Any) -> pa.Array:
+    if kinds.is_struct(expected):
+        return (_instants if kinds.is_timestamp(column.type) else _struct)(column, expected)
+    if _is_list(expected):
+        return _list(column, expected)
+    if not kinds.is_map(expected):
+        return pc.cast(column, expected)
+    keys = as_arrow_type(column.keys, expected.key_type)
+    items = as_arrow_type(column.items, expected.item_type)
+    maps = pa.MapArray.from_arrays(_offsets(column), keys, items, mask=_mask(column))
+    relabels = keys.type == expected.key_type and items.type == expected.item_type
+    return relabelled_array(maps, expected) if relabels and maps.type != expected else maps
+
+
+def require_values(column: pa.Array, field: pa.Field, path: str = "") -> None:
+    """ValueError for a null in `column`, or within it, where `field` allows none."""
+    path = f"{path}.{field.name}" if path else field.name
+    if not field.nullable and column.null_count:
+        raise ValueError(f"column {path!r} has a null, but is declared as not null")
+    if kinds.is_struct(field.type):
+        present = column.filter(column.is_valid()) if column.null_count else column
+        for at, child in enumerate(field.type):
+            require_values(present.field(at), child, path)
+    elif kinds.is_map(field.type):
+        require_values(_span(column, column.items), field.type.item_field, path)
+    elif _is_list(field.type):
+        require_values(column.flatten(), field.type.value_field, path)
+
+
+def _span(column: pa.Array, entries: pa.Array) -> pa.Array:
+    bounds = column.offsets
+    if len(bounds) < 2:
+        return entries.slice(0, 0)
+    first = bounds[0].as_py()
+    return entries.slice(first, bounds[-1].as_py() - first)
+
+
+def _is_list(data_type: pa.DataType) -> bool:
+    return bool(
+        kinds.is_list(data_type) or kinds.is_large_list(data_type) or kinds.is_fixed_size_list(data_type)
+    )
+
+
+def _list(column: pa.Array, expected: Any) -> pa.Array:
+    lists: Any = column
+    if kinds.is_fixed_size_list(column.type):
+        offsets = pa.array(np.arange(len(column) + 1, dtype=np.int32) * column.type.list_size)
+        lists = pa.ListArray.from_arrays(offsets, _fixed_values(column), mask=_mask(column))
+    elif not _is_list(column.type):
+        return pc.cast(column, expected)
+    if kinds.is_fixed_size_list(expected):
+        values = as_arrow_type(_values_of_size(lists, expected), expected.value_type)
+        return pa.FixedSizeListArray.from_arrays(values, type=expected, mask=_mask(lists))
+    values = as_arrow_type(lists.values, expected.value_type)
+    if kinds.is_large_list(expected):
+        offsets = pa.array(lists.offsets.to_numpy(), pa.int64())
+        return pa.LargeListArray.from_arrays(offsets, values, type=expected, mask=_mask(lists))
+    # rows with kinds among the values have a field more than expected
+    field = expected.value_field if values.type == expected.value_type else values.type
+    return pa.ListArray.from_arrays(_offsets(lists), values, type=pa.list_(field), mask=_mask(lists))
+
+
+def _values_of_size(lists: Any, expected: Any) -> pa.Array:
+    """The elements of lists of `expected`'s size, nulls in place of a list that is null."""
+    size, bounds = expected.list_size, lists.offsets.to_numpy()
+    missing = lists.is_null().to_numpy(zero_copy_only=False)
+    if ((np.diff(bounds) != size) & ~missing).any():
+        raise pa.ArrowInvalid(f"a list has not the size {size}")
+    places = (bounds[:-1, None] + np.arange(size)).ravel()
+    return lists.values.take(pa.array(places, mask=np.repeat(missing, size)))
+
+
+def _fixed_values(column: Any) -> pa.Array:
+    size = column.type.list_size
+    return column.values.slice(column.offset * size, len(column) * size)
+
+
+def _rounded(column: pa.Array, expected: Any) -> pa.Array:
+    if column.type.scale > expected.scale:
+        # in the widest type: Arrow refuses a rounded value that needs one digit more
+        widest = pc.cast(column, pa.decimal256(76, column.type.scale))
+        column = pc.round(widest, expected.scale, round_mode="half_towards_infinity")
     return pc.cast(column, expected)
 
 
@@ -96,6 +178,8 @@ def _struct(column: pa.StructArray, expected: pa.StructType) -> pa.StructArray:
         names.append(column.type.field(field_count - 1).name)
     if not fields:
         return column
+    if field_count == expected.num_fields:
+        return pa.StructArray.from_arrays(fields, fields=list(expected), mask=_mask(column))
     return pa.StructArray.from_arrays(fields, names=names, mask=_mask(column))
 
 
@@ -113,8 +197,13 @@ def _cut(column: pa.Array, expected: pa.DataType) -> pa.Array:
     if kinds.is_timestamp(column.type):
         if column.type.tz is not None and getattr(expected, "tz", None) is None:
             column = pc.local_timestamp(column)
+        elif column.type.tz is None and getattr(expected, "tz", None) is not None:
+            raise pa.ArrowInvalid(f"a timestamp without time zone has no place in {expected.tz}")
         if kinds.is_timestamp(expected):
-            column = pc.floor_temporal(column, unit=_UNITS[expected.unit])
+            # no value is lost any more, so that one outside of the finer unit's range is an error
+            return pc.cast(pc.floor_temporal(column, unit=_UNITS[expected.unit]), expected)
+    elif kinds.is_duration(column.type) and _A_SECOND[expected.unit] > _A_SECOND[column.type.unit]:
+        return pc.cast(column, expected)
     return pc.cast(column, expected, safe=False)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 def require_integer(value: Any, what: str, bits: int = 64) -> int:
     """`value`. TypeError for what is no int, such as True and NumPy's; ValueError if it has more bits."""
     if type(value) is not int:
-        raise TypeError(f"{what} must be an int, not {_described(value)}")
+        raise TypeError(f"{what} must be an int, not {described(value)}")
     if value >> (bits - 1) not in (0, -1):
         raise ValueError(f"{what} must be an int of {bits} bits, not {value}")
     return value
@@ -19,7 +19,7 @@ def require_integer(value: Any, what: str, bits: int = 64) -> int:
 def require_text(value: Any, what: str) -> str:
     """`value`. TypeError unless it is a str."""
     if not isinstance(value, str):
-        raise TypeError(f"{what} must be a str, not {_described(value)}")
+        raise TypeError(f"{what} must be a str, not {described(value)}")
     return value
 
 
@@ -27,9 +27,10 @@ def require_kind(value: Any, kinds: type | tuple[type, ...], what: str) -> Any:
     """`value`. TypeError unless it is an object of one of the classes."""
     if not isinstance(value, kinds):
         names = " or ".join(kind.__name__ for kind in (kinds if isinstance(kinds, tuple) else (kinds,)))
-        raise TypeError(f"{what} must be a {names}, not {_described(value)}")
+        raise TypeError(f"{what} must be a {names}, not {described(value)}")
     return value
 
 
-def _described(value: Any) -> str:
+def described(value: Any) -> str:
+    """`value` and its class, for a message."""
     return "None" if value is None else f"{value!r:.100} of class {type(value).__name__}"

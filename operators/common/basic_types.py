@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NoReturn
 
+from penstock.operators.common.arguments import described, require_kind
 from penstock.operators.common.no_java import no_java
 from penstock.operators.common.time import Instant
 
@@ -42,14 +43,23 @@ class TypeInformation:
         return {name: value for name, value in self.__dict__.items() if name != "_codec"}
 
 
+def require_type(value: Any, what: str) -> TypeInformation:
+    """`value`. TypeError unless it is a type."""
+    if not isinstance(value, TypeInformation):
+        raise TypeError(f"{what} must be a type such as Types.INT(), got {described(value)}")
+    return value
+
+
 class ForeignTypeInfo(TypeInformation):
     """A type of another system, whose columns and values are that system's.
 
-    Subclasses have `column_type`, Arrow's type of a column, `make_codec()` and `hashes(column)`, as
-    `codec.Codec` and `single_value_hashes` describe them.
+    Subclasses have `column_type` and `stored_type`, Arrow's types of a column here and in files,
+    `make_codec()` and `hashes(column)`, as `codec.Codec` and `single_value_hashes` describe them.
     """
 
     column_type: Any
+    stored_type: Any
+    value_type: TypeInformation | None = None  #: Flink's type of the values, if only columns differ
     make_codec: Any
     hashes: Any
 
@@ -75,7 +85,7 @@ class BasicTypeInfo(TypeInformation):
     """A number, a string, a boolean or an instant."""
 
     def __init__(self, basic_type: BasicType) -> None:
-        self._basic_type = basic_type
+        self._basic_type: BasicType = require_kind(basic_type, BasicType, "a basic type")
 
     def _identity(self) -> tuple[Any, ...]:
         return (BasicTypeInfo, self._basic_type)
@@ -156,6 +166,13 @@ class InstantTypeInfo(BasicTypeInfo):
 
     def from_internal_type(self, obj: int) -> Instant:
         return Instant.of_epoch_milli(obj // 1000)
+
+
+class ExactTypeInfo(BasicTypeInfo):
+    """A boolean or an integer of a Spark column. It equals Flink's type of that name.
+
+    A value that would lose a part, such as 1.7, is refused; under Flink's type it is cut off, as in PyFlink.
+    """
 
 
 class PickledBytesTypeInfo(TypeInformation):

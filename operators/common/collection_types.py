@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation, require_type
 
 _PRIMITIVE: Final = frozenset(
     {
@@ -18,7 +18,7 @@ class PrimitiveArrayTypeInfo(TypeInformation):
     """A list of numbers, booleans or characters, none of them None; of BYTE: bytes."""
 
     def __init__(self, element_type: TypeInformation) -> None:
-        self._element_type = element_type
+        self._element_type = require_type(element_type, "the element type of a primitive array")
 
     def _identity(self) -> tuple[Any, ...]:
         return (PrimitiveArrayTypeInfo, self._element_type)
@@ -31,7 +31,7 @@ class BasicArrayTypeInfo(TypeInformation):
     """A list of numbers, booleans, characters or strings."""
 
     def __init__(self, element_type: TypeInformation) -> None:
-        self._element_type = element_type
+        self._element_type = require_type(element_type, "the element type of a basic array")
 
     def _identity(self) -> tuple[Any, ...]:
         return (BasicArrayTypeInfo, self._element_type)
@@ -44,7 +44,7 @@ class ObjectArrayTypeInfo(TypeInformation):
     """A list of values of any one type."""
 
     def __init__(self, element_type: TypeInformation) -> None:
-        self._element_type = element_type
+        self._element_type = require_type(element_type, "the element type of an object array")
 
     def _identity(self) -> tuple[Any, ...]:
         return (ObjectArrayTypeInfo, self._element_type)
@@ -57,7 +57,7 @@ class ListTypeInfo(TypeInformation):
     """A list of values of any one type; of BYTE: bytes."""
 
     def __init__(self, element_type: TypeInformation) -> None:
-        self.elem_type = element_type
+        self.elem_type = require_type(element_type, "the element type of a list")
 
     def _identity(self) -> tuple[Any, ...]:
         return (ListTypeInfo, self.elem_type)
@@ -70,8 +70,8 @@ class MapTypeInfo(TypeInformation):
     """A dict; its keys must not be None, its values may."""
 
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
-        self._key_type_info = key_type_info
-        self._value_type_info = value_type_info
+        self._key_type_info = require_type(key_type_info, "the key type of a map")
+        self._value_type_info = require_type(value_type_info, "the value type of a map")
 
     def _identity(self) -> tuple[Any, ...]:
         return (MapTypeInfo, self._key_type_info, self._value_type_info)
@@ -84,7 +84,7 @@ class ExternalTypeInfo(TypeInformation):
     """The same values as `type_info`, in tables."""
 
     def __init__(self, type_info: TypeInformation) -> None:
-        self._type_info = type_info
+        self._type_info = require_type(type_info, "the type of an external type")
 
     def _identity(self) -> tuple[Any, ...]:
         return (ExternalTypeInfo, self._type_info)

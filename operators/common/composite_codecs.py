@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.operators.common.arrow_types import ROW_KIND_FIELD, arrow_type
-from penstock.operators.common.codec import Codec, NullableCodec, mismatch
+from penstock.operators.common.codec import NONE_TYPE, Codec, NullableCodec, mismatch
 from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo, row_values
 from penstock.operators.common.row import Row, RowKind, rows_of_columns, set_kind, set_names
 
@@ -101,6 +101,9 @@ class RowCodec(FieldsCodec):
         super().__init__(type_info, fields)
         self._row_type = type_info
         self._names = type_info.get_field_names()
+        declared = getattr(type_info, "spark_schema", None)
+        fields_of_schema = () if declared is None else declared.given
+        self._never_null = [at for at, field in enumerate(fields_of_schema) if not field.nullable]
 
     def sequences(self, values: Sequence[Any]) -> Sequence[Sequence[Any]]:
         """The fields of each value."""
@@ -111,6 +114,13 @@ class RowCodec(FieldsCodec):
                 for row in values
             ]
         return [self._by_name(value) for value in values]
+
+    def columns(self, values: Sequence[Any]) -> Columns:
+        columns = super().columns(values)
+        for at in self._never_null:
+            if NONE_TYPE in set(map(type, columns[at])):
+                raise ValueError(f"field {self._names[at]}: got None, but the field is declared as not null")
+        return columns
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
         """The column, with a last field for the kinds of rows where some are no inserts."""

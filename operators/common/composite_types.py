@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.operators.common.arguments import require_kind
-from penstock.operators.common.basic_types import TypeInformation
-from penstock.operators.common.row import Row, RowKind
+from penstock.operators.common.arguments import described, require_text
+from penstock.operators.common.basic_types import TypeInformation, require_type
+from penstock.operators.common.row import Row, RowKind, create_row, names_of_row
 
 
 class RowTypeInfo(TypeInformation):
     """A Row. Fields without names are called f0, f1, …; names do not count when types are compared.
 
-    ValueError for another number of names than of types, or a name that occurs twice.
+    ValueError for another number of names than of types, or a name that occurs twice. TypeError for fields
+    that are not a list of types, or names that are not a list of str.
     """
 
     def __init__(self, field_types: list[TypeInformation], field_names: list[str] | None = None) -> None:
+        field_types = _types(field_types)
         if field_names is not None:
+            field_names = _names(field_names)
             if len(field_names) != len(field_types):
                 raise ValueError(f"{len(field_names)} field names for {len(field_types)} field types")
             if len(set(field_names)) != len(field_names):
                 raise ValueError(f"field names {field_names}: one of them occurs twice")
         self._field_types = field_types
         self._field_names = field_names
-        for field_type in field_types:
-            require_kind(field_type, TypeInformation, "the type of a field")
         self._need_conversion = [field_type.need_conversion() for field_type in field_types]
 
     def get_field_names(self) -> list[str]:
@@ -70,9 +71,8 @@ class TupleTypeInfo(TypeInformation):
     """A tuple."""
 
     def __init__(self, field_types: list[TypeInformation]) -> None:
-        self._field_types = field_types
-        for field_type in field_types:
-            require_kind(field_type, TypeInformation, "the type of a field")
+        self._field_types = _types(field_types)
+        field_types = self._field_types
         self._need_conversion = [field_type.need_conversion() for field_type in field_types]
 
     def get_field_types(self) -> list[TypeInformation]:
@@ -101,15 +101,33 @@ class TupleTypeInfo(TypeInformation):
         return f"TupleTypeInfo({', '.join(map(str, self._field_types))})"
 
 
+def _types(field_types: Any) -> list[TypeInformation]:
+    if not isinstance(field_types, list | tuple):
+        raise TypeError(f"field types must be a list of types, got {described(field_types)}")
+    for field_type in field_types:
+        require_type(field_type, "the type of a field")
+    return list(field_types)
+
+
+def _names(field_names: Any) -> list[str]:
+    if not isinstance(field_names, list | tuple):
+        raise TypeError(f"field names must be a list of str, got {described(field_names)}")
+    return [require_text(name, "the name of a field") for name in field_names]
+
+
 def row_values(obj: Any, type_info: RowTypeInfo) -> list[Any]:
     """The fields of a Row, tuple, list, dict (absent: None) or object with attributes (absent: None).
 
-    ValueError for anything else, and for a Row whose names lack one of the type's.
+    Rows, also those of Spark, go by name if they and the type have names. ValueError for anything else, and
+    for a Row whose names lack one of the type's.
     """
     if isinstance(obj, Row):
         return obj.get_fields_by_names(type_info.get_field_names())
     if isinstance(obj, (tuple, list)):
-        return list(obj)
+        names, wanted = names_of_row(obj), type_info.get_field_names()
+        if names is None or names == wanted or wanted == [f"f{at}" for at in range(len(wanted))]:
+            return list(obj)
+        return create_row(names, obj).get_fields_by_names(wanted)  # of Spark's Row
     attributes = obj if isinstance(obj, dict) else getattr(obj, "__dict__", None)
     if attributes is None:
         raise ValueError(f"{obj!r} is no row of {type_info}")

@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, TypeInformation
+from penstock.operators.common.basic_types import (
+    BasicType,
+    BasicTypeInfo,
+    ExactTypeInfo,
+    TypeInformation,
+)
 from penstock.operators.common.codec import mismatch
 from penstock.operators.common.collection_types import ListTypeInfo, PrimitiveArrayTypeInfo
 from penstock.operators.common.time_types import (
@@ -35,6 +40,8 @@ class Conversion(NamedTuple):
 
 def conversion_of(type_info: TypeInformation) -> Conversion:
     """The conversion of a type of single values; TypeError for other types."""
+    if isinstance(type_info, ExactTypeInfo):
+        return Conversion(_BASIC[type_info._basic_type].kind, _exact)
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _BASIC:
         return _BASIC[type_info._basic_type]
     if isinstance(type_info, LocalTimeTypeInfo):
@@ -67,6 +74,16 @@ def _whole(value: Any, type_info: TypeInformation) -> int:
         return int(value)
     except (ValueError, OverflowError, InvalidOperation) as error:
         raise ValueError(mismatch(value, type_info)) from error
+
+
+def _exact(value: Any, type_info: TypeInformation) -> int | bool:
+    if _whole(value, type_info) != value:
+        raise ValueError(mismatch(value, type_info, "it is not a whole number"))
+    if type_info._basic_type is not BasicType.BOOLEAN:  # type: ignore[attr-defined]
+        return _integer(value, type_info)
+    if value not in (0, 1):
+        raise ValueError(mismatch(value, type_info))
+    return bool(value)
 
 
 def _integer(value: Any, type_info: TypeInformation) -> int:

@@ -1,9 +1,10 @@
 """Names of side outputs. Source: pyflink.datastream.output_tag."""
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from penstock.operators.common.basic_types import TypeInformation
 from penstock.operators.common.composite_types import RowTypeInfo
+from penstock.operators.common.declared_types import declared_type
 from penstock.operators.common.no_java import no_java
 from penstock.operators.common.typeinfo import Types
 
@@ -11,10 +12,11 @@ from penstock.operators.common.typeinfo import Types
 class OutputTag:
     """Id and type of a side output. A list of types stands for a row of them, None for any Python object.
 
-    ValueError for an empty id, TypeError for another type_info.
+    Spark's types and Arrow's schemas as `declared_type` takes them. ValueError for an empty id, TypeError for
+    another type_info.
     """
 
-    def __init__(self, tag_id: str, type_info: TypeInformation | list[TypeInformation] | None = None) -> None:
+    def __init__(self, tag_id: str, type_info: Any = None) -> None:
         if not tag_id:
             raise ValueError("the tag_id of an OutputTag must not be empty")
         self.tag_id = tag_id
@@ -23,10 +25,8 @@ class OutputTag:
             self.type_info = Types.PICKLED_BYTE_ARRAY()
         elif isinstance(type_info, list):
             self.type_info = RowTypeInfo(type_info)
-        elif isinstance(type_info, TypeInformation):
-            self.type_info = type_info
         else:
-            raise TypeError(f"type_info of an OutputTag: a type, a list of types or None, not {type_info!r}")
+            self.type_info = declared_type(type_info, "type_info of an OutputTag")
 
     def get_java_output_tag(self) -> NoReturn:
         no_java("OutputTag.get_java_output_tag")

@@ -184,6 +184,17 @@ class Row:
         return len(self._values)
 
 
+def names_of_row(value: Any) -> list[str] | None:
+    """The names of the fields of a Row, Spark's or this one; None for a row without, or another value."""
+    if isinstance(value, Row):
+        return value._names
+    # looked up by name: where Spark is not imported, no value is a Row of its
+    if isinstance(value, tuple) and type(value).__module__ == "pyspark.sql.types":
+        names = getattr(value, "__fields__", None)
+        return None if names is None else list(names)
+    return None
+
+
 #: Setters past `__setattr__`, which is slow: (row, value).
 set_names = Row.__dict__["_names"].__set__
 set_values = Row.__dict__["_values"].__set__

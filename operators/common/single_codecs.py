@@ -6,6 +6,7 @@ towards zero), anything with a decimal string for BIG_DEC, datetimes for dates a
 Source: pyflink.fn_execution.coder_impl_fast.
 """
 
+import datetime
 import pickle
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -18,7 +19,7 @@ from penstock.operators.common.basic_types import BasicTypeInfo, TypeInformation
 from penstock.operators.common.codec import NONE_TYPE, Codec, NullableCodec, mismatch
 from penstock.operators.common.convert_values import INTEGER_BITS, Conversion, conversion_of
 from penstock.operators.common.pickles import dumps
-from penstock.operators.common.time import Instant
+from penstock.operators.common.time import Instant, microseconds_since_epoch
 
 
 class PlainCodec(Codec):
@@ -110,16 +111,16 @@ class TextCodec(PlainCodec):
 
 
 class InstantCodec(NullableCodec):
-    """Instants as structs of seconds and nanos."""
+    """Instants as structs of seconds and nanos. Datetimes become instants."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         self.type_info = type_info
         self.arrow_type = arrow_type(type_info)
 
     def encode_present(self, values: Sequence[Any]) -> pa.Array:
-        self.coerce_present(values)
+        instants = self.coerce_present(values)
         children = [
-            pa.array([getattr(value, field.name) for value in values], field.type)
+            pa.array([getattr(instant, field.name) for instant in instants], field.type)
             for field in self.arrow_type
         ]
         return pa.StructArray.from_arrays(children, fields=list(self.arrow_type))
@@ -128,11 +129,18 @@ class InstantCodec(NullableCodec):
         return list(map(Instant, column.field(0).to_pylist(), column.field(1).to_pylist()))
 
     def coerce_present(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The same values."""
-        for value in values:
-            if not isinstance(value, Instant):
-                raise TypeError(mismatch(value, self.type_info))
-        return values
+        if all(isinstance(value, Instant) for value in values):
+            return values
+        return [_instant(value, self.type_info) for value in values]
+
+
+def _instant(value: Any, type_info: TypeInformation) -> Instant:
+    if isinstance(value, Instant):
+        return value
+    if isinstance(value, datetime.datetime):
+        seconds, micros = divmod(microseconds_since_epoch(value), 10**6)
+        return Instant(seconds, micros * 1000)
+    raise TypeError(mismatch(value, type_info))
 
 
 class PickledCodec(Codec):

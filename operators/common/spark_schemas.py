@@ -6,10 +6,13 @@ in another form) is kept beside it, as an attribute of the type, for as long as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pyspark.sql.pandas.types import to_arrow_type
+import pyarrow as pa
+import pyarrow.types as kinds
+from pyspark.errors import PySparkException
+from pyspark.sql.pandas.types import from_arrow_metadata, from_arrow_type, to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -37,11 +40,11 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from penstock.operators.common.arrow_types import element_type, field_names, is_bytes
-from penstock.operators.common.basic_types import BasicType, BasicTypeInfo
+from penstock.operators.common.arrow_types import arrow_type, element_type, field_names, is_bytes
+from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, ExactTypeInfo
 from penstock.operators.common.collection_types import ExternalTypeInfo, MapTypeInfo
 from penstock.operators.common.is_pickled import is_pickled
-from penstock.operators.common.spark_types import SparkTypeInfo
+from penstock.operators.common.spark_types import ArrowTypeInfo, SparkTypeInfo
 from penstock.operators.common.time_types import (
     DateTypeInfo,
     LocalTimeTypeInfo,
@@ -86,6 +89,127 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
         type_info = RowTypeInfo(types, carried.names)
     type_info.__dict__["spark_schema"] = GivenSchema(schema, carried)
     return type_info
+
+
+def type_of_spark_type(data_type: DataType) -> TypeInformation:
+    """The type of a stream of such values: rows with the fields of a struct. Errors as above."""
+    schema = data_type if isinstance(data_type, StructType) else StructType([StructField(VALUE, data_type)])
+    return type_of_spark_schema(schema)
+
+
+def type_of_arrow_schema(schema: pa.Schema) -> TypeInformation:
+    """The type of a stream of batches of this schema, whose columns stay of the types that it names.
+
+    Views become strings and binaries, because Arrow can neither filter nor take them. A schema of the one
+    column `value`, unless that is a struct, is one of values. TypeError names a column of a type that Spark
+    has no type for.
+    """
+    given = StructType(
+        [
+            StructField(
+                field.name,
+                _spark_type_of_field(field),
+                field.nullable,
+                from_arrow_metadata(field.metadata) if field.metadata else None,
+            )
+            for field in schema
+        ]
+    )
+    type_info = type_of_spark_schema(given)
+    if not isinstance(type_info, RowTypeInfo):
+        return _in_columns_of(type_info, _changed(schema.field(0).type, _PLAIN))
+    types = [
+        _in_columns_of(field_type, _changed(column_type, _PLAIN))
+        for field_type, column_type in zip(type_info.get_field_types(), schema.types, strict=True)
+    ]
+    declared = RowTypeInfo(types, type_info.get_field_names())
+    declared.__dict__["spark_schema"] = given_schema(type_info)
+    return declared
+
+
+def _in_columns_of(type_info: TypeInformation, column_type: pa.DataType) -> TypeInformation:
+    if arrow_type(type_info) == column_type:
+        return type_info
+    declared = ArrowTypeInfo(column_type, type_info)
+    known = given_schema(type_info)
+    if known is not None:
+        declared.__dict__["spark_schema"] = known
+    return declared
+
+
+def _spark_type_of_field(field: pa.Field) -> DataType:
+    try:
+        return from_arrow_type(_known_to_spark(field.type))
+    except (PySparkException, TypeError):
+        raise TypeError(
+            f"column {field.name!r}: Spark has no type for Arrow's {field.type}; cast the column to another"
+        ) from None
+
+
+def _known_to_spark(data_type: Any) -> pa.DataType:
+    """The type with parts that PySpark does not know in the next wider type that it knows.
+
+    Unsigned integers as Spark reads them from Parquet. TypeError for a decimal that Spark cannot hold.
+    """
+    return _changed(data_type, _WIDER, _decimal_of_spark)
+
+
+def _changed(
+    data_type: Any,
+    others: Mapping[pa.DataType, pa.DataType],
+    decimal: Callable[[Any], pa.DataType] = lambda same: same,
+) -> pa.DataType:
+    """The type with its parts as `others` and `decimal` have them."""
+
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(_changed(field.type, others, decimal))
+
+    if data_type in others:
+        return others[data_type]
+    if kinds.is_decimal(data_type):
+        return decimal(data_type)
+    if kinds.is_struct(data_type):
+        return pa.struct(list(map(changed, data_type)))
+    if kinds.is_map(data_type):
+        return pa.map_(changed(data_type.key_field), changed(data_type.item_field), data_type.keys_sorted)
+    if kinds.is_dictionary(data_type):
+        return pa.dictionary(
+            data_type.index_type, _changed(data_type.value_type, others, decimal), data_type.ordered
+        )
+    for is_kind, make in _LISTS.items():
+        if is_kind(data_type):
+            return make(changed(data_type.value_field), data_type)
+    return data_type
+
+
+_LISTS: dict[Callable[[pa.DataType], bool], Callable[[pa.Field, Any], pa.DataType]] = {
+    kinds.is_list: lambda field, _: pa.list_(field),
+    kinds.is_large_list: lambda field, _: pa.large_list(field),
+    kinds.is_fixed_size_list: lambda field, before: pa.list_(field, before.list_size),
+}
+
+
+def _decimal_of_spark(data_type: Any) -> pa.DataType:
+    scale = max(data_type.scale, 0)
+    digits = max(data_type.precision - min(data_type.scale, 0), scale)
+    if digits > _MOST_DIGITS:
+        raise TypeError
+    return pa.decimal128(digits, scale)
+
+
+_MOST_DIGITS = 38  #: of Spark's decimals
+_PLAIN = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+_WIDER = {
+    pa.uint8(): pa.int16(),
+    pa.uint16(): pa.int32(),
+    pa.uint32(): pa.int64(),
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.float16(): pa.float32(),
+    **_PLAIN,
+    pa.date64(): pa.date32(),
+    pa.time32("s"): pa.time64("us"),
+    pa.time32("ms"): pa.time64("us"),
+}
 
 
 def given_schema(type_info: TypeInformation | None) -> GivenSchema | None:
@@ -212,11 +336,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 _SAME: dict[type[DataType], Callable[[], TypeInformation]] = {
-    BooleanType: Types.BOOLEAN,
-    ByteType: Types.BYTE,
-    ShortType: Types.SHORT,
-    IntegerType: Types.INT,
-    LongType: Types.LONG,
+    BooleanType: lambda: ExactTypeInfo(BasicType.BOOLEAN),
+    ByteType: lambda: ExactTypeInfo(BasicType.BYTE),
+    ShortType: lambda: ExactTypeInfo(BasicType.SHORT),
+    IntegerType: lambda: ExactTypeInfo(BasicType.INT),
+    LongType: lambda: ExactTypeInfo(BasicType.LONG),
     FloatType: Types.FLOAT,
     DoubleType: Types.DOUBLE,
     DateType: Types.SQL_DATE,
@@ -278,6 +402,8 @@ def _single_type(type_info: TypeInformation) -> DataType:
     match type_info:
         case SparkTypeInfo():
             return type_info.data_type
+        case ArrowTypeInfo():
+            return spark_type(type_info.type_info)
         case BasicTypeInfo():
             return _BASIC[type_info._basic_type]
         case LocalTimeTypeInfo():

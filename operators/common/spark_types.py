@@ -8,6 +8,8 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterator, Sequence
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
 from itertools import compress, pairwise
 from typing import Any
 
@@ -20,6 +22,8 @@ from pyspark.sql.types import (
     ArrayType,
     DataType,
     DayTimeIntervalType,
+    DecimalType,
+    IntegralType,
     MapType,
     Row,
     StructType,
@@ -27,17 +31,21 @@ from pyspark.sql.types import (
     TimeType,
 )
 
-from penstock.operators.common.basic_types import ForeignTypeInfo
+from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.arrow_columns import codec_of
+from penstock.operators.common.arrow_types import arrow_type
+from penstock.operators.common.basic_types import ForeignTypeInfo, TypeInformation
 from penstock.operators.common.codec import Codec, mismatch
+from penstock.operators.common.java_hash import java_hash_codes
 from penstock.operators.common.pickled_keys import pickled_key_hashes
 from penstock.operators.common.polynomial_hashes import Hashes
+from penstock.operators.common.row import names_of_row
+from penstock.operators.common.time import microseconds_since_epoch
 from penstock.operators.common.without_pandas import without_pandas
 
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
-_SECOND = datetime.timedelta(seconds=1)
-_MICROSECOND = datetime.timedelta(microseconds=1)
 _MICROSECONDS = 1_000_000
+_WIDE = Context(prec=100)
 _AS_INTEGERS = (TimestampType, DayTimeIntervalType, TimeType)
 
 
@@ -55,6 +63,11 @@ class SparkTypeInfo(ForeignTypeInfo):
     def column_type(self) -> pa.DataType:
         """Arrow's type of a column."""
         return to_arrow_type(self.data_type, timezone="UTC")
+
+    @property
+    def stored_type(self) -> pa.DataType:
+        """Arrow's type of a column of a file: the same."""
+        return self.column_type
 
     def make_codec(self) -> Codec:
         """Makes columns of values, and values of columns."""
@@ -97,6 +110,61 @@ class SparkCodec(Codec):
             ) from error
         except TypeError as error:  # of dicts
             raise TypeError(f"a {self.type_info.name} is no dict of Python: {error}") from error
+
+    def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
+        return self.decode(self.encode(values))
+
+
+class ArrowTypeInfo(ForeignTypeInfo):
+    """Values of `type_info` in columns of another Arrow type, the one that a schema has declared.
+
+    It equals `type_info`: streams of both can be united, and their keys are the same.
+    """
+
+    def __init__(self, column_type: pa.DataType, type_info: TypeInformation) -> None:
+        self.column_type, self.type_info = column_type, type_info
+        self.stored_type = arrow_type(type_info)
+        self.value_type = type_info
+
+    def make_codec(self) -> Codec:
+        """Makes columns of values, and values of columns."""
+        return ArrowCodec(self)
+
+    def hashes(self, column: pa.Array) -> Hashes:
+        """A hash of each value, as `type_info` has it."""
+        return java_hash_codes(column, self.type_info)
+
+    def need_conversion(self) -> bool:
+        return self.type_info.need_conversion()
+
+    def to_internal_type(self, obj: Any) -> Any:
+        return self.type_info.to_internal_type(obj)
+
+    def from_internal_type(self, obj: Any) -> Any:
+        return self.type_info.from_internal_type(obj)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return self.type_info._identity()
+
+    def __repr__(self) -> str:
+        return repr(self.type_info)
+
+
+class ArrowCodec(Codec):
+    """The codec of `type_info`, with columns of the declared type."""
+
+    def __init__(self, type_info: ArrowTypeInfo) -> None:
+        self.arrow_type, self.type_info = type_info.column_type, type_info
+        self._inner = codec_of(type_info.type_info)
+
+    def encode(self, values: Sequence[Any]) -> pa.Array:
+        try:
+            return as_arrow_type(self._inner.encode(values), self.arrow_type)
+        except pa.ArrowException as error:
+            raise ValueError(f"a value does not fit Arrow's {self.arrow_type}: {error}") from error
+
+    def decode(self, column: pa.Array) -> list[Any]:
+        return self._inner.decode(as_arrow_type(column, self._inner.arrow_type))
 
     def coerce(self, values: Sequence[Any]) -> Sequence[Any]:
         return self.decode(self.encode(values))
@@ -164,14 +232,44 @@ def _encoded(
             mask=mask,
         )
     convert = _to_microseconds if isinstance(data_type, TimestampType) else _converter(data_type)
-    return pa.array([_converted(value, convert, type_info) for value in values], kind)
+    converted = [_converted(value, convert, type_info) for value in values]
+    try:
+        return pa.array(converted, kind)
+    except (pa.ArrowException, OverflowError):
+        for value, part in zip(values, converted, strict=True):
+            try:
+                pa.array([part], kind)
+            except (pa.ArrowException, OverflowError) as error:
+                raise ValueError(mismatch(value, type_info, "it does not fit")) from error
+        raise
 
 
 def _converter(data_type: DataType) -> Callable[[Any], Any] | None:
+    if isinstance(data_type, IntegralType):
+        return _whole_number
+    if isinstance(data_type, DecimalType):
+        return partial(_decimal, scale=data_type.scale)
     converter: Callable[[Any], Any] | None = LocalDataToArrowConversion._create_converter(
         data_type, True, none_on_identity=True, int_to_decimal_coercion_enabled=True
     )
     return converter
+
+
+def _whole_number(value: Any) -> int:
+    # Arrow would cut 1.7 to 1 without a word
+    number = int(value) if hasattr(type(value), "__int__") or hasattr(type(value), "__index__") else None
+    if number is None:
+        raise TypeError
+    if number != value:
+        raise ValueError
+    return number
+
+
+def _decimal(value: Any, scale: int) -> Decimal:
+    """Rounded half up, as Spark's cast does."""
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise TypeError
+    return Decimal(value).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE)
 
 
 def _converted(value: Any, convert: Callable[[Any], Any] | None, type_info: SparkTypeInfo) -> Any:
@@ -188,6 +286,11 @@ def _converted(value: Any, convert: Callable[[Any], Any] | None, type_info: Spar
 def _fields(value: Any, names: Sequence[str], type_info: SparkTypeInfo) -> Sequence[Any]:
     if isinstance(value, dict):
         return [value.get(name) for name in names]
+    own_names = names_of_row(value)
+    if own_names is not None and own_names != list(names):
+        if sorted(own_names) != sorted(names):
+            raise TypeError(mismatch(value, type_info, f"its fields are {', '.join(own_names)}"))
+        return [value[own_names.index(name)] for name in names]
     own = getattr(value, "_values", value)  # of PyFlink's Row
     if isinstance(own, tuple | list) and len(own) == len(names):
         return own
@@ -244,11 +347,4 @@ def _local_time(microseconds: int) -> datetime.datetime:
 def _to_microseconds(value: Any) -> int:
     if not isinstance(value, datetime.datetime):
         raise TypeError
-    if value.tzinfo is not None:
-        return (value - _EPOCH) // _MICROSECOND
-    try:
-        return int(value.replace(microsecond=0).timestamp()) * _MICROSECONDS + value.microsecond
-    except ValueError:  # as above
-        since = value - _NAIVE_EPOCH
-        offset = time.localtime(since // _SECOND).tm_gmtoff
-        return (since - datetime.timedelta(seconds=offset)) // _MICROSECOND
+    return microseconds_since_epoch(value)

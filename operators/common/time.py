@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
+import math
+import time
+
+from penstock.operators.common.arguments import described
+
 _MAX_SECONDS = 2**63 - 1
 
 
@@ -12,6 +18,7 @@ class Duration:
     """
 
     def __init__(self, nanoseconds: int) -> None:
+        _whole(nanoseconds)
         if not -_MAX_SECONDS - 1 <= nanoseconds // 10**9 <= _MAX_SECONDS:
             raise OverflowError(f"a Duration of {nanoseconds} ns does not fit 64 bits of seconds")
         self.nanoseconds = nanoseconds
@@ -89,40 +96,61 @@ class Instant:
         return f"Instant<{self.seconds}, {self.nanos}>"
 
 
-class Time:
-    """A length of time in milliseconds, as windows take it."""
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
 
-    def __init__(self, milliseconds: int) -> None:
-        self._milliseconds = milliseconds
+
+def microseconds_since_epoch(moment: datetime.datetime) -> int:
+    """Microseconds from the epoch to `moment`; one without a time zone is in the time zone of the process."""
+    if moment.tzinfo is not None:
+        return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+    try:
+        return int(moment.replace(microsecond=0).timestamp()) * 10**6 + moment.microsecond
+    except ValueError:  # it looks at the day before, which the first one has not
+        since = moment - _NAIVE_EPOCH
+        offset = time.localtime(since // datetime.timedelta(seconds=1)).tm_gmtoff
+        return (since - datetime.timedelta(seconds=offset)) // datetime.timedelta(microseconds=1)
+
+
+class Time:
+    """A length of time in milliseconds, as windows take it.
+
+    TypeError for amounts that are not numbers, ValueError for parts of a millisecond.
+    """
+
+    def __init__(self, milliseconds: float) -> None:
+        if _number(milliseconds) != int(milliseconds):
+            raise ValueError(f"a Time must be whole milliseconds, got {milliseconds}")
+        self._milliseconds = int(milliseconds)
 
     def to_milliseconds(self) -> int:
         """The length in milliseconds."""
         return self._milliseconds
 
     @staticmethod
-    def milliseconds(milliseconds: int) -> Time:
+    def milliseconds(milliseconds: float) -> Time:
         """Milliseconds."""
-        return Time(milliseconds)
+        return Time(_number(milliseconds))
 
     @staticmethod
-    def seconds(seconds: int) -> Time:
+    def seconds(seconds: float) -> Time:
         """Seconds."""
-        return Time(seconds * 1000)
+        return Time(_number(seconds) * 1000)
 
     @staticmethod
-    def minutes(minutes: int) -> Time:
+    def minutes(minutes: float) -> Time:
         """Minutes."""
-        return Time(minutes * 60_000)
+        return Time(_number(minutes) * 60_000)
 
     @staticmethod
-    def hours(hours: int) -> Time:
+    def hours(hours: float) -> Time:
         """Hours."""
-        return Time(hours * 3_600_000)
+        return Time(_number(hours) * 3_600_000)
 
     @staticmethod
-    def days(days: int) -> Time:
+    def days(days: float) -> Time:
         """Days of 24 hours."""
-        return Time(days * 86_400_000)
+        return Time(_number(days) * 86_400_000)
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -136,6 +164,12 @@ class Time:
 
     def __str__(self) -> str:
         return f"{self._milliseconds} ms"
+
+
+def _number(amount: float) -> float:
+    if not isinstance(amount, int | float) or isinstance(amount, bool) or not math.isfinite(amount):
+        raise TypeError(f"a Time must be made of a number, got {described(amount)}")
+    return amount
 
 
 def _whole(amount: int) -> int:

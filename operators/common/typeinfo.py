@@ -50,7 +50,7 @@ __all__ = [
 
 
 class Types:
-    """Makes types."""
+    """Makes types. TypeError for an argument that is not a type."""
 
     @staticmethod
     def STRING() -> TypeInformation:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.operators.common.basic_types import ForeignTypeInfo
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import (
@@ -77,8 +78,11 @@ def _text_by_type(type_info: TypeInformation) -> Text:
         return _elements(java_text(type_info._element_type))
     if isinstance(type_info, MapTypeInfo):
         return _map(java_text(type_info._key_type_info), java_text(type_info._value_type_info))
-    if isinstance(type_info, ExternalTypeInfo):
-        return java_text(type_info._type_info)
+    same = type_info._type_info if isinstance(type_info, ExternalTypeInfo) else None
+    if isinstance(type_info, ForeignTypeInfo):
+        same = type_info.value_type
+    if same is not None:
+        return java_text(same)
     return _TIMES.get(type(type_info), str)
 
 

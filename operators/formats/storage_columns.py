@@ -11,8 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_columns import to_arrow
 from penstock.operators.common.arrow_types import arrow_type, element_type, is_bytes
+from penstock.operators.common.basic_types import ForeignTypeInfo
 from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicType,
@@ -53,6 +55,9 @@ def stored_type(type_info: TypeInformation | None) -> pa.DataType:
         )
     if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _STORED:
         return _STORED[type_info._basic_type]
+    if isinstance(type_info, ForeignTypeInfo):
+        stored: pa.DataType = type_info.stored_type
+        return stored
     carried = arrow_type(type_info)
     if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
         fields = zip([field.name for field in carried], type_info.get_field_types(), strict=True)
@@ -95,7 +100,7 @@ def as_stored(column: pa.Array, stored: pa.DataType) -> pa.Array:
     if kinds.is_struct(stored):
         fields = [as_stored(column.field(at), field.type) for at, field in enumerate(stored)]
         return pa.StructArray.from_arrays(fields, fields=list(stored), mask=mask)
-    if kinds.is_list(stored):
+    if kinds.is_list(stored) and kinds.is_list(column.type):
         values = as_stored(column.values, stored.value_type)
         return pa.ListArray.from_arrays(_offsets(column), values, type=stored, mask=mask)
     if kinds.is_map(stored):
@@ -103,7 +108,7 @@ def as_stored(column: pa.Array, stored: pa.DataType) -> pa.Array:
         return pa.MapArray.from_arrays(_offsets(column), keys, items, type=stored, mask=mask)
     if kinds.is_decimal(stored) and kinds.is_string(column.type):
         _require_that_fit(column, stored)
-    return pc.cast(column, stored)
+    return as_arrow_type(column, stored)
 
 
 def _require_that_fit(texts: pa.StringArray, stored: pa.Decimal128Type) -> None:

@@ -2,17 +2,22 @@
 
 from typing import Any
 
-from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.declared_types import declared_type
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.state.reducer_and_aggregator import Aggregator, ReduceFunctionWrapper, Reducer
 from penstock.operators.state.ttl_config import StateTtlConfig
 
 
 class StateDescriptor:
-    """Name and type of a state."""
+    """Name and type of a state. Spark's types as `declared_type` takes them, with its errors.
 
-    def __init__(self, name: str, type_info: TypeInformation) -> None:
-        self.name = name
-        self.type_info = type_info
+    TypeError for a name that is not text.
+    """
+
+    def __init__(self, name: str, type_info: Any) -> None:
+        self.name = require_text(name, "name of a state")
+        self.type_info = declared_type(type_info, f"type of the state {name!r}")
         self._ttl_config: StateTtlConfig | None = None
 
     def get_name(self) -> str:
@@ -27,28 +32,32 @@ class StateDescriptor:
 class ValueStateDescriptor(StateDescriptor):
     """Describes a ValueState."""
 
-    def __init__(self, name: str, value_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, value_type_info: Any) -> None:
         super().__init__(name, value_type_info)
 
 
 class ListStateDescriptor(StateDescriptor):
     """Describes a ListState by its elements' type."""
 
-    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
-        super().__init__(name, Types.LIST(elem_type_info))
+    def __init__(self, name: str, elem_type_info: Any) -> None:
+        super().__init__(
+            name, Types.LIST(declared_type(elem_type_info, f"type of the elements of the state {name!r}"))
+        )
 
 
 class MapStateDescriptor(StateDescriptor):
     """Describes a MapState or a broadcast state."""
 
-    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
-        super().__init__(name, Types.MAP(key_type_info, value_type_info))
+    def __init__(self, name: str, key_type_info: Any, value_type_info: Any) -> None:
+        key_type = declared_type(key_type_info, f"type of the keys of the state {name!r}")
+        value_type = declared_type(value_type_info, f"type of the values of the state {name!r}")
+        super().__init__(name, Types.MAP(key_type, value_type))
 
 
 class ReducingStateDescriptor(StateDescriptor):
     """Describes a ReducingState. Raises TypeError: neither a ReduceFunction nor callable."""
 
-    def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation) -> None:
+    def __init__(self, name: str, reduce_function: Any, type_info: Any) -> None:
         super().__init__(name, type_info)
         if not isinstance(reduce_function, Reducer):
             if not callable(reduce_function):
@@ -67,7 +76,7 @@ class AggregatingStateDescriptor(StateDescriptor):
     Raises TypeError: not an AggregateFunction.
     """
 
-    def __init__(self, name: str, agg_function: Aggregator, state_type_info: TypeInformation) -> None:
+    def __init__(self, name: str, agg_function: Aggregator, state_type_info: Any) -> None:
         super().__init__(name, state_type_info)
         if not isinstance(agg_function, Aggregator):
             raise TypeError("The input must be a pyflink.datastream.functions.AggregateFunction!")

@@ -136,6 +136,7 @@ TAKE_SPARK = {
         "operators/task/run_task.py",
         "operators/common/describe_unpicklable.py",
         "operators/common/pickles.py",
+        "operators/common/spark_ddl.py",
         "operators/common/spark_schemas.py",
         "operators/common/spark_types.py",
         "operators/task/dataframe_operators.py",

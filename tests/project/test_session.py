@@ -2,12 +2,14 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 
 from penstock import engine
 from penstock.engine.spark import session
@@ -234,3 +236,41 @@ def test_a_server_whose_jvm_has_ended_prints_no_traceback():
         except Exception:
             handle("request", type(error))
     assert printed == [("request", ValueError)]
+
+
+class Mine(Exception):
+    """What a handler of the user's raises."""
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_what_a_signal_handler_raises_while_spark_starts_comes_out_as_it_is(monkeypatch, wrapped):
+    """Py4J wraps it, or passes over it; half a session must not be left for the next one to find."""
+    forgotten = []
+
+    def handler(number, frame):
+        raise Mine("the user's own")
+
+    def start(*arguments):
+        try:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            time.sleep(1)
+        except Mine:
+            if wrapped:
+                raise Py4JNetworkError("Error while sending or receiving") from None
+        return "a session"
+
+    monkeypatch.setattr(session, "_prepared", lambda *asked: session._Start(asked, {}, None, {}, ""))
+    monkeypatch.setattr(session, "spark_settings", lambda folder: {})
+    monkeypatch.setattr(session, "_session_of_new_context", start)
+    monkeypatch.setattr(session, "forget_jvm", lambda: forgotten.append(True))
+    monkeypatch.setattr(session, "_begun", None)
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with pytest.raises(Mine, match="the user's own"):
+            session._start("local[1]", {}, "penstock")
+        assert signal.getsignal(signal.SIGUSR1) is handler
+        assert forgotten == ([True] if wrapped else [])
+        monkeypatch.setattr(session, "_session_of_new_context", lambda *arguments: "a session")
+        assert str(session._start("local[1]", {}, "penstock")) == "a session"
+    finally:
+        signal.signal(signal.SIGUSR1, before)

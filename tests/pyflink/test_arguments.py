@@ -13,6 +13,10 @@ LINES = Path(__file__).with_name("arguments.txt").read_text(encoding="utf-8").sp
 TAKEN = {
     "RestartStrategies.fixed_delay_restart(3, 1000)": "in PyFlink 2.3 it calls a class of Flink 1",
     "RestartStrategies.failure_rate_restart(3, 1000, 1000)": "in PyFlink 2.3 it calls a class of Flink 1",
+    'OutputTag("a", "INT")': "a type of Spark's, as text",
+    'env.from_collection([1], "INT")': "a type of Spark's, as text",
+    'stream().map(lambda value: value, "INT")': "a type of Spark's, as text",
+    'stream().key_by(lambda value: value, "INT")': "a type of Spark's, as text",
     "stream().key_by(lambda value: value, [Types.INT()])": "a list of types stands for a row, as elsewhere",
 }
 #: Refused at once what PyFlink takes, and fails with when the job runs, or never notices.
@@ -23,6 +27,10 @@ REFUSED_EARLY = (
     "Encoder.simple_string_encoder(",
     "FileSink.for_row_format(",
     "Types.",
+    "Time.",
+    "ValueStateDescriptor(",
+    "ListStateDescriptor(",
+    "MapStateDescriptor(",
     "stream().process(",
     "stream().map(lambda value: value).name(None)",
     "windowed().",

@@ -106,7 +106,7 @@ def test_output_tags():
     assert (again.tag_id, again.type_info) == ("a", Types.INT())
     with pytest.raises(ValueError, match="empty"):
         OutputTag("")
-    with pytest.raises(TypeError, match="not 5"):
-        OutputTag("a", 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got 5"):
+        OutputTag("a", 5)
     with pytest.raises(NoJavaError):
         OutputTag("a").get_java_output_tag()

@@ -109,3 +109,19 @@ def test_watermark_strategies():
 def test_watermark_strategies_that_cannot_be(made, error):
     with pytest.raises(error):
         made()
+
+
+@pytest.mark.parametrize("amount", ["5", None, True, [1], float("nan"), b"1"])
+@pytest.mark.parametrize("unit", ["milliseconds", "seconds", "minutes", "hours", "days"])
+def test_a_time_is_made_of_a_number(unit: str, amount: Any) -> None:
+    with pytest.raises(TypeError, match="a Time must be made of a number, got "):
+        getattr(Time, unit)(amount)
+
+
+def test_a_time_is_whole_milliseconds() -> None:
+    assert Time.seconds(1.5) == Time.milliseconds(1500)
+    with pytest.raises(ValueError, match=r"whole milliseconds, got 1\.5"):
+        Time.milliseconds(1.5)
+    for wrong in ("5", None, 1.0):
+        with pytest.raises(TypeError, match="a Duration is made of whole units"):
+            Duration(wrong)  # type: ignore[arg-type]

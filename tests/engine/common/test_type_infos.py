@@ -8,6 +8,7 @@ from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.row import Row, RowKind
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import (
+    BasicTypeInfo,
     ExternalTypeInfo,
     LocalTimeTypeInfo,
     RowTypeInfo,
@@ -146,3 +147,21 @@ def test_internal_rows_and_tuples():
     for type_info in (named, Types.TUPLE([Types.INT()])):
         with pytest.raises(ValueError, match="5 is no"):
             type_info.to_internal_type(5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "LIST(5)", "LIST(None)", "LIST('int')", "LIST(int)", "MAP(5, Types.INT())", "MAP(Types.INT(), str)",
+        "PRIMITIVE_ARRAY(5)", "BASIC_ARRAY(int)", "OBJECT_ARRAY([Types.INT()])", "ROW(5)", "ROW(Types.INT())",
+        "ROW([int])", "ROW([Types.INT(), None])", "TUPLE('ab')", "TUPLE([5])",
+        "ROW_NAMED('ab', [Types.INT()] * 2)",
+        "ROW_NAMED([1], [Types.INT()])", "ROW_NAMED(['a'], [5])",
+    ],
+)  # fmt: skip
+def test_what_is_no_type_is_refused_at_the_call(call: str) -> None:
+    with pytest.raises(TypeError, match=r" must be .*, (got|not) "):
+        eval(f"Types.{call}", {"Types": Types})
+    for kind in (ExternalTypeInfo, BasicTypeInfo):
+        with pytest.raises(TypeError, match=" must be "):
+            kind(5)  # type: ignore[arg-type]

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.common.typeinfo import Types
-from penstock.engine.datastream.arrow_schemas import schema_of_type, type_of_schema
+from penstock.engine.datastream.arrow_schemas import schema_of_type
+from penstock.operators.common.arrow_types import type_info_of_arrow
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.connectors.dataframe_source import DataFrameSource
@@ -19,7 +20,8 @@ UTC = datetime.UTC
 
 
 def source_of(schema: pa.Schema) -> DataFrameSource:
-    type_info = type_of_schema(schema)
+    alone = schema.names == ["value"]
+    type_info = type_info_of_arrow(schema.field(0).type if alone else schema)
     return DataFrameSource("a dataframe", type_info, schema_of_type(type_info))
 
 

@@ -1,16 +1,24 @@
 """`pyflink` means Penstock while the hook is installed, and says what it is not."""
 
 import importlib
+import importlib.metadata
+import importlib.util
+import pickle
+import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penstock.engine.common import Configuration, Duration
 from penstock.engine.common.typeinfo import Types
+from penstock.engine.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.engine.pyflink_names import install, installed, uninstall
 from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES
 from penstock.engine.pyflink_names.other_names import pyflink_names
+from penstock.operators.common.no_java import NoJavaError
 
 
 @pytest.mark.usefixtures("hook")
@@ -62,6 +70,49 @@ def test_a_module_that_pyflink_lacks_is_named(name: str) -> None:
     with pytest.raises(ModuleNotFoundError, match=name) as raised:
         importlib.import_module(name)
     assert raised.value.name == name
+
+
+@pytest.mark.usefixtures("hook")
+def test_the_package_says_where_it_lies_and_what_it_is() -> None:
+    pyflink: Any = importlib.import_module("pyflink")
+    assert Path(pyflink.__file__).is_file()
+    assert list(pyflink.__path__) == [str(Path(pyflink.__file__).parent)]
+    assert list(pkgutil.iter_modules(pyflink.__path__)) == []
+    for missing in (
+        "pyflink.nonsense",
+        "pyflink.common.nonsense",
+        "pyflink.supported",
+        "pyflink.import_hook",
+    ):
+        assert importlib.util.find_spec(missing) is None
+    for there in ("pyflink", "pyflink.datastream", "pyflink.java_gateway", "pyflink.table.udf"):
+        assert importlib.util.find_spec(there) is not None
+    for name in ("apache-flink", "Apache_Flink", "apache.flink"):
+        assert importlib.metadata.version(name) == pyflink.__version__ == "2.3.0"
+    assert importlib.metadata.metadata("apache-flink")["Name"] == "apache-flink"
+    assert "apache-flink" in {one.name for one in importlib.metadata.distributions()}
+    with pytest.raises(importlib.metadata.PackageNotFoundError):
+        importlib.metadata.version("apache-nonsense")
+
+
+@pytest.mark.usefixtures("hook")
+def test_attributes_that_hold_java_objects_say_that_there_is_no_jvm() -> None:
+    for module in ("pyflink.datastream", "pyflink.common", "pyflink.datastream.connectors.file_system"):
+        importlib.import_module(module)
+    env = StreamExecutionEnvironment.get_execution_environment()
+    stream = env.from_collection([1], Types.INT())
+    holders: list[Any] = [
+        env, stream, stream.key_by(str), env.get_config(), env.get_checkpoint_config(), Configuration(),
+        Types.INT(), Types.ROW([Types.INT()]), OutputTag("a"), Duration.of_millis(1), stream.print(),
+    ]  # fmt: skip
+    for holder in holders:
+        kind = type(holder).__name__
+        with pytest.raises(NoJavaError, match=rf"^{kind}\._j_thing: there is no JVM of Flink"):
+            _ = holder._j_thing
+        assert not hasattr(holder, "_j_thing")
+        with pytest.raises(AttributeError, match=f"^'{kind}' object has no attribute 'nonsense'$"):
+            _ = holder.nonsense
+    assert pickle.loads(pickle.dumps(Types.INT())) == Types.INT()
 
 
 #: What PyFlink's modules define and Penstock's do not: all of it talks to Flink's JVM.

@@ -25,7 +25,9 @@ class Plain(ProcessFunction):
 def test_keyed_operators_stand_behind_a_hash_partition() -> None:
     env = environment()
     keyed = pairs(env).key_by(first, key_type=Types.STRING())
-    assert keyed.get_type() == PAIR
+    assert keyed.get_type() == Types.ROW([Types.STRING(), PAIR])  # as in PyFlink
+    assert pairs(env).key_by(first).get_type() == Types.ROW([Types.PICKLED_BYTE_ARRAY(), PAIR])
+    assert pairs(env).key_by("f0").get_type() == PAIR
     made = [
         keyed.map(str),
         keyed.flat_map(lambda v: [v], output_type=PAIR),

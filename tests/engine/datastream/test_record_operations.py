@@ -33,7 +33,7 @@ def test_names_and_types() -> None:
     made = [
         stream.map(str),
         stream.map(AddOne(), output_type=Types.INT()),
-        stream.flat_map(lambda v: [v], output_type=[Types.INT()]),  # type: ignore[arg-type]
+        stream.flat_map(lambda v: [v], output_type=[Types.INT()]),
         stream.filter(lambda v: True),
         stream.process(Nothing(), output_type=Types.PICKLED_BYTE_ARRAY()),
         stream.project(1, 0),
@@ -173,8 +173,10 @@ def test_what_is_no_function() -> None:
             getattr(stream, method)(1)
     with pytest.raises(TypeError, match="ProcessFunction"):
         stream.process(lambda value, ctx: ())  # type: ignore[arg-type]
-    with pytest.raises(TypeError):
-        stream.map(str, output_type="INT")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="output type must be a type such as"):
+        stream.map(str, output_type=5)
+    with pytest.raises(ValueError, match="'a itn': 'itn' is not a type"):
+        stream.map(str, output_type="a itn")
     with pytest.raises(TypeError):
         stream.partition_custom(1, first)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="MapStateDescriptor"):

@@ -45,6 +45,13 @@ def test_streams_in_the_same_windows(method: str, operator: type, described: str
     assert plan.nodes["TumblingEventTimeWindows"]["slot_scope"] == ["STATE_BACKEND"]
 
 
+def test_a_negative_lateness_is_refused_as_in_java() -> None:
+    env = environment()
+    pairing = pairs(env).join(pairs(env)).where(first).equal_to(first).window(WINDOWS)
+    with pytest.raises(ValueError, match="allowed lateness must be at least 0 ms, got -1"):
+        pairing.allowed_lateness(-1)
+
+
 def test_a_trigger_of_ones_own() -> None:
     env = environment()
     pairing = pairs(env).join(pairs(env)).where(first).equal_to(first)

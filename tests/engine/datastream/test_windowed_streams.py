@@ -20,6 +20,7 @@ from penstock.engine.datastream.window import (
     PurgingTrigger,
     TumblingEventTimeWindows,
 )
+from penstock.operators.chain.operator import MAX_WATERMARK
 from tests.engine.datastream.helpers import PAIR, environment, first, pairs
 
 
@@ -95,8 +96,13 @@ def test_settings_of_windows() -> None:
     assert (operator.allowed_lateness, operator.late_tag) == (700, "late")
     assert isinstance(operator.trigger, PurgingTrigger)
     assert result.get_side_output(late).get_type() == PAIR
-    with pytest.raises(ValueError, match="allowed lateness -1"):
-        keyed.window(TumblingEventTimeWindows.of(Time.seconds(5))).allowed_lateness(-1)
+    windowed = keyed.window(TumblingEventTimeWindows.of(Time.seconds(5)))
+    assert windowed.get_input_type() == PAIR
+    # PyFlink takes the sum with the window's end for an overflow: the window is never over
+    for_good = windowed.allowed_lateness(-1).process(Process())._transformation.operator
+    assert for_good.allowed_lateness == MAX_WATERMARK
+    with pytest.raises(TypeError, match="allowed lateness must be an int"):
+        windowed.allowed_lateness("5")  # type: ignore[arg-type]
 
 
 def test_count_windows() -> None:

@@ -177,6 +177,8 @@ class Fails(AsyncFunction):  # type: ignore[type-arg]
         (5, "should be of list type"),
         (ValueError("boom"), "ValueError: boom"),
         (asyncio.CancelledError(), "cancelled"),
+        (GeneratorExit("mine"), ": GeneratorExit: mine"),
+        (SystemExit(3), ": SystemExit: 3"),
     ],
 )
 def test_failures_name_the_record(ordered, outcome, message):

@@ -10,6 +10,7 @@ from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import AggregateFunction
 from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.state import descriptors
 from penstock.operators.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -226,3 +227,17 @@ def test_namespaces_keep_apart_and_merge(memory):
     backend.namespace.set("a")
     assert [state.get() for state in states] == [[1], 1, 1.0]
     backend.close()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "ValueStateDescriptor('a', 5)", "ValueStateDescriptor('a', None)",
+        "ValueStateDescriptor(5, Types.INT())",
+        "ListStateDescriptor('a', int)", "MapStateDescriptor('a', int, Types.INT())",
+        "MapStateDescriptor('a', Types.INT(), None)", "ReducingStateDescriptor('a', max, 5)",
+    ],
+)  # fmt: skip
+def test_wrong_arguments_of_descriptors_are_refused_at_the_call(call):
+    with pytest.raises(TypeError, match=r" must be a .*, (got|not) "):
+        eval(call, {**vars(descriptors), "Types": Types})

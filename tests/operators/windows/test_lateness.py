@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.functions.metrics import metric_values
 from penstock.operators.functions.window_functions import ProcessWindowFunction
 from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
@@ -50,6 +51,21 @@ def test_tumbling_without_lateness(by_trigger):
     )
     assert numbers(recorded) == [("1|2", 9), ("4", 19)]
     assert recorded.side("late") == [("k", 4, 3), ("k", 19, 5)]
+
+
+@WAYS
+def test_windows_that_are_kept_for_good(by_trigger):
+    """`allowed_lateness(-1)`: as in PyFlink, where each late record fires its window again."""
+    made = operator(
+        TumblingEventTimeWindows(10, 0),
+        KINDS["aggregate"](),
+        allowed_lateness_milliseconds=MAX_WATERMARK,
+        late_tag="late",
+        by_trigger=by_trigger,
+    )
+    recorded = run(made, [at(3, 1), Watermark(9), at(4, 2), Watermark(10**15), at(5, 3)])
+    assert numbers(recorded) == [("1", 9), ("1|2", 9), ("1|2|3", 9)]
+    assert recorded.side("late") == []
 
 
 @WAYS

@@ -1,0 +1,44 @@
+"""The types that arguments declare: Flink's, Spark's and schemas of Arrow."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from penstock.operators.common.arguments import described
+from penstock.operators.common.basic_types import TypeInformation
+
+#: A TypeInformation, a type of Spark's (text or a DataType) or a pyarrow Schema: `declared_type` says which.
+DeclaredType = Any
+
+
+def declared_type(declared: Any, role: str = "type") -> TypeInformation:
+    """The type that an argument `role` declares: a type of Flink's or Spark's, or a schema of Arrow's.
+
+    Spark's types are a DataType or its text, such as `a int, b string`. TypeError for other arguments and
+    for types that streams cannot have, ValueError for text that is not a type.
+    """
+    if isinstance(declared, TypeInformation):
+        return declared
+    if isinstance(declared, str):
+        from penstock.operators.common.spark_ddl import parse_spark_type
+        from penstock.operators.common.spark_schemas import type_of_spark_type
+
+        return type_of_spark_type(parse_spark_type(declared))
+    if isinstance(declared, _class_of("pyspark.sql.types", "DataType")):
+        from penstock.operators.common.spark_schemas import type_of_spark_type
+
+        return type_of_spark_type(declared)
+    if isinstance(declared, _class_of("pyarrow", "Schema")):
+        from penstock.operators.common.spark_schemas import type_of_arrow_schema
+
+        return type_of_arrow_schema(declared)
+    raise TypeError(
+        f"{role} must be a type such as Types.INT(), a type of Spark's (`a int, b string`, a DataType), or a "
+        f"pyarrow Schema, got {described(declared)}"
+    )
+
+
+def _class_of(module: str, name: str) -> Any:
+    # no value is of a class that has not been imported
+    return getattr(sys.modules.get(module), name, ())
