@@ -18,20 +18,25 @@ from penstock.operators.task.keep_rows import KEPT, KeptFile, Rows, keep_rows, r
 def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
     """The vertices whose output is kept, and their ids: those that others read whole.
 
-    A vertex with a sink that is committed is not kept: its rows belong to the run that has staged them.
+    A vertex with a sink that is committed is not kept: its rows belong to the run that has staged them. Nor
+    are vertices after one that is not kept: a resumed run would go on with what that has put out before, and
+    its sink would get what it puts out now.
     """
     read = {gate.edge for vertex in compiled.vertices for gate in vertex.chain.gates}
     committed = {terminal.node for terminal in compiled.terminals if needs_commit(terminal.sink)}
-    return {
-        vertex.chain.vertex: vertex.vertex_id
-        for vertex in compiled.vertices
-        if any(output.edge in read for output in vertex.chain.outputs)
-        and not any(
-            output.to_driver or output.budget_bytes is not None or output.limit is not None
-            for output in vertex.chain.outputs
-        )
-        and not any(operator.node in committed for operator in vertex.chain.operators)
-    }
+    kept: dict[int, str] = {}
+    for vertex in compiled.vertices:
+        if (
+            any(output.edge in read for output in vertex.chain.outputs)
+            and not any(
+                output.to_driver or output.budget_bytes is not None or output.limit is not None
+                for output in vertex.chain.outputs
+            )
+            and not any(operator.node in committed for operator in vertex.chain.operators)
+            and kept.keys() >= set(vertex.producers)
+        ):
+            kept[vertex.chain.vertex] = vertex.vertex_id
+    return kept
 
 
 def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:

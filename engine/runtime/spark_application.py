@@ -3,6 +3,7 @@
 Over Spark Connect there is no SparkContext: jobs are grouped by a tag, files are artifacts.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,11 @@ def is_remote(spark: SparkSession) -> bool:
 def is_stopped(spark: Any) -> bool:
     """Whether a session has been stopped, so that nothing of its DataFrames can be read."""
     return bool(spark.is_stopped if is_remote(spark) else spark.sparkContext._jsc is None)
+
+
+def has_several_executors(spark: SparkSession) -> bool:
+    """Whether tasks may run in other processes than the driver's, which can be lost."""
+    return re.fullmatch(r"local(\[.*\])?", spark.conf.get("spark.master", None) or "") is None
 
 
 def driver_host(spark: SparkSession) -> str:
