@@ -82,7 +82,8 @@ def dataframes_of_job(
         results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
 
     def release() -> None:
-        if not is_connect(kept):  # a server gives it back when it has no reader
+        # a server gives it back when it has no reader; what has not run yet is not kept
+        if not is_connect(kept) and kept._jdf.logicalPlan().rdd().isCheckpointed():
             free(kept)
 
     return DataFrames(results, release)

@@ -20,4 +20,4 @@ class JobExecutionError(PenstockError):
 
 
 class LostResultsError(JobExecutionError):
-    """An executor was lost with results that had been read in part, and that functions make otherwise again."""
+    """Results that had been read in part were lost with an executor, and their functions now give others."""

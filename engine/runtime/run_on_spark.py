@@ -214,8 +214,8 @@ _LOST_RESULTS = re.compile(
     "|cannot rollback (?:a running|completed) result stage|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
 )
 _DESCRIBED_LOST_RESULTS = (
-    "an executor was lost, and with it results that others had read in part; running again, its functions gave "
-    "other results than before"
+    "an executor was lost, and with it results that had been read in part; the functions that made them gave "
+    "other results when they ran again"
 )
 #: What it says where that has happened to a worker before this job had it.
 _SIGN_OF_WORKERS_DEAD_BEFORE = "IOException: Stream closed"

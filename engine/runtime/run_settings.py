@@ -22,7 +22,7 @@ from penstock.engine.spark.shared_settings import shared_settings
 from penstock.operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
 
 #: Blocks are up to a megabyte each: few of them make an Arrow batch large enough. Checksums show whether a
-#: task that ran again, because its shuffle files were lost, wrote other rows; then all that has read runs again.
+#: task whose shuffle files were lost wrote other rows when it ran again; then all of its readers run again.
 _SPARK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
