@@ -40,12 +40,14 @@ def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
 
 
 def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
-    """The vertices of which `job` has everything."""
-    return frozenset(
-        vertex
-        for vertex, vertex_id in vertices_to_keep(compiled).items()
-        if job.files_of(vertex_id) is not None
-    )
+    """The vertices of which `job` has everything, and all before them, whose readers get nothing else."""
+    kept = vertices_to_keep(compiled)
+    finished = set[int]()
+    for vertex in compiled.vertices:
+        key = vertex.chain.vertex
+        if key in kept and finished.issuperset(vertex.producers) and job.files_of(kept[key]) is not None:
+            finished.add(key)
+    return frozenset(finished)
 
 
 class KeptVertices:
@@ -60,6 +62,7 @@ class KeptVertices:
         self._spark, self._job = spark, job
         self.begin = begin
         self._ids = vertices_to_keep(compiled)
+        self._finished = finished_vertices(job, compiled)
 
     def __contains__(self, vertex: int) -> bool:
         return vertex in self._ids
@@ -76,7 +79,7 @@ class KeptVertices:
         `input_of`: its input; `function`: for mapInArrow, gives rows of `schema`.
         """
         vertex_id = self._ids[vertex.chain.vertex]
-        files = self._job.files_of(vertex_id)
+        files = self._job.files_of(vertex_id) if vertex.chain.vertex in self._finished else None
         if files is None:
             if self._job.is_of_others(vertex_id):
                 say(f"{vertex.chain.name!r} runs again: what it put out was kept with another state folder")
