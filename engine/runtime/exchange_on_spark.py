@@ -171,6 +171,9 @@ class JobFrames:
         }
 
     def _has_terminals(self, vertex: CompiledVertex) -> bool:
+        results = self._settings.results
+        if results is not None and results.attempts and vertex.chain.vertex in results.vertices:
+            return True
         nodes = {terminal.node for terminal in self._job.terminals}
         return any(operator.node in nodes for operator in vertex.chain.operators)
 

@@ -26,6 +26,7 @@ from penstock.datastream import MapFunction, StreamExecutionEnvironment
 from penstock.engine.common import Encoder
 from penstock.engine.datastream.connectors.file_system import FileSink
 from penstock.engine.machine.end_processes import process_tree
+from penstock.engine.runtime.errors import JobExecutionError
 
 ROWS = 100
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
@@ -33,17 +34,16 @@ DEADLINE_SECONDS = 60.0
 
 
 class Ids(MapFunction):  # type: ignore[misc]
-    """Numbers with an id each; the second subtask waits where it runs for the first time."""
+    """Numbers with an id each; if `slow`, the second subtask waits until it runs a second time."""
 
-    def __init__(self, folder: Path, seconds: float = 0.0) -> None:
-        self.folder, self.seconds = folder, seconds
+    def __init__(self, folder: Path, *, slow: bool = False) -> None:
+        self.folder, self.slow = folder, slow
 
     def open(self, runtime_context: Any) -> None:
         subtask = runtime_context.get_index_of_this_subtask()
-        earlier = list(self.folder.glob(f"made-{subtask}-*"))
         (self.folder / f"made-{subtask}-{uuid.uuid4().hex}").touch()
-        if subtask == 1 and not earlier:
-            time.sleep(self.seconds)
+        if self.slow and subtask == 1:
+            wait_for(self.folder, f"made-{subtask}-*", 2)
 
     def map(self, value: Any) -> Any:
         return getattr(value, "id", value), uuid.uuid4().hex
@@ -57,9 +57,7 @@ class Waiting(MapFunction):  # type: ignore[misc]
 
     def open(self, runtime_context: Any) -> None:
         (self.folder / "waits").touch()
-        end = time.monotonic() + DEADLINE_SECONDS
-        while not (self.folder / "killed").exists() and time.monotonic() < end:
-            time.sleep(0.05)
+        wait_for(self.folder, "killed", 1)
 
     def map(self, value: Any) -> Any:
         return value
@@ -76,6 +74,12 @@ class Ended(MapFunction):  # type: ignore[misc]
 
     def close(self) -> None:
         (self.folder / f"ended-{uuid.uuid4().hex}").touch()
+
+
+def wait_for(folder: Path, name: str, count: int) -> None:
+    end = time.monotonic() + DEADLINE_SECONDS
+    while len(list(folder.glob(name))) < count and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def environment() -> Any:
@@ -96,7 +100,7 @@ def ids_of_files(folder: Path) -> dict[str, str]:
 def speculated(folder: Path) -> dict[str, Any]:
     """A slow subtask is run by the other executor, too."""
     env = environment()
-    ids = env.from_collection(range(ROWS), Types.LONG()).rebalance().map(Ids(folder, 4.0), PAIR)
+    ids = env.from_collection(range(ROWS), Types.LONG()).rebalance().map(Ids(folder, slow=True), PAIR)
     written(ids, folder / "chained")
     for name in ("first", "second"):
         written(ids.key_by(lambda pair: pair[0]), folder / name)
@@ -115,6 +119,21 @@ def killed(folder: Path) -> dict[str, Any]:
     env.execute("killed")
     killer.join()
     return {name: ids_of_files(folder / name) for name in ("ended", "waiting")}
+
+
+def collected(folder: Path) -> dict[str, Any]:
+    """Both executors end when the driver has read some records, and a sink has none of them yet."""
+    env = environment()
+    ids = env.from_collection(range(ROWS), Types.LONG()).rebalance().map(Ids(folder), PAIR)
+    written(ids.key_by(lambda pair: pair[0]).map(Waiting(folder), PAIR), folder / "sink")
+    with ids.execute_and_collect("collected") as records:
+        next(records)
+        kill_executors(folder, [("waits", 1)])
+        try:
+            list(records)
+        except JobExecutionError as error:
+            return {"error": type(error).__name__, "sink": len(list(folder.glob("sink/*/part-*")))}
+    return {}
 
 
 def frames(folder: Path) -> dict[str, Any]:
@@ -153,10 +172,9 @@ def in_thread(call: Callable[[], None]) -> threading.Thread:
 
 
 def kill_executors(folder: Path, wanted: list[tuple[str, int]]) -> None:
-    """Kill all executors as soon as `folder` has so many files of each name."""
-    end = time.monotonic() + DEADLINE_SECONDS
-    while any(len(list(folder.glob(name))) < count for name, count in wanted) and time.monotonic() < end:
-        time.sleep(0.05)
+    """Kill all executors once `folder` has that many files of each name."""
+    for name, count in wanted:
+        wait_for(folder, name, count)
     for pid in process_tree(os.getpid()):
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -183,7 +201,7 @@ def main(folder: Path) -> None:
     }
     spark = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("FATAL")
-    for case in (speculated, killed, frames):
+    for case in (speculated, killed, collected, frames):
         own = folder / case.__name__
         own.mkdir()
         began = time.monotonic()
@@ -211,6 +229,9 @@ def test_two_executors(tmp_path: Path) -> None:
     assert again["ended"] == again["waiting"]
     assert again["runs"] > 2, "nothing ran again"
     assert "it starts again" in done.stderr
+
+    failed = found["collected"]
+    assert (failed["error"], failed["sink"]) == ("LostResultsError", 0)
 
     kept = found["frames"]
     assert kept["counts"] == [ROWS, ROWS]
