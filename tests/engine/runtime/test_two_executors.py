@@ -33,7 +33,7 @@ PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
 DEADLINE_SECONDS = 60.0
 
 
-class Ids(MapFunction):  # type: ignore[misc]
+class Ids(MapFunction):
     """Numbers with an id each; if `slow`, the second subtask waits until it runs a second time."""
 
     def __init__(self, folder: Path, *, slow: bool = False) -> None:
@@ -49,7 +49,7 @@ class Ids(MapFunction):  # type: ignore[misc]
         return getattr(value, "id", value), uuid.uuid4().hex
 
 
-class Waiting(MapFunction):  # type: ignore[misc]
+class Waiting(MapFunction):
     """Gives what it gets, in a subtask that first waits for the executors to be killed."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,7 +63,7 @@ class Waiting(MapFunction):  # type: ignore[misc]
         return value
 
 
-class Ended(MapFunction):  # type: ignore[misc]
+class Ended(MapFunction):
     """Gives what it gets, and says when a subtask has ended."""
 
     def __init__(self, folder: Path) -> None:
@@ -187,7 +187,7 @@ def kill_executors(folder: Path, wanted: list[tuple[str, int]]) -> None:
 
 def main(folder: Path) -> None:
     quick = "-XX:TieredStopAtLevel=1"
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": quick,
