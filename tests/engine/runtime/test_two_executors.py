@@ -1,4 +1,4 @@
-"""All readers of a stream get the same records: on two executors with speculation, and without a cache.
+"""All readers of a stream get the same records: on two executors, and without a cache.
 
 Ids are made by a function that gives others each time it runs. A process of its own runs all cases on one
 cluster, and prints for each the ids that its readers have got, by number, and how often the function ran.
