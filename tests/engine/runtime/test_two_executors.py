@@ -26,7 +26,6 @@ from penstock.datastream import MapFunction, StreamExecutionEnvironment
 from penstock.engine.common import Encoder
 from penstock.engine.datastream.connectors.file_system import FileSink
 from penstock.engine.machine.end_processes import process_tree
-from penstock.engine.runtime.errors import JobExecutionError
 
 ROWS = 100
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
@@ -121,21 +120,6 @@ def killed(folder: Path) -> dict[str, Any]:
     return {name: ids_of_files(folder / name) for name in ("ended", "waiting")}
 
 
-def collected(folder: Path) -> dict[str, Any]:
-    """Both executors end when the driver has read some records, and a sink has none of them yet."""
-    env = environment()
-    ids = env.from_collection(range(ROWS), Types.LONG()).rebalance().map(Ids(folder), PAIR)
-    written(ids.key_by(lambda pair: pair[0]).map(Waiting(folder), PAIR), folder / "sink")
-    with ids.execute_and_collect("collected") as records:
-        next(records)
-        kill_executors(folder, [("waits", 1)])
-        try:
-            list(records)
-        except JobExecutionError as error:
-            return {"error": type(error).__name__, "sink": len(list(folder.glob("sink/*/part-*")))}
-    return {}
-
-
 def frames(folder: Path) -> dict[str, Any]:
     """DataFrames of one run, read before and after the executors end."""
     got = ids_of_frames(folder)
@@ -201,7 +185,7 @@ def main(folder: Path) -> None:
     }
     spark = SparkSession.builder.master("local-cluster[2,1,1024]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("FATAL")
-    for case in (slow_subtask, killed, collected, frames):
+    for case in (slow_subtask, killed, frames):
         own = folder / case.__name__
         own.mkdir()
         began = time.monotonic()
@@ -228,9 +212,6 @@ def test_two_executors(tmp_path: Path) -> None:
     assert again["ended"] == again["waiting"]
     assert again["runs"] > 2, "nothing ran again"
     assert "it starts again" in done.stderr
-
-    failed = found["collected"]
-    assert (failed["error"], failed["sink"]) == ("LostResultsError", 0)
 
     kept = found["frames"]
     assert kept["counts"] == [ROWS, ROWS]
