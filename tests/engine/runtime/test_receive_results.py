@@ -95,7 +95,7 @@ def test_what_sinks_get_is_what_was_read(receiver):
     first.finish()
     other = sender(receiver, 1)
     other.send(block(b"x"))
-    with pytest.raises(JobExecutionError, match="a subtask ran again after some of its records had been read"):
+    with pytest.raises(JobExecutionError, match="ran again after some of its records had been read"):
         receiver.next_records()
 
 
