@@ -11,14 +11,16 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from penstock.engine.commits.earlier_runs import say
-from penstock.engine.runtime.deliver_rows import ResultsToDriver, records, results_to_driver
-from penstock.engine.runtime.errors import JobCancelledError, JobCompileError
+from penstock.engine.runtime.deliver_rows import ResultsToDriver, Rows, records, results_to_driver
+from penstock.engine.runtime.errors import JobCancelledError, JobCompileError, LostResultsError
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.job_result import JobResult
-from penstock.engine.runtime.receive_results import ResultReceiver
+from penstock.engine.runtime.receive_results import READ_OF_ANOTHER_ATTEMPT, ResultReceiver
 from penstock.engine.runtime.run_control import RunControl
 from penstock.engine.runtime.run_job import BegunRun, begin_job, end_job
 from penstock.engine.runtime.spark_application import driver_host
+from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.task.send_results import ATTEMPT_EDGE
 from penstock.operators.task.task_spec import ResultsAddress
 
 #: How long `close` waits for the job, which Spark ends as soon as it can.
@@ -149,9 +151,10 @@ class _Run:
             vertices=frozenset(vertex for vertex, _ in results.subtasks),
             edges=frozenset(results.types),
             here=results.here,
+            attempts=any(needs_commit(terminal.sink) for terminal in self._begun.compiled.terminals),
         )
         try:
-            end_job(self._begun, results=results, address=address)
+            end_job(self._begun, results=results, address=address, confirm=self._confirm)
             self._receiver.wake(all_sent=True)
         except BaseException as error:
             self._error = error
@@ -159,6 +162,18 @@ class _Run:
         finally:
             self._begun.control.submitted.set()
             _running.discard(self)
+
+    def _confirm(self, rows: Rows) -> None:
+        """LostResultsError if records were read of another attempt of a subtask than the sinks get."""
+        attempts = {
+            (vertex, subtask): payload.to_pybytes().decode()
+            for edge, subtask, vertex, payload in rows
+            if edge == ATTEMPT_EDGE
+        }
+        if not self._receiver.take_only(attempts):
+            raise LostResultsError(
+                f"job {self.name!r} failed: {READ_OF_ANOTHER_ATTEMPT}; its sinks get nothing"
+            )
 
 
 @contextmanager

@@ -38,7 +38,7 @@ from penstock.operators.task.dataframe_operators import (
     result_batches,
     rows_schema,
 )
-from penstock.plans.joins.spark_schemas import unless_ended
+from penstock.plans.joins.spark_schemas import free, unless_ended
 
 
 def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
@@ -46,7 +46,7 @@ def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | 
 
     One column for each field of a row or tuple, else one column `value`; pickled if it has no declared type.
     `observation` gets the metrics of the job's functions. Raises JobCompileError, and TypeError for what is
-    no observation. A vertex with several readers stays cached in the session once it has run.
+    no observation. What a vertex with several readers has put out stays in the files of a shuffle.
     """
     schema = _schema(job, sink)
     rows = rows_schema(schema.carried)
@@ -71,10 +71,9 @@ def dataframes_of_job(
         require_observation(observation)
     frames, compiled = _frames(job, schemas, None, None if observation is None else "")
     edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
-    together = frames.terminal()
+    kept = together = frames.kept_terminal()
     if observation is not None:
-        together = observe_blocks(together, observation)
-    together = together.persist()
+        together = observe_blocks(kept, observation)
     results = {}
     for name, sink in sinks.items():
         schema = schemas[sink.created]
@@ -83,9 +82,12 @@ def dataframes_of_job(
         results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
 
     def release() -> None:
-        with unless_ended(together.sparkSession):
-            together.unpersist()
-        frames.release()
+        # a server gives it back when it has no reader; what has not run yet is not kept
+        if is_connect(kept):
+            return
+        with unless_ended(kept.sparkSession):
+            if kept._jdf.logicalPlan().rdd().isCheckpointed():
+                free(kept)
 
     return DataFrames(results, release)
 
@@ -93,8 +95,8 @@ def dataframes_of_job(
 class DataFrames(Mapping[str, DataFrame]):
     """DataFrames of one run by name: `frames["late"]`, or `frames.late`.
 
-    The run is kept in the session from the first of them that is computed until `release`, or to the end of
-    a `with` block.
+    The run is kept by the executors from the first of them that is computed until `release`, or to the end of
+    a `with` block. It is never made again: if an executor is lost, so are the DataFrames.
     """
 
     def __init__(self, results: Mapping[str, DataFrame], release: Callable[[], None]) -> None:
@@ -115,7 +117,7 @@ class DataFrames(Mapping[str, DataFrame]):
         return len(self._results)
 
     def release(self) -> None:
-        """Give back what the session keeps; the DataFrames would run everything again."""
+        """Give back what the session keeps; afterwards the DataFrames cannot be read."""
         self._release()
 
     def __enter__(self) -> Self:

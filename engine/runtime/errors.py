@@ -3,7 +3,7 @@
 from penstock.engine.commits.errors import JobCancelledError
 from penstock.plans.errors import PenstockError
 
-__all__ = ["JobCancelledError", "JobCompileError", "JobExecutionError"]
+__all__ = ["JobCancelledError", "JobCompileError", "JobExecutionError", "LostResultsError"]
 
 
 class JobCompileError(PenstockError):
@@ -17,3 +17,7 @@ class JobExecutionError(PenstockError):
 
     Source: org.apache.flink.runtime.client.JobExecutionException.
     """
+
+
+class LostResultsError(JobExecutionError):
+    """Results that had been read in part were lost with an executor, and their functions now give others."""

@@ -12,8 +12,7 @@ from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
@@ -21,7 +20,7 @@ from penstock.engine.pyflink_names import install, installed
 from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.runtime.errors import JobCompileError
 from penstock.engine.runtime.keep_vertices import KeptVertices
-from penstock.engine.runtime.spark_application import is_remote
+from penstock.engine.runtime.spark_application import has_several_executors, is_remote
 from penstock.engine.spark.broadcast_variables import pickle_with_broadcasts
 from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.chain.describe_error import describe_error, shortened
@@ -33,7 +32,6 @@ from penstock.operators.task.chain_spec import ChainSpec
 from penstock.operators.task.python_dependencies import PythonDependencies, is_prepared
 from penstock.operators.task.run_task import SUBTASK, reads_dataframe, task_function
 from penstock.operators.task.task_spec import TaskSettings, TaskSpec
-from penstock.plans.joins.spark_schemas import unless_ended
 
 EXCHANGE_ROWS = StructType(
     [
@@ -48,7 +46,7 @@ EXCHANGE_ROWS = StructType(
 
 
 class JobFrames:
-    """The DataFrames of a job's vertices, and those of them that are kept because several read them."""
+    """The DataFrames of a job's vertices."""
 
     def __init__(
         self,
@@ -65,17 +63,12 @@ class JobFrames:
         self._spark, self._job, self._settings = spark, job, settings
         self._dependencies = dependencies
         self._rows: dict[int, DataFrame] = {}
-        self.kept: list[DataFrame] = []
         self._in_files = kept or ()
         functions = [self._function(vertex) for vertex in job.vertices]
         if kept is not None:
             kept.begin()
-        try:
-            for vertex, function in zip(job.vertices, functions, strict=True):
-                self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, kept)
-        except BaseException:
-            self.release()
-            raise
+        for vertex, function in zip(job.vertices, functions, strict=True):
+            self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, kept)
 
     def terminal(self) -> DataFrame:
         """The rows for the driver, of all vertices that have any; running it runs the whole job."""
@@ -88,16 +81,19 @@ class JobFrames:
                 parts.append(rows.where(F.col("edge") < 0))
         return reduce(DataFrame.unionAll, parts).select("edge", "channel", "sequence", "payload")
 
+    def kept_terminal(self) -> DataFrame:
+        """The rows of `terminal`, which run once and are kept from then on."""
+        partitions = sum(
+            vertex.chain.parallelism
+            for vertex in self._job.vertices
+            if not self._consumers(vertex) or self._has_terminals(vertex)
+        )
+        return checkpointed(self.terminal(), partitions, F.spark_partition_id())
+
     def result(self) -> DataFrame:
         """The rows of the last vertex; the job has one that no other reads."""
         (last,) = (vertex for vertex in self._job.vertices if not vertex.chain.outputs)
         return self._rows[last.chain.vertex]
-
-    def release(self) -> None:
-        """Let go of what is kept."""
-        for rows in self.kept:
-            with unless_ended(rows.sparkSession):
-                rows.unpersist()
 
     def _rows_of(
         self,
@@ -110,10 +106,7 @@ class JobFrames:
             return kept.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
         schema = result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS
         rows = self._input(vertex).mapInArrow(function, schema)
-        if self._readers(vertex) > 1:
-            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-            self.kept.append(rows)
-        return rows
+        return rows if self._readers(vertex) == 1 else made_once(rows, vertex.chain.parallelism)
 
     def _function(
         self, vertex: CompiledVertex
@@ -180,8 +173,39 @@ class JobFrames:
         }
 
     def _has_terminals(self, vertex: CompiledVertex) -> bool:
+        results = self._settings.results
+        if results is not None and results.attempts and vertex.chain.vertex in results.vertices:
+            return True
         nodes = {terminal.node for terminal in self._job.terminals}
         return any(operator.node in nodes for operator in vertex.chain.operators)
+
+
+def made_once(rows: DataFrame, subtasks: int) -> DataFrame:
+    """The exchange rows of a vertex, which all of its readers get from the files of one shuffle.
+
+    `persist` would let two executors compute the same partition side by side, and is undone when somebody
+    clears the session's cache. Of a shuffle's map tasks, one attempt counts for all readers; if its files are
+    lost and the next attempt writes other rows, Spark runs all readers again or fails (`run_settings.py`).
+    Readers share an RDD, because the optimizer would push their filters below the shuffle. Over Spark Connect
+    only a checkpoint gives several plans the same RDD.
+    """
+    spark: Any = rows.sparkSession
+    if is_remote(spark):
+        return checkpointed(rows, subtasks, F.col("channel"))
+    shuffled = rows.repartitionById(subtasks, F.col("channel"))
+    rdd = shuffled._jdf.queryExecution().toRdd()
+    return DataFrame(spark._jsparkSession.internalCreateDataFrame(rdd, shuffled._jdf.schema(), False), spark)
+
+
+def checkpointed(rows: DataFrame, partitions: int, place: Column) -> DataFrame:
+    """Rows that are kept by the executors once they have run, and never made again; `place`: their partition.
+
+    Two executors may write the same block of a checkpoint. A shuffle before it gives both the same rows.
+    """
+    if has_several_executors(rows.sparkSession):
+        placed = rows.withColumn(_PLACE, place).repartitionById(partitions, F.col(_PLACE))
+        rows = placed.drop(_PLACE)
+    return rows.localCheckpoint(eager=False)
 
 
 def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) -> DataFrame:
@@ -200,7 +224,7 @@ def _partitions(source: DataFrameSource, parallelism: int, *, numbered: bool) ->
 
 
 _PLACE = "place"
-"""Column: where a row was, for rows of the same time; others are named by numbers."""
+"""Column: where a row was, or is to be; those of sources are named by numbers."""
 
 
 def _pickled(spec: TaskSpec) -> tuple[bytes, list[Any]]:

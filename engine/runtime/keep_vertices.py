@@ -18,29 +18,36 @@ from penstock.operators.task.keep_rows import KEPT, KeptFile, Rows, keep_rows, r
 def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
     """The vertices whose output is kept, and their ids: those that others read whole.
 
-    A vertex with a sink that is committed is not kept: its rows belong to the run that has staged them.
+    A vertex with a sink that is committed is not kept: its rows belong to the run that has staged them. Nor
+    are vertices after one that is not kept: a resumed run would go on with what that has put out before, and
+    its sink would get what it puts out now.
     """
     read = {gate.edge for vertex in compiled.vertices for gate in vertex.chain.gates}
     committed = {terminal.node for terminal in compiled.terminals if needs_commit(terminal.sink)}
-    return {
-        vertex.chain.vertex: vertex.vertex_id
-        for vertex in compiled.vertices
-        if any(output.edge in read for output in vertex.chain.outputs)
-        and not any(
-            output.to_driver or output.budget_bytes is not None or output.limit is not None
-            for output in vertex.chain.outputs
-        )
-        and not any(operator.node in committed for operator in vertex.chain.operators)
-    }
+    kept: dict[int, str] = {}
+    for vertex in compiled.vertices:
+        if (
+            any(output.edge in read for output in vertex.chain.outputs)
+            and not any(
+                output.to_driver or output.budget_bytes is not None or output.limit is not None
+                for output in vertex.chain.outputs
+            )
+            and not any(operator.node in committed for operator in vertex.chain.operators)
+            and kept.keys() >= set(vertex.producers)
+        ):
+            kept[vertex.chain.vertex] = vertex.vertex_id
+    return kept
 
 
 def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
-    """The vertices of which `job` has everything."""
-    return frozenset(
-        vertex
-        for vertex, vertex_id in vertices_to_keep(compiled).items()
-        if job.files_of(vertex_id) is not None
-    )
+    """The vertices of which `job` has everything, and all before them, whose readers get nothing else."""
+    kept = vertices_to_keep(compiled)
+    finished = set[int]()
+    for vertex in compiled.vertices:
+        key = vertex.chain.vertex
+        if key in kept and finished.issuperset(vertex.producers) and job.files_of(kept[key]) is not None:
+            finished.add(key)
+    return frozenset(finished)
 
 
 class KeptVertices:
@@ -55,6 +62,7 @@ class KeptVertices:
         self._spark, self._job = spark, job
         self.begin = begin
         self._ids = vertices_to_keep(compiled)
+        self._finished = finished_vertices(job, compiled)
 
     def __contains__(self, vertex: int) -> bool:
         return vertex in self._ids
@@ -71,7 +79,7 @@ class KeptVertices:
         `input_of`: its input; `function`: for mapInArrow, gives rows of `schema`.
         """
         vertex_id = self._ids[vertex.chain.vertex]
-        files = self._job.files_of(vertex_id)
+        files = self._job.files_of(vertex_id) if vertex.chain.vertex in self._finished else None
         if files is None:
             if self._job.is_of_others(vertex_id):
                 say(f"{vertex.chain.name!r} runs again: what it put out was kept with another state folder")

@@ -12,7 +12,7 @@ import selectors
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +24,10 @@ from penstock.operators.task.send_results import BLOCK_HEADER, NO_EDGE
 
 SILENT_SECONDS = 5.0
 """If the subtask whose turn it is gives nothing for so long, the records of others are taken."""
+
+READ_OF_ANOTHER_ATTEMPT = (
+    "a subtask ran again after some of its records had been read, and may have given other ones to sinks"
+)
 
 _CHUNK_BYTES = 1 << 20
 _BACKLOG = 1024
@@ -92,6 +96,12 @@ class ResultReceiver:
     def pass_over(self) -> None:
         """Once all have ended: take what a subtask that is run again sends, for a moment."""
         self._wait([], _MOMENT_SECONDS)
+
+    def take_only(self, attempts: Mapping[tuple[int, int], str]) -> bool:
+        """Take nothing of other attempts of those subtasks any more; False if something was taken of them."""
+        for key, attempt in attempts.items():
+            self._subtasks[key].accepted = attempt
+        return all(self._subtasks[key].attempts <= {attempt} for key, attempt in attempts.items())
 
     def wake(self, *, all_sent: bool) -> None:
         """The job has ended; unless all that was to be sent is sent, a reader gets nothing."""
@@ -192,14 +202,15 @@ class ResultReceiver:
             if not chunk or len(received) > LONGEST_GREETING:
                 self._drop(connection)
             return
-        subtask = self._find_greeted(line)
-        if subtask is None:
+        greeted = self._find_greeted(line)
+        if greeted is None:
             self._drop(connection)
             return
         del self._strangers[connection]
-        subtask.connect(connection, rest)
+        subtask, attempt = greeted
+        subtask.connect(connection, rest, attempt)
 
-    def _find_greeted(self, line: bytes) -> "_Subtask | None":
+    def _find_greeted(self, line: bytes) -> "tuple[_Subtask, str] | None":
         try:
             greeting = json.loads(line)
         except (ValueError, RecursionError):
@@ -209,7 +220,9 @@ class ResultReceiver:
         if not secrets.compare_digest(token.encode(errors="replace"), self.token.encode()):
             return None
         key = (greeting.get("vertex"), greeting.get("subtask"))
-        return self._subtasks.get(key) if all(type(number) is int for number in key) else None  # type: ignore[arg-type]
+        if not all(type(number) is int for number in key) or key not in self._subtasks:
+            return None
+        return self._subtasks[key], str(greeting.get("attempt"))
 
 
 class _Stranger:
@@ -227,13 +240,17 @@ class _Subtask:
         self.connection: socket.socket | None = None
         self.began = False  #: Spark has run it; it leaves out the subtasks of a DataFrame without rows
         self.ended = False  #: all of its records are here; those of a further attempt are passed over
+        self.attempts = set[str]()  #: those of which records were delivered
+        self.accepted: str | None = None  #: the one that counts for Spark, once that is known
+        self._attempt = ""
         self._received = bytearray()
         self._taken = self._known = 0  # records that were delivered; those of them yet to come once more
 
-    def connect(self, connection: socket.socket, received: bytes) -> None:
+    def connect(self, connection: socket.socket, received: bytes, attempt: str) -> None:
         """An attempt begins; one before it is over."""
         self.hang_up()
         self.connection, self._received, self._known = connection, bytearray(received), self._taken
+        self._attempt = attempt
         self.began = True
 
     def hang_up(self) -> None:
@@ -280,4 +297,8 @@ class _Subtask:
         known = min(self._known, len(records))
         self._known -= known
         self._taken += len(records) - known
+        if known < len(records):
+            self.attempts.add(self._attempt)
+            if self.accepted not in (None, self._attempt):
+                raise JobExecutionError(READ_OF_ANOTHER_ATTEMPT)
         return records[known:]

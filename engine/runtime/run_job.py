@@ -124,11 +124,13 @@ def end_job(
     *,
     results: ResultsToDriver | None = None,
     address: ResultsAddress | None = None,
+    confirm: Callable[[Rows], None] = lambda rows: None,
     on_change: Callable[[JobMonitor], None] = lambda monitor: None,
 ) -> JobResult:
     """Run what is begun to its end, as `run_job` says.
 
-    With `results`, its records are not collected, but sent to `address` while the job runs.
+    With `results`, its records are not collected, but sent to `address` while the job runs; `confirm` raises,
+    before the commit, if what was read there does not belong to what the sinks get.
     """
     job, control, compiled, result = begun.job, begun.control, begun.compiled, begun.result
     try:
@@ -153,6 +155,7 @@ def end_job(
 
             if results is not None:
                 rows = start(results.compiled, [])  # records that are read already cannot be taken back
+                confirm(rows)
             else:
                 rows = run_until_enough(
                     compiled, job.batch, run, lambda rows: len(*deliver(rows, compiled.terminals).values())

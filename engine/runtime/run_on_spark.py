@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.engine.runtime.compile_job import CompiledJob
 from penstock.engine.runtime.deliver_rows import Rows, terminal_rows
-from penstock.engine.runtime.errors import JobCancelledError, JobCompileError, JobExecutionError
+from penstock.engine.runtime.errors import (
+    JobCancelledError,
+    JobCompileError,
+    JobExecutionError,
+    LostResultsError,
+)
 from penstock.engine.runtime.exchange_on_spark import JobFrames
 from penstock.engine.runtime.job import Job
 from penstock.engine.runtime.job_monitor import Attempt, JobMonitor
@@ -56,7 +62,6 @@ def run_on_spark(
     files = cached_files_on_spark(spark, job.cached_files)
     settings = task_settings(job, control.job_id, monitor.address, files, address)
     settings = replace(settings, first_attempts=monitor.first_attempts)
-    frames = None
     try:
         with (
             job_group(spark, control.job_id, f"Penstock: {job.name}"),
@@ -97,9 +102,6 @@ def run_on_spark(
         failure = describe_failure(job.name, compiled, monitor, error)
         monitor.ended(finished=False)
         raise failure from None
-    finally:
-        if frames is not None:
-            frames.release()
 
 
 def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
@@ -212,6 +214,15 @@ _HINT_OF_A_DEAD_WORKER = (
     "of it, run fewer subtasks at a time (a smaller parallelism, spark.executor.cores or local[n]), or keep "
     "less in functions and state (penstock.state.memory-bytes)"
 )
+#: What it says where it cannot run all readers of lost results again.
+_LOST_RESULTS = re.compile(
+    "(?:of|with) indeterminate (?:output|results)|indeterminate output of shuffle map stage"
+    "|cannot rollback (?:a running|completed) result stage|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+)
+_DESCRIBED_LOST_RESULTS = (
+    "an executor was lost, and with it results that had been read in part; the functions that made them gave "
+    "other results when they ran again"
+)
 #: What it says where that has happened to a worker before this job had it.
 _SIGN_OF_WORKERS_DEAD_BEFORE = "IOException: Stream closed"
 _WORKERS_DEAD_BEFORE = (
@@ -227,6 +238,8 @@ def describe_failure(
     cause and hint. The attempt of a worker that died is marked as failed.
     """
     monitor.catch_up()
+    if _LOST_RESULTS.search(str(error)):
+        return LostResultsError(f"job {name!r} failed: {_DESCRIBED_LOST_RESULTS}")
     attempt = monitor.first_failure()
     if attempt is not None:
         return _error_from_report(name, compiled, attempt)

@@ -21,11 +21,15 @@ from penstock.engine.runtime.job import Job, topology_of, topology_to_run
 from penstock.engine.spark.shared_settings import shared_settings
 from penstock.operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
 
-#: Blocks are up to a megabyte each: few of them make an Arrow batch large enough.
+#: Blocks are up to a megabyte each: few of them make an Arrow batch large enough. Checksums show whether a
+#: task whose shuffle files were lost wrote other rows when it ran again; then all of its readers run again.
 _SPARK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "32",
     "spark.sql.execution.sortBeforeRepartition": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "true",
+    "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "true",
 }
 
 

@@ -22,7 +22,12 @@ from penstock.engine.commits.earlier_runs import say
 from penstock.engine.configuration import restart_options as options
 from penstock.engine.configuration.option import Option
 from penstock.engine.runtime.compile_job import CompiledJob, CompiledVertex
-from penstock.engine.runtime.errors import JobCancelledError, JobCompileError, JobExecutionError
+from penstock.engine.runtime.errors import (
+    JobCancelledError,
+    JobCompileError,
+    JobExecutionError,
+    LostResultsError,
+)
 from penstock.engine.runtime.job_monitor import Attempt, JobMonitor, now
 from penstock.operators.connectors.sink import CollectSink
 from penstock.operators.exchange.channel_writer import CUT_OFF
@@ -95,6 +100,9 @@ def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
 
 Result = TypeVar("Result")
 
+_RESTARTS_AFTER_LOSS = 3
+"""One fewer than the attempts that Spark makes of a stage."""
+
 
 class Control(Protocol):
     """What is read and set of a run while it lasts."""
@@ -114,15 +122,18 @@ def start_again_after_failures(
     """What `start` gives, called with the attempts so far as often as `backoff` allows.
 
     Only failures while the job `name` runs are mended so: JobCompileError, and an end of Spark itself, are
-    not. Raises what the last start raises, and JobCancelledError where the run is cancelled between two.
+    not. LostResultsError is mended without a strategy too, because Spark would have mended it if it could.
+    Raises what the last start raises, and JobCancelledError where the run is cancelled between two.
     """
     earlier: list[Attempt] = []
-    restarts = 0
+    restarts = losses = 0
     while True:
         try:
             return start(earlier)
         except JobExecutionError as error:
-            delay = backoff(now())
+            lost = isinstance(error, LostResultsError)
+            losses += lost
+            delay = 0 if lost and losses <= _RESTARTS_AFTER_LOSS else backoff(now())
             if delay is None or not _is_running(spark):
                 raise
             restarts += 1

@@ -3,6 +3,7 @@
 Over Spark Connect there is no SparkContext: jobs are grouped by a tag, files are artifacts.
 """
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,6 +52,11 @@ def _stopped(call: str) -> ConfigurationError:
     return ConfigurationError(
         f"{call}: the Spark session has been stopped, or has ended", "do this before the session ends"
     )
+
+
+def has_several_executors(spark: SparkSession) -> bool:
+    """Whether tasks may run in other processes than the driver's, which can be lost."""
+    return re.fullmatch(r"local(\[.*\])?", spark.conf.get("spark.master", None) or "") is None
 
 
 def driver_host(spark: SparkSession) -> str:

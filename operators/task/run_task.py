@@ -19,10 +19,10 @@ from pyspark import SparkFiles, TaskContext, cloudpickle
 
 from penstock.operators.chain.describe_error import describe_error, encodable, shortened
 from penstock.operators.chain.errors import EnoughResults, UserFunctionError
-from penstock.operators.chain.operator import MAX_WATERMARK, OperatorContext
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, OperatorContext
 from penstock.operators.chain.user_errors import user_frames
 from penstock.operators.common.pickles import UnloadableFunctionError
-from penstock.operators.exchange.channel_writer import ChannelWriter
+from penstock.operators.exchange.channel_writer import ChannelRow, ChannelWriter
 from penstock.operators.exchange.output_spec import OutputSpec
 from penstock.operators.functions.add_up_metrics import metrics_of_subtask
 from penstock.operators.task.build_chain import Chain
@@ -37,7 +37,7 @@ from penstock.operators.task.python_dependencies import (
 from penstock.operators.task.read_gates import GateReader, MetricsSender
 from penstock.operators.task.read_sources import read_sources
 from penstock.operators.task.report import Reporter
-from penstock.operators.task.send_results import ResultSender
+from penstock.operators.task.send_results import ATTEMPT_EDGE, ResultSender
 from penstock.operators.task.task_spec import TaskSpec
 
 _OBJECTS_BETWEEN_COLLECTIONS = 200_000
@@ -132,7 +132,12 @@ def _attempt(
     try:
         reporter.state("DEPLOYING", host=os.uname().nodename, process=os.getpid())
         with _rare_collections(), _sender(spec, subtask) as sender:
-            _run(spec, subtask, attempt_number, batches, reporter, OutgoingRows(put, sender))
+            outgoing = OutgoingRows(put, sender)
+            _run(spec, subtask, attempt_number, batches, reporter, outgoing)
+            if sender is not None and spec.settings.results and spec.settings.results.attempts:
+                place = (ATTEMPT_EDGE, 0, MIN_WATERMARK, subtask, spec.chain.vertex)
+                outgoing.append(ChannelRow(*place, sender.attempt.encode()))
+                outgoing.flush()
     except EnoughResults:
         reporter.state("CANCELED")
         raise

@@ -5,6 +5,7 @@ after its edge and length, then a block of no edge. A driver that does not read 
 """
 
 import json
+import secrets
 import socket
 import struct
 
@@ -15,6 +16,8 @@ from penstock.operators.task.task_spec import ResultsAddress
 BLOCK_HEADER = struct.Struct("<iq")
 #: The edge of what follows the last block.
 NO_EDGE = -(2**31)
+#: The edge of a row for Spark that names the attempt which has sent records. Spark counts one attempt only.
+ATTEMPT_EDGE = -(2**31) + 1
 
 _CONNECT_SECONDS = 60.0
 
@@ -23,10 +26,10 @@ class ResultSender:
     """Sends the rows of one attempt of one subtask. OSError if the driver does not take them."""
 
     def __init__(self, address: ResultsAddress, vertex: int, subtask: int) -> None:
-        self.edges = address.edges
+        self.edges, self.attempt = address.edges, secrets.token_hex(8)
         self._socket = socket.create_connection((address.host, address.port), timeout=_CONNECT_SECONDS)
         self._socket.settimeout(None)
-        greeting = {"token": address.token, "vertex": vertex, "subtask": subtask}
+        greeting = {"token": address.token, "vertex": vertex, "subtask": subtask, "attempt": self.attempt}
         self._socket.sendall(json.dumps(greeting).encode() + b"\n")
 
     def send(self, row: ChannelRow) -> None:

@@ -25,6 +25,7 @@ class ResultsAddress:
     vertices: frozenset[int]  #: those that have any
     edges: frozenset[int]
     here: int | None  #: the vertex that the driver itself is
+    attempts: bool = False  #: which attempts have sent them is told to Spark, too
 
 
 @dataclass(frozen=True, kw_only=True)

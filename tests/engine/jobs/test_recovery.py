@@ -19,10 +19,13 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.recovery.find_kept import find_kept
 from penstock.engine.recovery.identify_plan import differences, identify_plan
 from penstock.engine.recovery.kept_script import KeptScript, new_script, scripts_in
+from penstock.engine.runtime.compile_job import compile_job
 from penstock.engine.runtime.errors import JobExecutionError
 from penstock.engine.runtime.job_result import JobResult
+from penstock.engine.runtime.keep_vertices import finished_vertices, vertices_to_keep
 from penstock.engine.runtime.recover_jobs import ScriptRecovery, use_recovery
 from penstock.engine.runtime.run_control import run_listeners
+from penstock.engine.runtime.run_settings import plan_to_run
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from penstock.plans.errors import ConfigurationError, InputError
@@ -72,6 +75,39 @@ def test_only_vertices_with_all_their_files_are_complete(tmp_path):
     assert kept.files_of("v") is None
     assert kept.files_of("v") is None
     assert list(Path(kept.begin_vertex("v")).iterdir()) == []
+
+
+def compiled_of_two_sinks(early):
+    """A source, ids, words and their sink; `early`: whether the ids have a sink, too."""
+    env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+    ids = env.from_collection(["a"], Types.STRING()).rebalance().map(str, Types.STRING()).name("ids")
+    words = ids.key_by(lambda word: word).map(str, Types.STRING()).name("words")
+    for stream in (ids, words.key_by(lambda word: word).map(str, Types.STRING()))[not early :]:
+        stream.sink_to(FileSink.for_row_format("unused", Encoder.simple_string_encoder()).build())
+    job = env._job_to_run(env._take_registered(), "kept")
+    return compile_job(job.lowered.to_run, plan_to_run(job), batch=job.batch)
+
+
+def test_nothing_is_kept_after_a_vertex_that_a_resumed_run_makes_again():
+    def kept(compiled):
+        names = {vertex.chain.vertex: vertex.chain.name.split(":")[0][:5] for vertex in compiled.vertices}
+        return [names[vertex] for vertex in vertices_to_keep(compiled)]
+
+    assert kept(compiled_of_two_sinks(early=False)) == ["Sourc", "ids, ", "words"]
+    assert kept(compiled_of_two_sinks(early=True)) == ["Sourc"]
+
+
+def test_what_follows_a_damaged_vertex_is_not_complete(tmp_path):
+    compiled = compiled_of_two_sinks(early=False)
+    kept = new_script(str(tmp_path)).job(0)
+    kept.begin({}, JOB)
+    for vertex_id in vertices_to_keep(compiled).values():
+        (Path(kept.begin_vertex(vertex_id)) / "x").write_bytes(b"123")
+        kept.complete_vertex(vertex_id, [KeptFile("x", 3, "d")])
+    source, ids, words = vertices_to_keep(compiled)
+    assert finished_vertices(kept, compiled) == {source, ids, words}
+    Path(kept.vertex_folder(vertices_to_keep(compiled)[ids]), "x").unlink()
+    assert finished_vertices(kept, compiled) == {source}
 
 
 def test_one_process_at_a_time_works_on_a_run(tmp_path):

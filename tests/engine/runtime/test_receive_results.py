@@ -85,6 +85,20 @@ def test_a_subtask_that_runs_again_gives_its_records_once(receiver):
     assert receiver.next_records() == []
 
 
+def test_what_sinks_get_is_what_was_read(receiver):
+    first = sender(receiver, 0)
+    first.send(block(b"ab"))
+    assert receiver.next_records() == [*b"ab"]
+    assert receiver.take_only({(7, 0): first.attempt})
+    assert not receiver.take_only({(7, 0): "another"})
+    assert receiver.take_only({(7, 0): first.attempt, (7, 1): "accepted"})
+    first.finish()
+    other = sender(receiver, 1)
+    other.send(block(b"x"))
+    with pytest.raises(JobExecutionError, match="ran again after some of its records had been read"):
+        receiver.next_records()
+
+
 def test_others_are_read_where_a_subtask_is_silent(receiver, monkeypatch):
     monkeypatch.setattr(receive_results, "SILENT_SECONDS", 0.01)
     receiver._silent_from = 0.0
