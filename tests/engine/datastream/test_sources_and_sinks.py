@@ -55,7 +55,11 @@ def test_sources() -> None:
 
 
 class FakeDataFrame(DataFrame):
-    sparkSession = SimpleNamespace(sparkContext=SimpleNamespace(_jsc="running"))  # type: ignore[assignment]
+    sparkSession = SimpleNamespace(  # type: ignore[assignment]
+        sparkContext=SimpleNamespace(
+            _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(isStopped=lambda: False)),
+        )
+    )
     isStreaming = False
     schema = StructType([StructField("n", LongType()), StructField("at", TimestampType())])
 

@@ -27,6 +27,7 @@ def python_with(version: str, path: Path) -> str:
 @pytest.fixture
 def home(tmp_path) -> FlinkHome:
     (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "config.yaml").touch()
     return FlinkHome(tmp_path / "flink", "2.3.0", [], [])
 
 
@@ -66,7 +67,7 @@ def test_flink_finds_one_where_it_is_told_or_brings_pyflink(home, pythons, tmp_p
     configuration = tmp_path / "conf" / "config.yaml"
     configuration.write_text("python:\n  client:\n    executable: python3.9\n")
     assert find_python(home, environment, {}) is None
-    configuration.unlink()
+    configuration.write_text("")
     (home.folder / "opt" / "python").mkdir(parents=True)
     (home.folder / "opt" / "python" / "pyflink.zip").touch()
     brings = python_with("", tmp_path / "bin" / "python")
