@@ -23,10 +23,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.keyed_functions import counted_by_hand, counted_by_key, summed_in_windows
-from penstock.engine.common import Types, WatermarkStrategy
-from penstock.engine.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.engine.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.engine.datastream.data_stream import DataStream
+from penstock.engine.pyflink.common import Types, WatermarkStrategy
+from penstock.engine.pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+from penstock.engine.pyflink.datastream.connectors.number_seq import NumberSequenceSource
+from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.spark.session import get_session
 from penstock.operators.connectors.nexmark.source import NexmarkSource
 from penstock.operators.connectors.sink import DiscardSink

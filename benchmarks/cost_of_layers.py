@@ -22,9 +22,9 @@ from rich.table import Table
 
 from benchmarks.event_log import Stage, events, stages_of
 from benchmarks.simulate_cores import is_walk
-from penstock.plans.joins.passes import produced
-from penstock.plans.joins.run_passes import JOBS_OF
 from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.planners.joins_passes import produced
+from penstock.plans.planners.run_joins import JOBS_OF
 from penstock.plans.vocabulary import Layer
 
 READING, STORING = "reading", "storing the rest"

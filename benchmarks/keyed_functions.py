@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.engine.common import Duration, Time, Types, WatermarkStrategy
-from penstock.engine.common.watermark_strategy import TimestampAssigner
-from penstock.engine.datastream import KeyedProcessFunction, RuntimeContext
-from penstock.engine.datastream.data_stream import DataStream
-from penstock.engine.datastream.state import ValueStateDescriptor
-from penstock.engine.datastream.window import TumblingEventTimeWindows
+from penstock.engine.pyflink.common import Duration, Time, Types, WatermarkStrategy
+from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
+from penstock.engine.pyflink.datastream import KeyedProcessFunction, RuntimeContext
+from penstock.engine.pyflink.datastream.data_stream import DataStream
+from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
+from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
 
 KEYS = 1_000
 ROWS_OF_A_BATCH = 1 << 14

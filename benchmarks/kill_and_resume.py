@@ -23,16 +23,16 @@ from pathlib import Path
 from deltalake import DeltaTable
 
 from penstock.engine.commands import main as command_line
-from penstock.engine.commits.acknowledge_runs import published_jobs
-from penstock.engine.jobs.job_records import list_jobs
 from penstock.engine.machine.state_folder import STATE_DIR
+from penstock.engine.run.commits.acknowledge_runs import published_jobs
+from penstock.engine.run.jobs.job_records import list_jobs
 
 SCRIPT = """
 import os, signal, sys
 from pyflink.common import Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.commits import commit_run
-from penstock.engine.recovery import kept_script
+from penstock.engine.run.commits import commit_run
+from penstock.engine.run.recovery import kept_script
 from penstock.operators.connectors.delta.delta_sink import DeltaSink
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 

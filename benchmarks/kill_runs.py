@@ -61,8 +61,8 @@ env.execute("killed")
 DRIVER = """
 import contextlib, io, json, os, signal, sys
 from penstock.engine.commands import main
-from penstock.engine.commits import commit_run
-from penstock.engine.commits.acknowledge_runs import published_jobs
+from penstock.engine.run.commits import commit_run
+from penstock.engine.run.commits.acknowledge_runs import published_jobs
 from penstock.engine.spark.session import get_session
 from penstock.operators.connectors.delta import commit_delta
 from penstock.operators.connectors.file_sinks import staged_files

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.process_memory import process_memory
-from penstock.engine.clusters.connect_to_session import connected_to
-from penstock.engine.clusters.session_folder import Session, live_session
-from penstock.engine.datastream.environment_settings import EnvironmentSettings, use_settings
-from penstock.engine.jobs.job_records import list_jobs
 from penstock.engine.machine.end_processes import processes_of_session
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.runtime.run_environment import use_session_settings
+from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings, use_settings
+from penstock.engine.run.clusters.connect_to_session import connected_to
+from penstock.engine.run.clusters.session_folder import Session, live_session
+from penstock.engine.run.jobs.job_records import list_jobs
+from penstock.engine.run.runtime.run_environment import use_session_settings
 
 LOOKS = (10, 50, 100, 200)
 _MEBIBYTE = 2**20
@@ -101,7 +101,7 @@ def _sizes(folder: Path) -> list[int]:
 
 def run_job(session: Session, number: int) -> None:
     """Count words as a client that connects, runs one job and goes."""
-    from penstock.engine.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.operators.common.typeinfo import Types
 
     with (

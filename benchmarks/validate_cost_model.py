@@ -93,7 +93,7 @@ def _told(constants: Constants, on: str, cores: int) -> Constants:
 
 def _runs(on: str, jobs: list[MeasuredJob], repeat: int, until: float) -> list[JobRun]:
     if on == "penstock":
-        from penstock.engine.calibration.run_jobs_on_penstock import run_jobs_on_penstock
+        from penstock.engine.measure.calibration.run_jobs_on_penstock import run_jobs_on_penstock
         from penstock.engine.spark.session import get_session
 
         get_session(app_name="validate the cost model")

@@ -1,8 +1,8 @@
 """Sources and sinks: files and number sequences as in PyFlink; Delta tables and Nexmark events besides."""
 
-from penstock.engine.datastream.connectors.base import *
-from penstock.engine.datastream.connectors.file_system import *
-from penstock.engine.datastream.connectors.number_seq import *
+from penstock.engine.pyflink.datastream.connectors.base import *
+from penstock.engine.pyflink.datastream.connectors.file_system import *
+from penstock.engine.pyflink.datastream.connectors.number_seq import *
 from penstock.operators.connectors.delta.delta_sink import DeltaSink as DeltaSink
 from penstock.operators.connectors.delta.delta_source import DeltaSource as DeltaSource
 from penstock.operators.connectors.file_sources import csv_source as csv_source

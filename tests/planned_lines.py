@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.joins.run_passes import Planned
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.planners.run_joins import Planned
 from tests.reference.canonical_plan import canonical_plan
 
 LAYERS = ("stream_graph", "job_graph", "execution_graph", "slots")

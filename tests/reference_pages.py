@@ -9,8 +9,8 @@ from pathlib import Path
 
 from penstock.plans import vocabulary as vocabulary_module
 from penstock.plans.layers import LAYER_TABLES
-from penstock.plans.not_chainable_reasons import NotChainableReason
 from penstock.plans.passes import PASSES
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import COMMENT, type_name
 from penstock.plans.tables.view_columns import view_columns

@@ -15,7 +15,7 @@ from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.errors import LostTopologiesError
-from penstock.plans.joins.run_passes import Planned, run_passes
+from penstock.plans.planners.run_joins import Planned, run_passes
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from tests.planned_lines import PlanJson, differs
 from tests.reference.planner import plan

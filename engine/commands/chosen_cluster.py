@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from penstock.engine.clusters.cluster_kinds import (
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
+from penstock.engine.configuration.job_options import PARALLELISM
+from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.run.clusters.cluster_kinds import (
     SPARK_MASTER,
     Asked,
     Cluster,
     choose_cluster,
     describe_choice,
 )
-from penstock.engine.clusters.connect_to_session import connected_to
-from penstock.engine.clusters.session_request import EXECUTOR_CORES
-from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.configuration.job_options import PARALLELISM
-from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.output.say import say_beside_output
+from penstock.engine.run.clusters.connect_to_session import connected_to
+from penstock.engine.run.clusters.session_request import EXECUTOR_CORES
 from penstock.plans.errors import ConfigurationError
 
 
@@ -71,7 +71,7 @@ def on_cluster(
 
     `slots_per_task_manager`, if configured, are the cores of an executor, where `conf` says nothing else.
     """
-    from penstock.engine.runtime.run_environment import use_session_settings
+    from penstock.engine.run.runtime.run_environment import use_session_settings
 
     if cluster.session is None:
         with use_session_settings(cluster.master, _conf(conf, slots_per_task_manager)):

@@ -207,8 +207,8 @@ def main() -> None:
     finally:
         if stopped_by() is not None:
             end_children()
-            if "penstock.plans.columnar.plan_in_parts" in sys.modules:  # whose threads are waited for
-                sys.modules["penstock.plans.columnar.plan_in_parts"].interrupt_parts()
+            if "penstock.plans.planners.plan_in_parts" in sys.modules:  # whose threads are waited for
+                sys.modules["penstock.plans.planners.plan_in_parts"].interrupt_parts()
         elif not had_jvm and "penstock.engine.spark.start_jvm" in sys.modules:
             sys.modules["penstock.engine.spark.start_jvm"].end_jvm()
         ending = sys.exc_info()[1]

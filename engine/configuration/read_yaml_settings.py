@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from penstock.engine.configuration.option import Level, Setting
 from penstock.operators.common.flink_yaml import as_option_text, core_schema_loader
-from penstock.plans.bounds import BoundError, require_bounded_yaml
+from penstock.plans.importing.bounds import BoundError, require_bounded_yaml
 
 LARGEST_BYTES = 3 << 20
 """Most bytes that snakeyaml reads of one file."""

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.flink.flink_jars import compiled_planner, flink_jars
 from penstock.engine.machine.die_with_parent import with_parent
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.spark.find_java import Java, require_java
 from penstock.plans.errors import ConfigurationError, LostTopologiesError, NotEnoughMemoryError, PenstockError
 from penstock.plans.vocabulary import Layer

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.library.check_arguments import (
     arguments_of_call,
     member,
@@ -20,13 +19,14 @@ from penstock.engine.library.check_arguments import (
     whole_number,
 )
 from penstock.engine.library.library_configuration import Config, library_configuration
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.output.html_table import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.literals import LayerName
 from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
-    from penstock.engine.bench.suites import Case
+    from penstock.engine.measure.bench.suites import Case
 
 _FIGURES = ("planning", "from … to", "cold", "reading", "start-up", "CPU", "peak GiB", "speed")
 
@@ -52,7 +52,7 @@ class Benchmark:
 
     def show(self) -> None:
         """Print it, as `penstock bench` does."""
-        from penstock.engine.bench.print_results import print_equality, print_results
+        from penstock.engine.measure.bench.print_results import print_equality, print_results
         from penstock.engine.output.say import say
 
         print_results(self.results["summary"])
@@ -64,7 +64,7 @@ class Benchmark:
         return f"<penstock.Benchmark: {len(self.results['measurements']):,} measurements>"
 
     def _repr_html_(self) -> str:
-        from penstock.engine.bench.print_results import figures
+        from penstock.engine.measure.bench.print_results import figures
 
         columns = ("suite", "operators", "planner", *_FIGURES)
         rows = [
@@ -88,7 +88,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    from penstock.engine.bench.summarise import best_planning
+    from penstock.engine.measure.bench.summarise import best_planning
 
     low, high, confidence = row["interval"] or (None, None, None)
     return {
@@ -171,11 +171,11 @@ def bench(
     `costs`: what operators cost, as Plan.metrics takes it (default: "drawn"); `time_limit`: seconds of a
     planner for a batch. Raises ConfigurationError and InputError.
     """
-    from penstock.engine.bench.bench_choices import chosen_planners
-    from penstock.engine.bench.measure_suites import measure_suites
-    from penstock.engine.bench.suites import cases_of, each_once, find_suite
     from penstock.engine.machine.hold_folder import hold_folder
     from penstock.engine.machine.replace_file import make_output_folder
+    from penstock.engine.measure.bench.bench_choices import chosen_planners
+    from penstock.engine.measure.bench.measure_suites import measure_suites
+    from penstock.engine.measure.bench.suites import cases_of, each_once, find_suite
     from penstock.engine.output.progress import Report
     from penstock.engine.planning.find_custom_planners import importable_name
 
@@ -251,7 +251,7 @@ class PlanQuality:
 
     def show(self) -> None:
         """Print it, as `penstock bench --quality` does."""
-        from penstock.engine.bench.print_quality import print_quality
+        from penstock.engine.measure.bench.print_quality import print_quality
 
         print_quality(self.results["cases"])
 
@@ -264,12 +264,12 @@ def _compared(
     cases: "Sequence[Case]", planners: Sequence[Any], costs: Any, limit: float, config: Config, folder: Path
 ) -> PlanQuality:
     """Plans of all cases by all planners, compared with those of the first."""
-    from penstock.engine.bench.describe_machine import describe_machine
-    from penstock.engine.bench.measure_quality import measure_quality, require_planners
-    from penstock.engine.bench.prepare_inputs import prepare_inputs
-    from penstock.engine.bench.print_quality import write_quality
     from penstock.engine.library.costs_named import costs_named
     from penstock.engine.machine.replace_file import make_output_folder
+    from penstock.engine.measure.bench.describe_machine import describe_machine
+    from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
+    from penstock.engine.measure.bench.print_quality import write_quality
     from penstock.engine.output.progress import Report
     from penstock.engine.planning.chosen_costs import DRAWN
     from penstock.engine.planning.find_custom_planners import name_of_planner
@@ -326,7 +326,7 @@ def _folder(out: Any) -> Iterator[Path]:
 @contextmanager
 def _handed_on(config: Config) -> Iterator[Any]:
     """The configuration for child processes as long as the context; gives the defaults of jobs."""
-    from penstock.engine.bench.bench_choices import handed_on
+    from penstock.engine.measure.bench.bench_choices import handed_on
 
     library_configuration(config)  # says what is wrong with it
     if config is None or isinstance(config, Mapping):

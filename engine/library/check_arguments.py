@@ -52,7 +52,7 @@ def require_session(spark: Any) -> None:
     """ConfigurationError unless this is a session of Spark, classic or Connect, that has not been stopped."""
     if type(spark).__name__ != "SparkSession" or not type(spark).__module__.startswith("pyspark."):
         raise ConfigurationError(f"spark: found {type(spark).__name__}, allowed a SparkSession")
-    from penstock.plans.joins.spark_schemas import has_ended
+    from penstock.plans.frames.spark_schemas import has_ended
 
     if has_ended(spark):
         raise ConfigurationError("spark: found a session that has been stopped, or has ended")

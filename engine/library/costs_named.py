@@ -5,9 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.library.check_arguments import path
 from penstock.engine.library.given_topologies import is_frame, is_spark_frame
+from penstock.engine.machine.temporary_folders import short_lived_folder
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def costs_named(costs: Any) -> Iterator[str | None]:
         from penstock.engine.library.frames_as_arrow import frame_as_arrow
 
         if is_spark_frame(costs):
-            from penstock.engine.runtime.spark_application import in_running_session
+            from penstock.engine.run.runtime.spark_application import in_running_session
 
             with in_running_session(costs.sparkSession, "costs"):
                 table = costs.toArrow()

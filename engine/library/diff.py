@@ -7,21 +7,21 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.commits.temporary_folders import short_lived_folder
-from penstock.engine.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
-from penstock.engine.diff.diff_sides import diff_sides
-from penstock.engine.diff.keyed_plans import TOTALS
-from penstock.engine.diff.savepoint_verdicts import Required, RestoreFrom, Verdict, Worse
-from penstock.engine.diff.side import Side, only_topology
-from penstock.engine.diff.topology_diff import Counts, TopologyDiff
 from penstock.engine.library.check_arguments import one_of, text
 from penstock.engine.library.given_topologies import Objects, Paths, TablesOfTopologies, given_topologies
 from penstock.engine.library.library_configuration import Config, library_configuration
 from penstock.engine.library.planned_tables import Plan
 from penstock.engine.library.sides_to_compare import Opener, previous_version
 from penstock.engine.library.store import Store, path_of_store
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.output.html_table import html_table
 from penstock.engine.output.progress import Report
+from penstock.engine.views.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
+from penstock.engine.views.diff.diff_sides import diff_sides
+from penstock.engine.views.diff.keyed_plans import TOTALS
+from penstock.engine.views.diff.savepoint_verdicts import Required, RestoreFrom, Verdict, Worse
+from penstock.engine.views.diff.side import Side, only_topology
+from penstock.engine.views.diff.topology_diff import Counts, TopologyDiff
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.literals import RestoreFromName, VerdictName
 

@@ -25,7 +25,7 @@ class Explained(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock explain` does."""
-        from penstock.engine.explain.explain_in_text import tell
+        from penstock.engine.views.explain.explain_in_text import tell
 
         tell(self._asdict(), whole=self.whole)
 
@@ -53,9 +53,9 @@ def explain(
     tables: Mapping[str, Any], source: str, edge: Any, operator: str | None, topology: str | None
 ) -> Explained:
     """See Plan.explain."""
-    from penstock.engine.draw.drawn_plan import plan_of_tables
-    from penstock.engine.explain.explain_plan import explain_plan
-    from penstock.engine.explain.explained_plan import ExplainedPlan
+    from penstock.engine.views.draw.drawn_plan import plan_of_tables
+    from penstock.engine.views.explain.explain_plan import explain_plan
+    from penstock.engine.views.explain.explained_plan import ExplainedPlan
 
     wanted = None if topology is None else text("topology", topology, "my job")
     named = None if operator is None else text("operator", operator, "Sink: alerts")

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from penstock.engine.generate.drawn_topologies import (
+from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
+from penstock.engine.library.given_topologies import is_spark_frame
+from penstock.engine.library.planned_tables import Plan, arrow_tables
+from penstock.engine.measure.generate.drawn_topologies import (
     ENDINGS,
     topologies_by_trace,
     workloads,
 )
-from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
-from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.engine.output.html_table import html_table
-from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.shapes import WORKLOADS, fleet_of_shape
 from penstock.plans.generate.topology_lines import fleet_tables
@@ -126,7 +126,7 @@ def generate(
         )
     if name.endswith(ENDINGS):
         _require_none({"parallelism": parallelism is not None, **of_shapes}, "a spec file")
-        from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
+        from penstock.engine.measure.generate.drawn_by_spec import fleet_spec, topologies_by_spec
         from penstock.plans.generate.by_spec.draw_by_spec import no_counts
 
         spec = fleet_spec(name, count, first)
@@ -157,8 +157,8 @@ def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
 
 
 def _like(like: Any, topologies: int, seed: int) -> Generated:
-    from penstock.engine.generate.draw_after import draw_after, model_fleet, model_of_plan
     from penstock.engine.library.store import Store
+    from penstock.engine.measure.generate.draw_after import draw_after, model_fleet, model_of_plan
 
     model = (
         model_of_plan(arrow_tables(like, "like"), like.source)

@@ -148,7 +148,7 @@ def _recognise_frames(frames: list[Any]) -> Given:
             raise InputError(
                 "topologies: found a DataFrame of Spark beside another frame", "give two of one kind"
             )
-        from penstock.plans.joins.spark_schemas import has_ended
+        from penstock.plans.frames.spark_schemas import has_ended
 
         if any(has_ended(frame.sparkSession) for frame in frames):
             raise InputError("topologies: found a DataFrame whose Spark session has been stopped")

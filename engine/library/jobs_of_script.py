@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.datastream.environment_settings import EnvironmentSettings
-from penstock.engine.datastream.operator_settings import PYTHON_FILES
 from penstock.engine.library.run_script import ScriptError, run_script
 from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.runtime.job import Job
+from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.pyflink.datastream.operator_settings import PYTHON_FILES
+from penstock.engine.run.runtime.job import Job
 from penstock.plans.errors import InputError, PenstockError
 
 

@@ -16,8 +16,8 @@ from penstock.engine.library.planned_graphs import with_names
 from penstock.engine.output.html_table import html_table
 from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, constants_of, read_constants
 from penstock.plans.metrics.plan_metrics import NEEDED
@@ -144,7 +144,7 @@ class Measured(NamedTuple):
     def _plans(self) -> pl.DataFrame:
         if not is_spark_frame(self.plans):
             return from_arrow(self.plans)
-        from penstock.engine.runtime.spark_application import in_running_session
+        from penstock.engine.run.runtime.spark_application import in_running_session
 
         with in_running_session(self.plans.sparkSession, "summary"):
             return from_arrow(self.plans.toArrow())
@@ -221,7 +221,7 @@ def _terms(constants: Any) -> Constants:
 def _on_spark(tables: Mapping[str, Any], costs: str | None, cluster: Any, terms: Constants) -> Measured:
     from penstock.engine.planning.metrics_on_spark import metrics_on_spark
     from penstock.engine.spark.session import use_this_python
-    from penstock.plans.joins.spark_schemas import free
+    from penstock.plans.frames.spark_schemas import free
 
     spark = use_this_python(tables["topologies"].sparkSession)
     needed = {name: tables[name] for name in NEEDED}

@@ -16,8 +16,8 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of import tables_of
 from penstock.engine.store.version_number import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.plans.columnar.frames import to_arrow
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.literals import TableName
 
 if TYPE_CHECKING:

@@ -7,10 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.engine.datastream.environment_settings import EnvironmentSettings, JobCaptured, use_settings
-from penstock.engine.datastream.operator_settings import FILE_DELIMITER, PYTHON_FILES
 from penstock.engine.machine.named_output import is_of_standard_output
-from penstock.engine.runtime.transformations import restart_ids
+from penstock.engine.pyflink.datastream.environment_settings import (
+    EnvironmentSettings,
+    JobCaptured,
+    use_settings,
+)
+from penstock.engine.pyflink.datastream.operator_settings import FILE_DELIMITER, PYTHON_FILES
+from penstock.engine.run.runtime.transformations import restart_ids
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import InputError, PenstockError
 

@@ -1,8 +1,8 @@
 """Tells what PyFlink's fusing of Python operators means for the job of a script."""
 
-from penstock.engine.explain.explain_edge import lost_setting_text
 from penstock.engine.output.say import say_beside_output
-from penstock.engine.runtime.job import Job
+from penstock.engine.run.runtime.job import Job
+from penstock.engine.views.explain.explain_edge import lost_setting_text
 
 
 def say_lost_settings(job: Job) -> None:

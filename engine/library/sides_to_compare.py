@@ -10,27 +10,27 @@ import polars as pl
 from numpy.typing import NDArray
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.diff.lines_in_both import lines_in_both, parts_without
-from penstock.engine.diff.side import Side
-from penstock.engine.diff.side_of_store import side_of_store, side_of_tables, side_of_topologies
 from penstock.engine.library.given_topologies import Objects, TablesOfTopologies
 from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
-from penstock.engine.sources.plan_source import (
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_source import (
     HOLDS_PLANS,
     PlanSource,
     SourceKind,
     identify_source,
     require_kind,
 )
-from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import complete, read_listed
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of import tables_of
-from penstock.plans.columnar.frames import from_arrow
+from penstock.engine.views.diff.lines_in_both import lines_in_both, parts_without
+from penstock.engine.views.diff.side import Side
+from penstock.engine.views.diff.side_of_store import side_of_store, side_of_tables, side_of_topologies
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
@@ -165,7 +165,7 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     """
     from penstock.engine.library.jobs_of_script import job_of_script
     from penstock.engine.library.say_fusing import say_lost_settings
-    from penstock.engine.runtime.job import topology_of
+    from penstock.engine.run.runtime.job import topology_of
 
     before = set(sys.modules)
     with redirect_stdout(sys.stderr):

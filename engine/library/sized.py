@@ -10,14 +10,14 @@ from penstock.engine.library.check_arguments import text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.library_configuration import Config, library_configuration
 from penstock.engine.output.html_table import html_table
-from penstock.engine.size.size_cluster import (
+from penstock.engine.views.size.size_cluster import (
     TaskManagers,
     chosen_task_managers,
     jobs_placed,
     size_in_json,
 )
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.printable import limited, printable
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -38,7 +38,7 @@ class Sized(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock size` does."""
-        from penstock.engine.size.tell_size import tell_cluster, tell_fleet
+        from penstock.engine.views.size.tell_size import tell_cluster, tell_fleet
 
         tell_cluster(limited(printable(self.source)), self.task_managers)
         tell_fleet(from_arrow(self.jobs), self.task_managers)
@@ -51,7 +51,7 @@ class Sized(NamedTuple):
         )
 
     def _repr_html_(self) -> str:
-        from penstock.engine.size.tell_size import MODE_WORDS, totals_by_mode
+        from penstock.engine.views.size.tell_size import MODE_WORDS, totals_by_mode
 
         totals = totals_by_mode(from_arrow(self.jobs), self.task_managers)
         rows = [(label, *values) for label, values in totals.items()]

@@ -15,7 +15,7 @@ from penstock.engine.library.given_topologies import (
 )
 from penstock.engine.library.topologies_on_spark import checked_frames
 from penstock.engine.library.topology_tables_of_frames import topology_tables_of_frames
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 
 MOST_TOPOLOGIES = 2_000
 MOST_TRANSFORMATIONS = 50_000

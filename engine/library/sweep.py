@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from penstock.engine.library.check_arguments import arguments_of_call, path, require_session, seconds, strings
 from penstock.engine.library.library_configuration import Config
+from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 from penstock.engine.output.html_table import html_table
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
-from penstock.engine.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.literals import TableFormatName
 from penstock.plans.printable import limited
@@ -44,7 +44,7 @@ class SweepResults(NamedTuple):
 
     def table(self, by: Sequence[str] | None = None, metrics: Sequence[str] | None = None) -> pa.Table:
         """Means of metrics over cells that are alike in `by` (default: all that differs)."""
-        from penstock.engine.sweep.format_table import results_in_rows
+        from penstock.engine.measure.sweep.format_table import results_in_rows
 
         return _arrow(results_in_rows(self._rows(), by, metrics))
 
@@ -56,7 +56,7 @@ class SweepResults(NamedTuple):
     ) -> str:
         """The same table as text: markdown, latex or csv."""
         from penstock.engine.library.check_arguments import member
-        from penstock.engine.sweep.format_table import formatted, results_in_rows
+        from penstock.engine.measure.sweep.format_table import formatted, results_in_rows
 
         return formatted(results_in_rows(self._rows(), by, metrics), member("format", format, TableFormat))
 
@@ -65,12 +65,12 @@ class SweepResults(NamedTuple):
 
         Raises ConfigurationError where matplotlib is not installed, or a column is not there.
         """
-        from penstock.engine.sweep.format_table import figure_of_results
+        from penstock.engine.measure.sweep.format_table import figure_of_results
 
         return figure_of_results(self._rows(), x, y, by)
 
     def _rows(self) -> pl.DataFrame:
-        from penstock.engine.sweep.read_results import read_results
+        from penstock.engine.measure.sweep.read_results import read_results
 
         return read_results(self.folder)
 
@@ -81,7 +81,7 @@ class SweepResults(NamedTuple):
         )
 
     def _repr_html_(self) -> str:
-        from penstock.engine.sweep.format_table import results_in_rows
+        from penstock.engine.measure.sweep.format_table import results_in_rows
 
         table = results_in_rows(self._rows(), None, None)
         rows = [tuple(_cell(value) for value in row) for row in table.iter_rows()]
@@ -109,8 +109,8 @@ def sweep(
     batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
     wrong in a spec, ConfigurationError and StoreError.
     """
+    from penstock.engine.measure.sweep.sweep_grid import prepare_sweep, sweep_grid
     from penstock.engine.output.progress import Report
-    from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_grid
 
     if spark is not None:
         from penstock.engine.spark.session import is_connect, use_this_python

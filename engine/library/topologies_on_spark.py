@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from penstock.engine.library.given_topologies import Given, Objects, Paths, SparkFrames, require_topologies
 from penstock.engine.library.topology_tables_of_frames import OF_TOPOLOGY, require_topology
-from penstock.plans.joins.spark_schemas import column_types
+from penstock.plans.frames.spark_schemas import column_types
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.require_given_columns import require_given_columns
 

@@ -12,8 +12,8 @@ from penstock.plans.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
-    from penstock.engine.common.time import Duration
-    from penstock.engine.datastream.data_stream import DataStream
+    from penstock.engine.pyflink.common.time import Duration
+    from penstock.engine.pyflink.datastream.data_stream import DataStream
 
 
 def transform(
@@ -34,8 +34,8 @@ def transform(
     subtasks (None: the environment's default), `mode` STREAMING or BATCH. Raises ConfigurationError for
     another argument, TypeError for a column whose type no function can get, and what `build` raises.
     """
-    from penstock.engine.common import Configuration
-    from penstock.engine.datastream import DataStream, StreamExecutionEnvironment
+    from penstock.engine.pyflink.common import Configuration
+    from penstock.engine.pyflink.datastream import DataStream, StreamExecutionEnvironment
 
     runtime_mode = one_of("mode", mode.upper() if isinstance(mode, str) else mode, ("STREAMING", "BATCH"))
     configuration = Configuration()

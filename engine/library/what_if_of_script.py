@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import pyarrow.compute as pc
 
-from penstock.engine.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
-from penstock.engine.datastream.environment_settings import Changes, EnvironmentSettings
 from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
-from penstock.engine.runtime.job import Job
-from penstock.engine.runtime.run_settings import plan_to_run
+from penstock.engine.pyflink.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
+from penstock.engine.pyflink.datastream.environment_settings import Changes, EnvironmentSettings
+from penstock.engine.run.runtime.job import Job
+from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.plans.errors import ConfigurationError
 
 #: After the name or uid of an operator: the change is of its parallelism.

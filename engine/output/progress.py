@@ -63,7 +63,7 @@ def progress(total: int, *, console: "Console | None" = None) -> Iterator[Report
     )
     from rich.text import Text
 
-    from penstock.plans.compiled import compiling_listeners  # numpy takes a tenth of a second
+    from penstock.plans.frames.compiled import compiling_listeners  # numpy takes a tenth of a second
 
     shown = Console(file=sys.stderr) if console is None else console
     if not shown.is_terminal:

@@ -24,9 +24,9 @@ from penstock.engine.planning.ask_custom_planner import describe_raised
 from penstock.engine.planning.find_custom_planners import find_planners_here, place_of_function
 from penstock.engine.planning.planner_process import read_table, write_table
 from penstock.engine.planning.planner_program import PlannerProgram
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.custom_planners.check_answer import reader_of
 from penstock.plans.errors import ConfigurationError, SchemaError
+from penstock.plans.frames.polars_frames import from_arrow
 
 _LEAST_BYTES = 2**30
 

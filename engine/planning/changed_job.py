@@ -10,9 +10,9 @@ import polars as pl
 from penstock.engine.planning.changed_metrics import Change, ChangedMetrics, Decided, checked
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
-from penstock.plans.columnar.frames import empty, from_arrow
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision, decides
 from penstock.plans.errors import BrokenInvariantError
+from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.exchange_costs import Constants
 from penstock.plans.metrics.neighbours.job_by_arrays import JobByArrays, job_by_arrays

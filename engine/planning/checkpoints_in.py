@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.joins.spark_schemas import unless_ended
+from penstock.plans.frames.spark_schemas import unless_ended
 
 
 @contextmanager

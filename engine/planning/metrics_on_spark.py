@@ -14,7 +14,7 @@ from penstock.engine.planning.planning_settings import (
     partitions_for,
     planning_settings,
 )
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.joins.plan_metrics import Metrics, plan_metrics
 from penstock.plans.metrics.operator_costs import COSTS, LEVEL, PREFIX

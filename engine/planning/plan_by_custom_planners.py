@@ -10,12 +10,12 @@ import polars as pl
 from penstock.engine.planning.ask_custom_planner import ask_custom_planner, joined
 from penstock.engine.planning.find_custom_planners import COSTS, CustomPlanner
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames
-from penstock.plans.columnar.frames import from_arrow, to_arrow
-from penstock.plans.columnar.refusals import without_topologies
 from penstock.plans.custom_planners.check_answer import check_answer, check_tables, reader_of
 from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, STAGE, Invariant, reject_violations
 from penstock.plans.custom_planners.find_violations import find_violations
+from penstock.plans.frames.polars_frames import from_arrow, to_arrow
+from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.layers import Choices, layers_until
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.operator_costs import operator_costs

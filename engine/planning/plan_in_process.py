@@ -17,11 +17,11 @@ from penstock.engine.planning.foresee_memory import (
 )
 from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.plans.columnar.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
-from penstock.plans.columnar.plan_columnar import Finished
-from penstock.plans.columnar.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from penstock.plans.layers import Choices
+from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
+from penstock.plans.planners.plan_columnar import Finished
+from penstock.plans.planners.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files_in_parts
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts

@@ -13,7 +13,11 @@ from penstock.engine.planning.custom_planners import CustomPlanners
 from penstock.engine.planning.find_custom_planners import send_planners
 from penstock.engine.planning.require_memory_in_worker import require_memory_in_worker
 from penstock.engine.spark.shared_settings import scoped_settings
-from penstock.plans.columnar.plan_packed_tables import (
+from penstock.plans.frames.packed_blocks import PackedTables
+from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
+from penstock.plans.frames.spark_schemas import conform, cut_lineage
+from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.planners.plan_packed_tables import (
     ORPHANS,
     PACKED,
     STAGE_SECONDS,
@@ -26,11 +30,7 @@ from penstock.plans.columnar.plan_packed_tables import (
     validate_tables,
     validated_tables,
 )
-from penstock.plans.joins.frames import with_null_lists, without_null_lists
-from penstock.plans.joins.packed_blocks import PackedTables
-from penstock.plans.joins.run_passes import Planned
-from penstock.plans.joins.spark_schemas import conform, cut_lineage
-from penstock.plans.layers import LAYER_TABLES, Choices, layers_until
+from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.joins.local_transformations import (
     RowGroups,
@@ -43,7 +43,7 @@ from penstock.plans.vocabulary import Layer
 if TYPE_CHECKING:
     import polars as pl
 
-    from penstock.plans.columnar.plan_in_parts import InParts
+    from penstock.plans.planners.plan_in_parts import InParts
 
 ARROW_ROWS_PER_BATCH = 4096
 
@@ -126,7 +126,7 @@ def planned_in_worker(custom_planners: CustomPlanners, until: Layer, choices: Ch
 
     def plan(frames: "dict[str, pl.DataFrame]") -> "InParts":
         from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
-        from penstock.plans.columnar.plan_in_parts import InParts
+        from penstock.plans.planners.plan_in_parts import InParts
 
         count = len(frames["topologies"]) + len(frames["rejected"])
         question = custom_planners.question(frames["topologies"], part=True)

@@ -32,9 +32,9 @@ from penstock.engine.planning.split_by_size import joined_plans, split_by_size
 from penstock.engine.spark.foresee_spark_memory import heap_bytes
 from penstock.engine.spark.session import any_session, require_delta
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.joins.hand_over_tables import Finished
-from penstock.plans.joins.run_passes import Planned, run_passes
 from penstock.plans.layers import Choices
+from penstock.plans.planners.hand_over_tables import Finished
+from penstock.plans.planners.run_joins import Planned, run_passes
 from penstock.plans.stream_graph.joins.limit_expansion import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_of_pipes import lines_of_pipes

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.spark.shared_settings import scoped_settings
-from penstock.plans.joins.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
+from penstock.plans.frames.packed_blocks import ROWS_PER_BLOCK, WALKED_ALONE
 
 ROWS_PER_PARTITION = 250_000
 ROWS_OF_ONE_PARTITION = 10_000

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.joins.run_passes import Planned
+from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topology_tables import TopologyTables
 

@@ -8,7 +8,7 @@ import orjson
 from penstock.engine.planning.digest_plans import REFUSAL, comparable_layers
 from penstock.engine.planning.plan_beside_flink import first_difference
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.vocabulary import Layer
 

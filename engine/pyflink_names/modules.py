@@ -58,14 +58,14 @@ _DATASTREAM = (
 
 #: Module of PyFlink to module of Penstock.
 MODULES: dict[str, str] = {
-    "pyflink.common": "penstock.engine.common",
-    **{f"pyflink.common.{name}": f"penstock.engine.common.{name}" for name in _COMMON},
-    "pyflink.datastream": "penstock.engine.datastream",
-    **{f"pyflink.datastream.{name}": f"penstock.engine.datastream.{name}" for name in _DATASTREAM},
-    "pyflink.metrics": "penstock.engine.metrics",
-    "pyflink.metrics.metricbase": "penstock.engine.metrics",
-    "pyflink.table": "penstock.engine.table",
-    "pyflink.table.types": "penstock.engine.table",
+    "pyflink.common": "penstock.engine.pyflink.common",
+    **{f"pyflink.common.{name}": f"penstock.engine.pyflink.common.{name}" for name in _COMMON},
+    "pyflink.datastream": "penstock.engine.pyflink.datastream",
+    **{f"pyflink.datastream.{name}": f"penstock.engine.pyflink.datastream.{name}" for name in _DATASTREAM},
+    "pyflink.metrics": "penstock.engine.pyflink.metrics",
+    "pyflink.metrics.metricbase": "penstock.engine.pyflink.metrics",
+    "pyflink.table": "penstock.engine.pyflink.table",
+    "pyflink.table.types": "penstock.engine.pyflink.table",
     "pyflink.version": "penstock.engine.pyflink_names.version",
 }
 

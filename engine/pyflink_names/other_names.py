@@ -22,7 +22,7 @@ from penstock.engine.pyflink_names.modules import (
 )
 from penstock.engine.pyflink_names.unsupported_names import unsupported_name
 
-#: PyFlink's names, as tests/engine/common/ask_names.py writes them: lines `module origin: name name`.
+#: PyFlink's names, as tests/engine/pyflink/common/ask_names.py writes them: lines `module origin: name name`.
 NAMES_FILE = Path(__file__).parent / f"pyflink-{PYFLINK_VERSION}-names.txt"
 
 _OWN, _TYPE_VARIABLE, _MODULES = ".", "TypeVar", "modules"

@@ -7,7 +7,7 @@ from threading import Lock
 
 from pyspark.sql import SparkSession
 
-from penstock.plans.joins.spark_schemas import unless_ended
+from penstock.plans.frames.spark_schemas import unless_ended
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from penstock.engine.commits.temporary_folders import temporary_folder
 from penstock.engine.machine.machine import import_root, is_checkout
 from penstock.engine.machine.state_folder import home_folder
+from penstock.engine.machine.temporary_folders import temporary_folder
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
 from penstock.engine.spark.local_folders import is_local_folder_set

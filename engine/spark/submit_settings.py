@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.output.redaction import redact_value
 
 JAVA_OPTIONS = ("spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions")

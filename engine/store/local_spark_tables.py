@@ -19,7 +19,7 @@ from penstock.engine.store.spark_rows import SparkRows, files_for
 from penstock.engine.store.stored_tables import WRITE_ID
 from penstock.engine.store.write_file import make_log_durable
 from penstock.engine.store.write_rows_in_workers import write_packed, write_rows
-from penstock.plans.joins.packed_blocks import PackedTables
+from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.tables import TABLES
 
 _ROWS_TO_WORKERS = {

@@ -7,7 +7,7 @@ import polars as pl
 
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.is_local import local_folder
-from penstock.plans.columnar.frames import empty
+from penstock.plans.frames.polars_frames import empty
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topology_tables import topology_id

@@ -41,7 +41,7 @@ from penstock.engine.store.stored_tables import (
     stored_columns,
 )
 from penstock.engine.store.write_file import make_log_durable
-from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.tables import TABLES
 
 _ENCODINGS = {

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.local_spark_tables import LocalSparkTables
 from penstock.engine.store.spark_tables import SparkTables
-from penstock.plans.joins.packed_blocks import PackedTables
+from penstock.plans.frames.packed_blocks import PackedTables
 
 
 def tables_of_spark(

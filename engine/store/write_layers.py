@@ -15,8 +15,8 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of_spark import tables_of_spark
 from penstock.engine.store.version_number import VersionNumber
 from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
-from penstock.plans.joins.packed_blocks import PackedTables
-from penstock.plans.joins.run_passes import Planned
+from penstock.plans.frames.packed_blocks import PackedTables
+from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
 
 

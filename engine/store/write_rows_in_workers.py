@@ -9,9 +9,9 @@ from penstock.engine.spark.describe_spark_error import CANNOT_WRITE_TO_STORE
 from penstock.engine.store.open_file import OpenFile
 from penstock.engine.store.require_rows import require_rows
 from penstock.engine.store.stored_tables import in_files
-from penstock.plans.joins.frames import with_null_lists, without_null_lists
-from penstock.plans.joins.packed_blocks import Batches, PackedTables, Parts
-from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.frames.packed_blocks import Batches, PackedTables, Parts
+from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
+from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.tables import TABLES
 
 WRITTEN = "table string, path string, rows long"

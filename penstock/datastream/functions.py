@@ -1,3 +1,3 @@
 """Functions of streams: PyFlink's `pyflink.datastream.functions`."""
 
-from penstock.engine.datastream.functions import *
+from penstock.engine.pyflink.datastream.functions import *

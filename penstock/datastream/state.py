@@ -1,3 +1,3 @@
 """State and its descriptors: PyFlink's `pyflink.datastream.state`."""
 
-from penstock.engine.datastream.state import *
+from penstock.engine.pyflink.datastream.state import *

@@ -1,3 +1,3 @@
 """Windows, assigners and triggers: PyFlink's `pyflink.datastream.window`."""
 
-from penstock.engine.datastream.window import *
+from penstock.engine.pyflink.datastream.window import *

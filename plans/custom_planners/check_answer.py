@@ -7,12 +7,12 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.columnar.frames import from_arrow, to_arrow
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Invariant, violations
 from penstock.plans.errors import SchemaError
+from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.layers import LAYER_TABLES
-from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM

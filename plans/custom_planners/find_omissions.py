@@ -6,7 +6,7 @@ from enum import StrEnum
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
 from penstock.plans.printable import limited
 from penstock.plans.tables import REJECTED

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.plans.arrow_walks import Ints
+from penstock.plans.frames.arrow_walks import Ints
 
 Flags = npt.NDArray[np.bool_]
 NO_GROUP = -1

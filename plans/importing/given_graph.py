@@ -10,11 +10,11 @@ from operator import index
 from typing import Any, NamedTuple
 
 from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.imported import Imported, with_notes
 from penstock.plans.printable import unprintable
 from penstock.plans.stream_graph.refuse_stream_graphs import MAX_INPUTS
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.find_cycle import find_cycle
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import Kind, Partitioner

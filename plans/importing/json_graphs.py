@@ -7,8 +7,9 @@ vis.js, the force layouts of d3, elements of Cytoscape.js, the JSON Graph Format
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from penstock.plans.bounds import MOST_EDGES, MOST_NODES, require_at_most
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
+from penstock.plans.importing.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from penstock.plans.importing.given_graph import (
     GivenEdge,
     GivenGraph,
@@ -19,7 +20,6 @@ from penstock.plans.importing.given_graph import (
     topology_of_graph,
 )
 from penstock.plans.importing.imported import Imported
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.rules import wrong_type
 from penstock.plans.vocabulary import Partitioner
 

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.execution_plan import from_execution_plan, is_execution_plan
 from penstock.plans.importing.flink_plan import from_flink_plan, is_flink_plan
@@ -21,7 +22,6 @@ from penstock.plans.importing.plan_json import from_plan_json, is_plan_json, is_
 from penstock.plans.importing.stream_graph_form import DEFAULT_GROUP
 from penstock.plans.importing.wfformat import from_wfformat, is_wfformat
 from penstock.plans.printable import first_and_count
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.operator_rules import UID_HASH
 from penstock.plans.topology.rules import INT32_MAX, Rules, integer, text
 from penstock.plans.topology.unpacked_texts import CODECS

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from html import unescape
 from typing import Any, NamedTuple
 
-from penstock.plans.bounds import MOST_EDGES, MOST_NODES, MOST_VALUES, require_at_most
 from penstock.plans.errors import InputError
+from penstock.plans.importing.bounds import MOST_EDGES, MOST_NODES, MOST_VALUES, require_at_most
 from penstock.plans.importing.given_graph import (
     DRAWN_PARALLELISM,
     GivenEdge,

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
-from penstock.plans.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from penstock.plans.errors import InputError
+from penstock.plans.importing.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from penstock.plans.importing.given_graph import (
     EDGE_ATTRIBUTES,
     NODE_ATTRIBUTES,

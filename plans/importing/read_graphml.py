@@ -4,8 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 from xml.parsers import expat
 
-from penstock.plans.bounds import DEEPEST, MOST_EDGES, MOST_NODES, MOST_VALUES, BoundError, require_at_most
 from penstock.plans.errors import InputError
+from penstock.plans.importing.bounds import (
+    DEEPEST,
+    MOST_EDGES,
+    MOST_NODES,
+    MOST_VALUES,
+    BoundError,
+    require_at_most,
+)
 from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, attribute_name
 from penstock.plans.topology.rules import shorten
 

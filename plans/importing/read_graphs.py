@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from penstock.plans.bounds import bounded_file, bounded_seconds, bounded_text
+from penstock.plans.importing.bounds import bounded_file, bounded_seconds, bounded_text
 from penstock.plans.importing.given_graph import GivenGraph
 from penstock.plans.importing.known_forms import name_of_file
 from penstock.plans.importing.read_dot import read_dot

@@ -6,8 +6,8 @@ Source: the reference manual of Pajek (section Network files), and networkx.read
 import re
 from collections.abc import Iterator, Sequence
 
-from penstock.plans.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from penstock.plans.errors import InputError
+from penstock.plans.importing.bounds import MOST_EDGES, MOST_NODES, require_at_most
 from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, attribute_name
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.rules import shorten

@@ -13,14 +13,14 @@ from xml.parsers import expat
 
 import yaml
 
-from penstock.plans.bounds import (
+from penstock.plans.errors import InputError
+from penstock.plans.importing.bounds import (
     DEEPEST,
     MOST_BYTES_OF_YAML,
     MOST_EDGES,
     MOST_NODES,
     require_at_most,
 )
-from penstock.plans.errors import InputError
 from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode, attribute_name
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.rules import shorten

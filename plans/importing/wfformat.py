@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.given_graph import (
     GivenEdge,
@@ -21,7 +22,6 @@ from penstock.plans.importing.given_graph import (
 )
 from penstock.plans.importing.imported import Imported, errors_of_known
 from penstock.plans.printable import first_and_count
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.rules import Rule, Rules, list_of, shorten, text, wrong_type
 
 FORM = "wfformat"

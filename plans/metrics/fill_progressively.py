@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.plans.compiled import run_loop
+from penstock.plans.frames.compiled import run_loop
 from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered, Room
 from penstock.plans.metrics.plan_arrays import Floats
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from penstock.plans.arrow_walks import Ints
+from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.metrics.plan_arrays import Floats
 
 

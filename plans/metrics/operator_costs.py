@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from penstock.plans.arrow_walks import Ints, positions
-from penstock.plans.columnar.frames import look_up
 from penstock.plans.errors import InputError
+from penstock.plans.frames.arrow_walks import Ints, positions
+from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.metrics.rows_of_costs import rows_of_costs
 from penstock.plans.tables.column_types import TOPOLOGY
 

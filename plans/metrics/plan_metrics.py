@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from penstock.plans.columnar.frames import look_up
-from penstock.plans.columnar.plan_in_parts import side_by_side
+from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
@@ -22,6 +21,7 @@ from penstock.plans.metrics.plan_arrays import (
     operators_of,
 )
 from penstock.plans.metrics.rates_and_loads import ModelCluster, rates_and_loads
+from penstock.plans.planners.plan_in_parts import side_by_side
 from penstock.plans.resources.network_options import NetworkOptions
 from penstock.plans.resources.task_manager import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.plans.arrow_walks import Flags, Ints, positions
-from penstock.plans.counts import sums_before
+from penstock.plans.frames.arrow_walks import Flags, Ints, positions
+from penstock.plans.frames.counts import sums_before
 from penstock.plans.metrics.exchange_costs import NANOSECOND, Constants, HandingOn, cost_handing_on
 from penstock.plans.metrics.fill_progressively import MOST_ROUNDS, TOLERANCE, offered_and_levels
 from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered

@@ -10,8 +10,14 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.plans.bounds import MOST_BYTES, BoundError, bounded_file, bounded_text, require_at_most
 from penstock.plans.errors import InputError
+from penstock.plans.importing.bounds import (
+    MOST_BYTES,
+    BoundError,
+    bounded_file,
+    bounded_text,
+    require_at_most,
+)
 from penstock.plans.printable import MOST_OF_A_NAME, limited
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 

@@ -6,8 +6,8 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.plans.columnar.frames import from_arrow, join_topology
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.polars_frames import from_arrow, join_topology
 from penstock.plans.tables.column_types import BOOL, INT, LONG, STR, TOPOLOGY
 
 MODES = ("session", "job")

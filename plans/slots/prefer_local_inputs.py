@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.plans.arrow_walks import Flags, Ints
-from penstock.plans.compiled import run_loop
-from penstock.plans.counts import bounds_of, counts_from, counts_up, sums_before
 from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
 from penstock.plans.execution_graph.pointwise_edges import partitions_of_subtask
+from penstock.plans.frames.arrow_walks import Flags, Ints
+from penstock.plans.frames.compiled import run_loop
+from penstock.plans.frames.counts import bounds_of, counts_from, counts_up, sums_before
 from penstock.plans.slots.slots_of_groups import SlotSharingGroups, co_location_keys, slot_sharing_groups
 
 _NONE = -1

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.counts import sums_before
 from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.counts import sums_before
 
 Strategy = Callable[[JobGraphArrays], Ints]
 

@@ -4,9 +4,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.counts import counts_up, sums_before
 from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.counts import counts_up, sums_before
 from penstock.plans.slots.prefer_local_inputs import prefer_producers_slots
 from penstock.plans.slots.slots_of_groups import (
     SlotSharingGroups,

@@ -4,8 +4,8 @@ A union may read another union twice, which doubles its ways up: a topology of 6
 to 2^60 edges.
 """
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.topology.error_kinds import ErrorKind
+from penstock.plans.error_kinds import ErrorKind
+from penstock.plans.frames.arrow_walks import Ints
 
 MOST_EDGES = 1 << 22
 """Of a small topology. Flink keeps an object for each of them."""

@@ -1,6 +1,6 @@
 """At which point of translating the StreamGraph Flink reads each setting."""
 
-from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.topology.setting_refusals import SettingStep
 
 MAX_PARALLELISM, BEFORE_INPUTS, INPUT_COUNT, EDGES, TIMEOUT, UID, MEMORY = range(7)

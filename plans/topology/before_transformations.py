@@ -7,9 +7,9 @@ Flink: StreamGraphGenerator.configureStreamGraph, SavepointRestoreSettings.fromC
 from collections.abc import Mapping
 from typing import Any
 
+from penstock.plans.error_kinds import STREAM_GRAPH_STAGE
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.checkpointing_settings import read_checkpointing, read_interval, read_unaligned
-from penstock.plans.topology.error_kinds import STREAM_GRAPH_STAGE
 from penstock.plans.topology.setting_refusals import ILLEGAL_STATE, FlinkRefusal, read_setting
 from penstock.plans.vocabulary import GlobalStreamExchangeMode, JobType
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
 from penstock.plans.printable import limited
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import TopologyForm
 

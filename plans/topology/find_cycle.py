@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from penstock.plans.compiled import run_loop
+from penstock.plans.frames.compiled import run_loop
 
 
 def find_cycle(inputs: Mapping[int, Sequence[int]]) -> list[int]:

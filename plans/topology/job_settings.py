@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from penstock.plans.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
 from penstock.plans.errors import TopologyError
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.before_transformations import (
@@ -22,7 +23,6 @@ from penstock.plans.topology.checkpointing_settings import (
     pausing_refusal,
     read_checkpointing,
 )
-from penstock.plans.topology.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
 from penstock.plans.topology.flink_options import FlinkOption, read_option
 from penstock.plans.topology.flink_values import parse_int
 from penstock.plans.topology.setting_refusals import (

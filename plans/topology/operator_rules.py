@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.rules import (
     INT32_MAX,
     INT64_MAX,

@@ -19,11 +19,11 @@ from urllib.parse import unquote, urlparse
 import orjson
 import pyarrow as pa
 
+from penstock.plans.error_kinds import INPUT_STAGE, STREAM_GRAPH_STAGE, ErrorKind
 from penstock.plans.errors import TopologyError
 from penstock.plans.importing.known_forms import as_topology
 from penstock.plans.printable import MOST_ERRORS, limited
 from penstock.plans.topology.duplicate_keys import duplicate_keys
-from penstock.plans.topology.error_kinds import INPUT_STAGE, STREAM_GRAPH_STAGE, ErrorKind
 from penstock.plans.topology.fingerprint import header, stream_graph_fingerprint
 from penstock.plans.topology.input_errors import line_too_long
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

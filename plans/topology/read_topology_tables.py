@@ -1,6 +1,6 @@
 """The allowed values and hints for errors in rows of given tables."""
 
-from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, RENAME_ONE, ErrorKind
+from penstock.plans.error_kinds import EACH_NAME_ONCE, RENAME_ONE, ErrorKind
 
 ALLOWED_AND_HINT = {
     ErrorKind.NO_TOPOLOGY: (

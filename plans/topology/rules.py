@@ -6,8 +6,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.error_kinds import ErrorKind
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.flink_options import FlinkOption, key_set
 from penstock.plans.topology.flink_values import FlinkValueError
 from penstock.plans.topology.rules import shorten, suggestion

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.find_cycle import find_cycle
 from penstock.plans.topology.rules import (
     Rules,

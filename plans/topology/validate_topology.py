@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.job_settings import check_stream_graph_checkpointing, setting_errors
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM_RULE, PARALLELISM
 from penstock.plans.topology.rules import (

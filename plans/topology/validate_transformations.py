@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.find_cycle import find_cycle
 from penstock.plans.topology.operator_rules import (
     INPUT_COUNTS,

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.bench.measure_suites import render_page
-from penstock.engine.bench.summarise import summarise
+from penstock.engine.measure.bench.measure_suites import render_page
+from penstock.engine.measure.bench.summarise import summarise
 from tests.browser.browser import browser, complaints
-from tests.engine.bench.made_up import hostile_results, record, results
+from tests.engine.measure.bench.made_up import hostile_results, record, results
 
 SHOTS = Path("build/screenshots")
 

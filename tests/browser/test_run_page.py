@@ -7,12 +7,12 @@ import pytest
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from penstock.engine.jobs.job_folder import write_state
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.ui.serve import RunPageServer, serve_run_page
+from penstock.engine.run.jobs.job_folder import write_state
+from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 from tests.browser.browser import browser, complaints
-from tests.engine.draw.pictures import hostile_topology
-from tests.engine.ui.made_up_runs import example, state_of, submit
+from tests.engine.views.draw.pictures import hostile_topology
+from tests.engine.views.ui.made_up_runs import example, state_of, submit
 
 SHOTS = Path("build/screenshots")
 

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from penstock.plans.columnar import passes as columnar
-from penstock.plans.columnar.plan_as_read import read_topologies
-from penstock.plans.joins import passes as joins
-from penstock.plans.joins.run_passes import _Run
-from penstock.plans.joins.run_steps import run_steps
 from penstock.plans.layers import Choices
+from penstock.plans.planners import columnar_passes as columnar
+from penstock.plans.planners import joins_passes as joins
+from penstock.plans.planners.plan_as_read import read_topologies
+from penstock.plans.planners.run_joins import _Run
+from penstock.plans.planners.run_steps import run_steps
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.vocabulary import Layer

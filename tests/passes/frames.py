@@ -10,11 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from penstock.plans.columnar import passes as columnar
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.joins import passes as joins
-from penstock.plans.joins.spark_schemas import spark_type
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.frames.spark_schemas import spark_type
 from penstock.plans.layers import Choices
+from penstock.plans.planners import columnar_passes as columnar
+from penstock.plans.planners import joins_passes as joins
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -12,9 +12,7 @@ from penstock.engine.planning.plan_topologies import read_topologies
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.engine.planning.split_by_size import split_by_size
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.joins import run_passes
-from penstock.plans.joins.frames import number_in_order
-from penstock.plans.joins.packed_blocks import (
+from penstock.plans.frames.packed_blocks import (
     BLOCK,
     ROWS,
     blocks_of,
@@ -23,7 +21,9 @@ from penstock.plans.joins.packed_blocks import (
     unpack_blocks,
     unpacked,
 )
-from penstock.plans.joins.spark_schemas import compute, cut_lineage, free, keep
+from penstock.plans.frames.spark_frames import number_in_order
+from penstock.plans.frames.spark_schemas import compute, cut_lineage, free, keep
+from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topology_tables import TopologyTables
 from penstock.plans.vocabulary import Layer

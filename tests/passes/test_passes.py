@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.layers import Choices
-from penstock.plans.not_chainable_reasons import NotChainableReason
 from penstock.plans.passes import PASSES
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from tests.passes.derived_tables import Derived, derived_in_process, derived_on_spark
 from tests.passes.fixtures import FOLDER, GIVEN, Case, Shown, read_cases, shown
 from tests.passes.topologies import choices_of, for_flink, topology_of

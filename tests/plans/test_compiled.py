@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from penstock.engine.output.progress import progress
-from penstock.plans import compiled as module
+from penstock.plans.frames import compiled as module
 
 
 def fill(out):

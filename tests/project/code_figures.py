@@ -19,7 +19,7 @@ IS_LOOKED_UP = (
     "penstock.engine.pyflink_names",
     "penstock.engine.commands",
     "penstock.engine.examples",
-    "penstock.engine.table",
+    "penstock.engine.pyflink.table",
 )
 """Packages whose names are looked up by name, not imported."""
 

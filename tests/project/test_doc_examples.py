@@ -73,7 +73,7 @@ def in_this_process(command: str, folder: Path, capfd: pytest.CaptureFixture[str
 def test_commands_print_what_is_shown(page, tmp_path, capfd):
     shutil.copytree(ROOT / "engine" / "examples", tmp_path / "engine" / "examples")
     for command, shown in examples(page):
-        if command.startswith("penstock run"):  # starts Spark: tests/engine/runtime/test_examples.py
+        if command.startswith("penstock run"):  # starts Spark: tests/engine/run/runtime/test_examples.py
             continue
         run, _, pipe = command.partition(" | jq ")
         # planners of users are modules of the current folder, which this process would keep

@@ -142,9 +142,9 @@ TAKE_SPARK = {
         "operators/task/dataframe_operators.py",
     },
     "engine": {
-        "engine/clusters/connect_to_session.py",
-        "engine/clusters/session_server.py",
-        "engine/bench/measure_quality_on_spark.py",
+        "engine/run/clusters/connect_to_session.py",
+        "engine/run/clusters/session_server.py",
+        "engine/measure/bench/measure_quality_on_spark.py",
         "engine/commands/look/metrics.py",
         "engine/planning/checkpoints_in.py",
         "engine/planning/count_rows.py",
@@ -175,7 +175,7 @@ TAKE_SPARK = {
         "engine/library/sweep.py",
         "engine/library/transform.py",
         "engine/library/topologies_on_spark.py",
-        "engine/sweep/measure_on_spark.py",
+        "engine/measure/sweep/measure_on_spark.py",
         "engine/planning/find_custom_planners.py",
     },
 }

@@ -62,9 +62,9 @@ def test_wheel_holds_packages_settings_and_examples(wheel):
         "penstock/engine/spark-conf/test/spark-defaults.conf",
         "penstock/engine/spark-conf/test/log4j2.properties",
         "penstock/engine/examples/examples.jsonl",
-        "penstock/engine/bench/nexmark.jsonl.gz",
-        "penstock/engine/bench/page.html.j2",
-        "penstock/engine/bench/captured.jsonl.gz",
+        "penstock/engine/measure/bench/nexmark.jsonl.gz",
+        "penstock/engine/measure/bench/page.html.j2",
+        "penstock/engine/measure/bench/captured.jsonl.gz",
         "penstock/engine/flink/penstock-capture.jar",
         "penstock_spark-0.1.0.dist-info/licenses/LICENSE",
     } <= names

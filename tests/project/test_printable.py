@@ -74,8 +74,8 @@ def test_nothing_else_prints():
         "engine/output/people.py",
         "engine/output/say.py",
         "engine/output/progress.py",  # Rich's bar, of printable text
-        "engine/runtime/run_environment.py",
-        "engine/bench/measure_planner.py",  # JSON for the process that started it
+        "engine/run/runtime/run_environment.py",
+        "engine/measure/bench/measure_planner.py",  # JSON for the process that started it
     }
     found = []
     for path in [*ROOT.glob("engine/**/*.py"), *ROOT.glob("plans/**/*.py")]:

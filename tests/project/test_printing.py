@@ -23,7 +23,7 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.write_plan import write_plan, write_version
 from penstock.plans.tables import TABLES
 from tests.as_command import as_command
-from tests.engine.bench.made_up import hostile_results
+from tests.engine.measure.bench.made_up import hostile_results
 from tests.project.hostile_text import FOREIGN_STYLE, HOSTILE, OBEYED, SHOWN
 from tests.project.on_terminal import on_terminal
 

@@ -31,7 +31,7 @@ from tests.project.test_session import ROOT, run_python
 _SESSION = """
 import json, os, sys
 from pathlib import Path
-from penstock.engine.bench.peak_memory import process_tree
+from penstock.engine.measure.bench.peak_memory import process_tree
 from penstock.engine.spark.session import get_session
 
 secrets = ["hunter-conf", "hunter-file", "hunter-java", "hunter back\\\\slash=x"]

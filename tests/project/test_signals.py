@@ -80,7 +80,7 @@ def site(tmp_path_factory) -> Path:
         (signal.SIGTERM, "atexit", ["show", "{store}"]),
         (signal.SIGHUP, "import:polars", ["export", "{store}"]),
         (signal.SIGTERM, "os.link:/proc/self/fd", ["export", "{store}", "--to", "{folder}/out.jsonl"]),
-        (signal.SIGTERM, "import:penstock.plans.columnar.plan_as_read",
+        (signal.SIGTERM, "import:penstock.plans.planners.plan_as_read",
          ["plan", "{lines}", "--out", "{folder}/s"]),
         (signal.SIGINT, "import:penstock.engine.store.write_plan",
          ["plan", "{lines}", "--out", "{folder}/s"]),

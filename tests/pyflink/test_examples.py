@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.datastream.environment_settings import EnvironmentSettings
 from penstock.engine.library.run_script import run_script
-from tests.engine.runtime.run_in_process import run_jobs_in_process
+from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 
 EXAMPLES = Path(__file__).parent / "examples"
 EXPECTED = json.loads((EXAMPLES / "expected.json").read_text(encoding="utf-8"))

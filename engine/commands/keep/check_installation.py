@@ -13,10 +13,10 @@ import pyspark
 from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 
-from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.flink.flink_jars import flink_jars
 from penstock.engine.machine.machine import cores, import_root, memory_bytes
 from penstock.engine.machine.state_folder import cache_folder, state_folder
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.spark.find_java import MINIMUM_JAVA, find_java
 from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
 from penstock.engine.spark.spark_conf import (

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.jobs.job_records import list_jobs
 from penstock.engine.output.say import say
-from penstock.engine.recovery.find_kept import find_kept
-from penstock.engine.recovery.kept_script import KeptScript, scripts_in
+from penstock.engine.run.jobs.job_records import list_jobs
+from penstock.engine.run.recovery.find_kept import find_kept
+from penstock.engine.run.recovery.kept_script import KeptScript, scripts_in
 from penstock.plans.errors import ConfigurationError, InputError
 
 

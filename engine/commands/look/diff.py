@@ -14,11 +14,16 @@ import orjson
 import typer
 
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commits.temporary_folders import short_lived_folder
-from penstock.engine.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
-from penstock.engine.diff.diff_sides import diff_sides
-from penstock.engine.diff.read_pairs import read_pairs
-from penstock.engine.diff.savepoint_verdicts import (
+from penstock.engine.library.sides_to_compare import Opener, previous_version
+from penstock.engine.machine.machine_error import hint_of, refusal_in_text
+from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.output.progress import Report, progress
+from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.write_lines import write_pieces, write_texts
+from penstock.engine.views.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
+from penstock.engine.views.diff.diff_sides import diff_sides
+from penstock.engine.views.diff.read_pairs import read_pairs
+from penstock.engine.views.diff.savepoint_verdicts import (
     KEEP_ALL_IDS,
     KEEP_IDS,
     VERDICT_WORDS,
@@ -28,13 +33,8 @@ from penstock.engine.diff.savepoint_verdicts import (
     Worse,
     savepoint_verdicts,
 )
-from penstock.engine.diff.side import Side, only_topology
-from penstock.engine.diff.topology_diff import Counts, TopologyDiff
-from penstock.engine.library.sides_to_compare import Opener, previous_version
-from penstock.engine.machine.machine_error import hint_of, refusal_in_text
-from penstock.engine.output.progress import Report, progress
-from penstock.engine.output.say import say_beside_output
-from penstock.engine.output.write_lines import write_pieces, write_texts
+from penstock.engine.views.diff.side import Side, only_topology
+from penstock.engine.views.diff.topology_diff import Counts, TopologyDiff
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 from penstock.plans.topology.job_defaults import JobDefaults
 

@@ -95,10 +95,10 @@ def _require_one_of(topology: str | None, every: bool, job_edge: str | None, for
 
 def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
     """Edges of all topologies as they are found, in memory that does not grow with the store."""
-    from penstock.engine.sql.all_execution_edges import ALL_EXECUTION_EDGES, MEMORY_BYTES
-    from penstock.engine.sql.duckdb_connection import require_duckdb
-    from penstock.engine.sql.open_views import open_views
-    from penstock.engine.sql.run_query import run_query
+    from penstock.engine.views.sql.all_execution_edges import ALL_EXECUTION_EDGES, MEMORY_BYTES
+    from penstock.engine.views.sql.duckdb_connection import require_duckdb
+    from penstock.engine.views.sql.open_views import open_views
+    from penstock.engine.views.sql.run_query import run_query
 
     require_duckdb()
     query = ALL_EXECUTION_EDGES

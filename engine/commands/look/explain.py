@@ -8,10 +8,10 @@ from penstock.engine.commands.job_option import JobOption
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.look.explain_what_if import explain_what_if
 from penstock.engine.commands.look.plan_to_draw import plan_of_source
-from penstock.engine.explain.explain_in_text import tell
-from penstock.engine.explain.explain_plan import explain_plan
-from penstock.engine.explain.explained_plan import ExplainedPlan
 from penstock.engine.output.write_lines import write_texts
+from penstock.engine.views.explain.explain_in_text import tell
+from penstock.engine.views.explain.explain_plan import explain_plan
+from penstock.engine.views.explain.explained_plan import ExplainedPlan
 from penstock.plans.errors import ConfigurationError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True}
@@ -93,7 +93,7 @@ def command(
     plan = ExplainedPlan(drawn)
     explained = explain_plan(plan, operator, edge)
     if drawn.job is not None:
-        from penstock.engine.explain.explain_edge import explain_fusing
+        from penstock.engine.views.explain.explain_edge import explain_fusing
 
         explained["fusing"] = explain_fusing(drawn.job.lowered)
     if json:

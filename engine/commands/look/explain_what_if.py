@@ -17,14 +17,14 @@ from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.foresee_memory import require_memory_to_plan_again
 from penstock.engine.planning.plan_in_process import plan_frames
 from penstock.engine.store.open_plan import StoredPlan, open_plan
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
 from penstock.plans.layers import Choices
-from penstock.plans.not_chainable_reasons import NotChainableReason
-from penstock.plans.reason_records import ChainAlways, FollowProducer, SwitchOn
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
+from penstock.plans.stream_graph.reason_records import ChainAlways, FollowProducer, SwitchOn
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
 

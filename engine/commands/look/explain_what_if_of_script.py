@@ -18,9 +18,9 @@ def explain_what_if_of_script(
     json: bool,
 ) -> None:
     """Print a job's figures as they are and as they would be. ConfigurationError for what is no change."""
-    from penstock.engine.datastream.environment_settings import EnvironmentSettings
     from penstock.engine.library.what_if_of_script import parse_change, what_if_of_script
     from penstock.engine.planning.plan_options import plan_options
+    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
 
     changes = parse_change(change)
     options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.bench.bench_choices import budget_seconds
-from penstock.engine.calibration.runtime import STAGES, Runtime
 from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, chosen_plan, reads_plan
 from penstock.engine.configuration.cluster_settings import recorded_cluster
+from penstock.engine.measure.bench.bench_choices import budget_seconds
+from penstock.engine.measure.calibration.runtime import STAGES, Runtime
 from penstock.engine.output.people import print_table
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
@@ -17,8 +17,8 @@ from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
 from penstock.engine.planning.tell_metrics import number, tell_fleet, tell_topology
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import StoredPlan
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_constants
 from penstock.plans.metrics.operator_costs import read_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
@@ -118,7 +118,7 @@ def command(
 
 
 def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
-    from penstock.engine.calibration.write_constants import calibrate
+    from penstock.engine.measure.calibration.write_constants import calibrate
 
     if budget is not None and runtime is not Runtime.PENSTOCK:
         raise ConfigurationError("--budget: found --on flink, allowed --on penstock")
@@ -198,7 +198,7 @@ def _measure_on_spark(
     from penstock.engine.spark.session import get_session
     from penstock.engine.store.open_plan import read_plan
     from penstock.engine.store.spark_tables import SparkTables
-    from penstock.plans.joins.spark_schemas import free
+    from penstock.plans.frames.spark_schemas import free
 
     require_costs(costs)
     with progress(2) as report:

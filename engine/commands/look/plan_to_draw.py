@@ -6,11 +6,11 @@ from dataclasses import replace
 import polars as pl
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
 from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.sources.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.open_plan import BY_NAME, open_plan
+from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.views.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -88,7 +88,7 @@ def plan_of_script(
 ) -> DrawnPlan:
     """One of a script's jobs; see job_of_script."""
     from penstock.engine.library.jobs_of_script import job_of_script
-    from penstock.engine.runtime.run_settings import plan_job
+    from penstock.engine.run.runtime.run_settings import plan_job
 
     job = job_of_script(script, arguments, options, scripts, wanted)
     return replace(plan_of_tables(plan_job(job), None, script), job=job)

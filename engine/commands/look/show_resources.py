@@ -10,7 +10,7 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say
 from penstock.engine.store.open_plan import StoredPlan
-from penstock.plans.columnar.frames import join_topology
+from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.resources.columnar.count_network_buffers import (
     FIGURES,
     slot_network_buffers,

@@ -9,9 +9,9 @@ from penstock.engine.commands.key_values import ConfigDir, Define, given_configu
 from penstock.engine.commands.overridden_settings import say_what_is_overridden
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.size.size_cluster import chosen_task_managers, jobs_placed, size_in_json
-from penstock.engine.size.tell_size import tell_cluster, tell_fleet, tell_job
 from penstock.engine.store.open_plan import StoredPlan, open_plan
+from penstock.engine.views.size.size_cluster import chosen_task_managers, jobs_placed, size_in_json
+from penstock.engine.views.size.tell_size import tell_cluster, tell_fleet, tell_job
 from penstock.plans.errors import StoreError
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -15,12 +15,17 @@ from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.output.write_parquet import write_csv, write_parquet
-from penstock.engine.sources.plan_source import SourceKind
-from penstock.engine.sql.duckdb_connection import require_duckdb
-from penstock.engine.sql.open_views import columns_of_results, open_results, open_views, tables_of_results
-from penstock.engine.sql.run_query import QueryRows, require_one_select, run_query
+from penstock.engine.store.plan_source import SourceKind
 from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.tables_of import tables_of
+from penstock.engine.views.sql.duckdb_connection import require_duckdb
+from penstock.engine.views.sql.open_views import (
+    columns_of_results,
+    open_results,
+    open_views,
+    tables_of_results,
+)
+from penstock.engine.views.sql.run_query import QueryRows, require_one_select, run_query
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import COMMENT, type_name

@@ -9,19 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.engine.bench.bench_choices import (
+from penstock.engine.commands.key_values import ConfigDir, Define, key_values
+from penstock.engine.commands.measure.bench_quality import compare_plans_of
+from penstock.engine.machine.hold_folder import hold_folder
+from penstock.engine.machine.replace_file import make_output_folder
+from penstock.engine.measure.bench.bench_choices import (
     budget_seconds,
     chosen_planners,
     hand_on,
     listed,
     numbers_of_operators,
 )
-from penstock.engine.bench.planners import PLANNERS
-from penstock.engine.bench.suites import SUITES, cases_of, each_once, find_suite
-from penstock.engine.commands.key_values import ConfigDir, Define, key_values
-from penstock.engine.commands.measure.bench_quality import compare_plans_of
-from penstock.engine.machine.hold_folder import hold_folder
-from penstock.engine.machine.replace_file import make_output_folder
+from penstock.engine.measure.bench.planners import PLANNERS
+from penstock.engine.measure.bench.suites import SUITES, cases_of, each_once, find_suite
 from penstock.engine.output.figures import shown_in
 from penstock.engine.output.pieces import Styled, may_be_terminal
 from penstock.engine.output.progress import Report, progress
@@ -186,8 +186,8 @@ def command(
     rows of the Delta table quality.
     """
     if history:
-        from penstock.engine.bench.history import read_history
-        from penstock.engine.bench.print_results import print_history
+        from penstock.engine.measure.bench.history import read_history
+        from penstock.engine.measure.bench.print_results import print_history
 
         print_history(read_history(out))
         return
@@ -220,7 +220,7 @@ def command(
             raise ConfigurationError(f"{option}: goes with --quality")
     if json_output:
         raise ConfigurationError("--json: goes with --quality")
-    from penstock.engine.bench.write_results import read_results
+    from penstock.engine.measure.bench.write_results import read_results
 
     if until is Layer.TOPOLOGY:
         raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
@@ -236,7 +236,7 @@ def command(
         "timeout_seconds": timeout,
         "options": {key: redact_value(key, value) for key, value in options.items()},
     }
-    from penstock.engine.bench.measure_suites import measure_suites, stages
+    from penstock.engine.measure.bench.measure_suites import measure_suites, stages
 
     if limit is not None:
         say_beside_output(f"measuring for about {limit}; --budget sets another time")
@@ -262,7 +262,7 @@ def command(
 
 def _say_measured(report: Report, record: Mapping[str, Any], seconds: float) -> None:
     """On a terminal the bar says how much time is left; elsewhere each measurement is a line."""
-    from penstock.engine.bench.time_budget import seconds_left
+    from penstock.engine.measure.bench.time_budget import seconds_left
 
     report.note(seconds_left(seconds))
     if may_be_terminal(sys.stderr):
@@ -276,8 +276,8 @@ def _say_measured(report: Report, record: Mapping[str, Any], seconds: float) -> 
 
 
 def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
-    from penstock.engine.bench.print_results import print_comparison, print_equality, print_results
-    from penstock.engine.bench.summarise import compare_results
+    from penstock.engine.measure.bench.print_results import print_comparison, print_equality, print_results
+    from penstock.engine.measure.bench.summarise import compare_results
 
     print_results(results["summary"])
     for line in results["answers"]:

@@ -10,9 +10,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from penstock.engine.bench.suites import Case
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.machine.replace_file import make_output_folder
+from penstock.engine.measure.bench.suites import Case
 from penstock.engine.output.figures import shown_in
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.progress import progress
@@ -43,10 +43,10 @@ def compare_plans_of(
 
     `master`: of the Spark that plans. `constants`: a file of the cost model's (see read_constants).
     """
-    from penstock.engine.bench.describe_machine import describe_machine, describe_versions
-    from penstock.engine.bench.measure_quality import measure_quality, require_planners
-    from penstock.engine.bench.prepare_inputs import prepare_inputs
-    from penstock.engine.bench.print_quality import print_quality, write_quality
+    from penstock.engine.measure.bench.describe_machine import describe_machine, describe_versions
+    from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
+    from penstock.engine.measure.bench.print_quality import print_quality, write_quality
 
     if not planners:
         raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
@@ -60,7 +60,7 @@ def compare_plans_of(
     summaries, plans = [], []
     with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:
         if master is not None:
-            from penstock.engine.bench.measure_quality_on_spark import measure_quality_on_spark
+            from penstock.engine.measure.bench.measure_quality_on_spark import measure_quality_on_spark
             from penstock.engine.spark.session import get_session
 
             report("start Spark")

@@ -9,19 +9,19 @@ from typer.core import TyperGroup
 
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.commands.skip_typers_checks import PlainCommand
+from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
-from penstock.engine.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
 
 SHOWN_FAILURES = 10
 
 if TYPE_CHECKING:
-    from penstock.engine.sweep.grid import Cell
-    from penstock.engine.sweep.run_sweep import Swept
+    from penstock.engine.measure.sweep.grid import Cell
+    from penstock.engine.measure.sweep.run_sweep import Swept
 
 
 class _SpecByDefault(TyperGroup):
@@ -100,7 +100,7 @@ def run(
     penstock sweep grid.yaml --out sweep
     penstock sql sweep "select topologies, planner, slots from results"
     """
-    from penstock.engine.sweep.sweep_grid import prepare_sweep, sweep_grid
+    from penstock.engine.measure.sweep.sweep_grid import prepare_sweep, sweep_grid
 
     prepared = prepare_sweep(spec, config_dir, key_values(define, "-D"), time_limit, depends or ())
     if dry_run:
@@ -142,8 +142,8 @@ def table(
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write results as a table for a paper or a page: means over all cells that are alike in --by."""
-    from penstock.engine.sweep.format_table import formatted, results_in_rows
-    from penstock.engine.sweep.read_results import read_results
+    from penstock.engine.measure.sweep.format_table import formatted, results_in_rows
+    from penstock.engine.measure.sweep.read_results import read_results
 
     write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
 
@@ -170,9 +170,9 @@ def plot(
 
     Needs matplotlib: pip install 'penstock-spark\\[figures]'.
     """
-    from penstock.engine.sweep.format_table import figure_of_results
-    from penstock.engine.sweep.plot_results import write_figure
-    from penstock.engine.sweep.read_results import read_results
+    from penstock.engine.measure.sweep.format_table import figure_of_results
+    from penstock.engine.measure.sweep.plot_results import write_figure
+    from penstock.engine.measure.sweep.read_results import read_results
 
     write_figure(figure_of_results(read_results(folder), x, y, by), to)
     say_beside_output(f"{to}")

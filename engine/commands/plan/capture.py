@@ -12,7 +12,6 @@ import typer
 
 from penstock.engine.commands.given_options import ARGUMENTS
 from penstock.engine.commands.key_values import key_values
-from penstock.engine.commits.temporary_folders import short_lived_folder
 from penstock.engine.flink.capture.agent_jar import agent_exports
 from penstock.engine.flink.capture.build_agent import MINIMUM_JAVA
 from penstock.engine.flink.capture.flink_home import find_flink_home, find_flink_home_of_script
@@ -26,6 +25,7 @@ from penstock.engine.flink.capture.program_command import (
 )
 from penstock.engine.flink.capture.run_capture import Captured, run_capture
 from penstock.engine.machine.replace_file import require_place
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.output.say import complain, say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from penstock.engine.commands.look.plan_to_draw import LINES, require_lines_to_draw
-from penstock.engine.generate.drawn_topologies import ENDINGS, workloads
+from penstock.engine.measure.generate.drawn_topologies import ENDINGS, workloads
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_pieces, write_texts

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.table import Column
 
 from penstock.engine.commands.look.plan_to_draw import require_lines_to_draw
-from penstock.engine.generate.draw_after import FleetPart, compare_with_model, draw_after, model_fleet
-from penstock.engine.generate.drawn_by_spec import fleet_spec, topologies_by_spec
-from penstock.engine.generate.drawn_topologies import topologies_by_trace
+from penstock.engine.measure.generate.draw_after import FleetPart, compare_with_model, draw_after, model_fleet
+from penstock.engine.measure.generate.drawn_by_spec import fleet_spec, topologies_by_spec
+from penstock.engine.measure.generate.drawn_topologies import topologies_by_trace
 from penstock.engine.output.people import print_table_beside_output
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.say import say_beside_output

@@ -15,7 +15,8 @@ from penstock.engine.library.import_graph import known_keys
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.sources.plan_source import SourceKind, identify_source
+from penstock.engine.store.plan_source import SourceKind, identify_source
+from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
 from penstock.plans.importing.given_graph import (
     GivenGraph,
@@ -43,7 +44,6 @@ from penstock.plans.topology.columnar.find_topology_files import (
 )
 from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
-from penstock.plans.topology.error_kinds import ErrorKind
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
 from penstock.plans.topology.parse_lines import lines_of
 from penstock.plans.topology.unpacked_texts import texts_of_file

@@ -27,8 +27,8 @@ from penstock.engine.planning.plan_options import (
     DEFAULT_SLOTS,
     plan_options,
 )
-from penstock.plans.columnar.plan_columnar import stages as columnar_stages
 from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
+from penstock.plans.planners.plan_columnar import stages as columnar_stages
 from penstock.plans.printable import limited, printable, printable_lines
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.flink_values import parse_memory_size
@@ -234,7 +234,7 @@ def command(
             chosen = on_spark_instead(asked, error)
     if stored is None:
         from penstock.engine.commands.plan.plan_on_cluster_or_session import plan_on_cluster_or_session
-        from penstock.plans.joins.passes import stages
+        from penstock.plans.planners.joins_passes import stages
 
         with progress(stages(until) + 4) as report:
             work = WorkOnSpark(

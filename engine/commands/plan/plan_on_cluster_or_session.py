@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from penstock.engine.clusters.session_plans import ask_for_plan
 from penstock.engine.commands.chosen_cluster import chosen_cluster
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_on_spark
+from penstock.engine.run.clusters.session_plans import ask_for_plan
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 

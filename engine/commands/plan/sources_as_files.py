@@ -7,13 +7,13 @@ from pathlib import Path
 
 from penstock.engine.commands.look.export import ExportFormat, lines_of_plan
 from penstock.engine.commands.reads_plan import topologies_of_script
-from penstock.engine.commits.temporary_folders import short_lived_folder
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.sources.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import InputError
 

@@ -7,11 +7,11 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 
 import orjson
 
-from penstock.engine.datastream.environment_settings import EnvironmentSettings
 from penstock.engine.flink.capture.run_capture import Captured
 from penstock.engine.flink.flink_jars import FLINK_VERSION
 from penstock.engine.library.compare_with_captured import ScriptComparison, compare_with_captured
 from penstock.engine.planning.verify_captured import verify_captured
+from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
 from penstock.plans.errors import PenstockError
 
 

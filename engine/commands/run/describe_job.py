@@ -5,10 +5,10 @@ from typing import Any
 
 import orjson
 
-from penstock.engine.jobs.job_records import JobRecord
-from penstock.engine.jobs.vertex_states import vertex_states
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
+from penstock.engine.run.jobs.job_records import JobRecord
+from penstock.engine.run.jobs.vertex_states import vertex_states
 
 
 def job_as_json(job: JobRecord) -> dict[str, Any]:

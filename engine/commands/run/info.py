@@ -64,10 +64,10 @@ def command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from penstock.engine.datastream.environment_settings import EnvironmentSettings
     from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
     from penstock.engine.library.say_fusing import say_lost_settings
     from penstock.engine.planning.plan_options import plan_options
+    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
 
     configuration = given_configuration(config_dir, define)
     if to is not None:
@@ -84,11 +84,11 @@ def command(
     for captured_job in captured:
         say_lost_settings(captured_job)
     if execution_plan:
-        from penstock.engine.datastream.job_plan import execution_plan_json
+        from penstock.engine.pyflink.datastream.job_plan import execution_plan_json
 
         write_texts([execution_plan_json(captured_job) for captured_job in captured], None)
         return
-    from penstock.engine.runtime.run_settings import plan_job
+    from penstock.engine.run.runtime.run_settings import plan_job
 
     plans = [plan_job(captured_job) for captured_job in captured]
     if json:
@@ -101,7 +101,7 @@ def command(
 
 
 def _json_line(tables: dict[str, Any]) -> str:
-    from penstock.plans.columnar.frames import from_arrow
+    from penstock.plans.frames.polars_frames import from_arrow
     from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 
     return str(to_plan_lines({name: from_arrow(table) for name, table in tables.items()})["line"][0])
@@ -136,7 +136,7 @@ def _show(tables: dict[str, Any]) -> None:
 
 def _store(to: str, jobs: list[Any]) -> None:
     from penstock.engine.planning.plan_in_process import plan_in_process
-    from penstock.engine.runtime.job import topology_of
+    from penstock.engine.run.runtime.job import topology_of
     from penstock.engine.store.delta_rs_tables import DeltaRsTables
     from penstock.engine.store.write_plan import write_plan
 

@@ -8,11 +8,11 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.run.describe_job import job_as_json, print_json
-from penstock.engine.jobs.job_records import JobRecord, list_jobs
-from penstock.engine.jobs.vertex_states import vertex_states
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say
+from penstock.engine.run.jobs.job_records import JobRecord, list_jobs
+from penstock.engine.run.jobs.vertex_states import vertex_states
 from penstock.plans.errors import InputError
 
 _ID = 12

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from penstock.engine.commands.run.job_argument import JobArgument
-from penstock.engine.jobs.job_records import JobRecord, driver_lives, find_job
 from penstock.engine.output.say import repeat
+from penstock.engine.run.jobs.job_records import JobRecord, driver_lives, find_job
 from penstock.plans.errors import InputError
 
 _LOOK_SECONDS = 0.2

@@ -7,12 +7,12 @@ import typer
 
 from penstock.engine.commands.given_options import given_options
 from penstock.engine.output.redaction import REDACTED
-from penstock.engine.recovery.find_kept import find_kept
-from penstock.engine.recovery.kept_script import new_script
+from penstock.engine.run.recovery.find_kept import find_kept
+from penstock.engine.run.recovery.kept_script import new_script
 from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from penstock.engine.runtime.recover_jobs import ScriptRecovery
+    from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
 
 
 def script_recovery(checkpoint_dir: str | None, resume: str | None) -> "ScriptRecovery | None":
@@ -21,7 +21,7 @@ def script_recovery(checkpoint_dir: str | None, resume: str | None) -> "ScriptRe
     From now on this process works on it. InputError where there is nothing to resume, or another process
     works on it; ConfigurationError where `checkpoint_dir` cannot be written to.
     """
-    from penstock.engine.runtime.recover_jobs import ScriptRecovery
+    from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
 
     if resume is not None:
         script, record = find_kept(resume, checkpoint_dir)

@@ -171,23 +171,23 @@ def command(
         run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
-    from penstock.engine.jobs.detached_driver import as_detached_driver
+    from penstock.engine.run.jobs.detached_driver import as_detached_driver
 
     detached_driver = as_detached_driver()  # before Spark begins, which looks at the environment
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
 
     from penstock.engine.commands.run.resume_run import script_recovery
-    from penstock.engine.commits.acknowledge_runs import runs_acknowledged_at_end
-    from penstock.engine.datastream.environment_settings import EnvironmentSettings
-    from penstock.engine.jobs.submitted_script import submitted_script
     from penstock.engine.library.jobs_of_script import with_python_files
     from penstock.engine.library.run_script import run_script
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.runtime.collect_records import collects_closed_at_end
-    from penstock.engine.runtime.list_jobs_of_script import list_jobs_of_script
-    from penstock.engine.runtime.recover_jobs import use_recovery
-    from penstock.engine.runtime.start_job import jobs_end_with_script
+    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
+    from penstock.engine.run.jobs.submitted_script import submitted_script
+    from penstock.engine.run.runtime.collect_records import collects_closed_at_end
+    from penstock.engine.run.runtime.list_jobs_of_script import list_jobs_of_script
+    from penstock.engine.run.runtime.recover_jobs import use_recovery
+    from penstock.engine.run.runtime.start_job import jobs_end_with_script
 
     settings = EnvironmentSettings(
         parallelism=default_parallelism(parallelism, configuration, cluster),
@@ -211,9 +211,9 @@ def command(
 @contextmanager
 def _told_of_runs(to: str | None) -> Iterator[None]:
     """Each run that ends inside the block is summed up on a terminal, and recorded in the store `to`."""
-    from penstock.engine.runtime.job_result import JobResult
-    from penstock.engine.runtime.record_run import write_run
-    from penstock.engine.runtime.run_control import run_listeners
+    from penstock.engine.run.runtime.job_result import JobResult
+    from penstock.engine.run.runtime.record_run import write_run
+    from penstock.engine.run.runtime.run_control import run_listeners
 
     def ended(result: JobResult) -> None:
         if sys.stderr.isatty():
@@ -230,7 +230,7 @@ def _told_of_runs(to: str | None) -> Iterator[None]:
 
 
 def _show(result: object) -> None:
-    from penstock.engine.runtime.job_result import JobResult, summaries
+    from penstock.engine.run.runtime.job_result import JobResult, summaries
 
     assert isinstance(result, JobResult)
     counts = ("subtasks", "records in", "records out", "attempts")

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
-from penstock.engine.cluster_mode.cluster_submission import ClusterScript
-from penstock.engine.cluster_mode.submit_to_cluster import require_cluster_mode, submit_to_cluster
-from penstock.engine.clusters.cluster_kinds import Cluster
 from penstock.engine.commands.given_options import given_options
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.jobs.detached_driver import start_driver
 from penstock.engine.output.say import complain, say
+from penstock.engine.run.cluster_mode.cluster_submission import ClusterScript
+from penstock.engine.run.cluster_mode.submit_to_cluster import require_cluster_mode, submit_to_cluster
+from penstock.engine.run.clusters.cluster_kinds import Cluster
+from penstock.engine.run.jobs.detached_driver import start_driver
 from penstock.plans.errors import InputError
 
 _OF_THE_CLIENT = (

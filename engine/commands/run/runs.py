@@ -8,10 +8,10 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.reads_plan import reads_store
-from penstock.engine.jobs.measured_values import measured_texts
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say
+from penstock.engine.run.jobs.measured_values import measured_texts
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import read_listed, versions_with
 from penstock.engine.store.tables_of import tables_of

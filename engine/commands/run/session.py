@@ -6,13 +6,6 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.clusters.session_folder import (
-    DEFAULT_NAME,
-    Session,
-    latest_session,
-    list_sessions,
-    live_session,
-)
 from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -24,6 +17,13 @@ from penstock.engine.commands.key_values import (
 from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.run.clusters.session_folder import (
+    DEFAULT_NAME,
+    Session,
+    latest_session,
+    list_sessions,
+    live_session,
+)
 from penstock.plans.errors import ConfigurationError
 
 command = typer.Typer(
@@ -55,9 +55,9 @@ def start(
     properties_file: PropertiesFile = None,
 ) -> None:
     """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
-    from penstock.engine.clusters.session_request import session_request
-    from penstock.engine.clusters.start_session import start_session
     from penstock.engine.library.warm_session import warm_session
+    from penstock.engine.run.clusters.session_request import session_request
+    from penstock.engine.run.clusters.start_session import start_session
 
     configuration = given_configuration(config_dir, define)
     cluster = configuration.cluster
@@ -103,8 +103,8 @@ def stop(
     ] = None,
 ) -> None:
     """Stop a session, and what runs in it."""
-    from penstock.engine.clusters.session_folder import find_session
-    from penstock.engine.clusters.start_session import stop_session
+    from penstock.engine.run.clusters.session_folder import find_session
+    from penstock.engine.run.clusters.start_session import stop_session
 
     session = latest_session() if name is None else find_session(name)
     if session is None:

@@ -8,11 +8,11 @@ from rich.table import Column
 
 from penstock.engine.commands.run.describe_job import job_as_json, print_json
 from penstock.engine.commands.run.job_argument import JobArgument
-from penstock.engine.jobs.job_records import JobRecord, find_job
-from penstock.engine.jobs.vertex_states import VertexState, vertex_states
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say
+from penstock.engine.run.jobs.job_records import JobRecord, find_job
+from penstock.engine.run.jobs.vertex_states import VertexState, vertex_states
 
 
 def command(

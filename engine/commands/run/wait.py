@@ -1,10 +1,10 @@
 """`penstock wait`: until a job has ended."""
 
 from penstock.engine.commands.run.job_argument import JobArgument
-from penstock.engine.commits.errors import JobCancelledError
-from penstock.engine.jobs.job_records import find_job
-from penstock.engine.jobs.wait_for_job import wait_for_job
 from penstock.engine.output.say import say_beside_output
+from penstock.engine.run.commits.errors import JobCancelledError
+from penstock.engine.run.jobs.job_records import find_job
+from penstock.engine.run.jobs.wait_for_job import wait_for_job
 from penstock.plans.errors import PenstockError
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.columnar.groups import repeated_rows
 from penstock.plans.execution_graph.pointwise_edges import (
     most_subtasks_of_partition,
     partitions_of_subtask,
     subtasks_of_partition,
 )
+from penstock.plans.frames.polars_groups import repeated_rows
 from penstock.plans.tables import EXECUTION_EDGES, INTERMEDIATE_RESULT_PARTITIONS
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.arrow_walks import Ints, missing_node
-from penstock.plans.columnar.frames import NONE, Places, look_up, places, rename
-from penstock.plans.columnar.groups import ints
-from penstock.plans.counts import rows_in_order, runs
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.job_graph_arrays import CARRIED, NO_GROUP, JobGraphArrays
+from penstock.plans.frames.arrow_walks import Ints, missing_node
+from penstock.plans.frames.counts import rows_in_order, runs
+from penstock.plans.frames.polars_frames import NONE, Places, look_up, places, rename
+from penstock.plans.frames.polars_groups import ints
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 

@@ -3,8 +3,8 @@
 import polars as pl
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from penstock.plans.columnar.frames import look_up, rename
-from penstock.plans.counts import MOST_TASKS, TASKS_OF_A_VERTEX
+from penstock.plans.frames.counts import MOST_TASKS, TASKS_OF_A_VERTEX
+from penstock.plans.frames.polars_frames import look_up, rename
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -3,9 +3,6 @@
 import polars as pl
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from penstock.plans.columnar.frames import join_topology, rename
-from penstock.plans.columnar.refusals import NO_REASON, first_refusals, refusals
-from penstock.plans.counts import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from penstock.plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
 from penstock.plans.execution_graph.columnar.limit_tasks import effective_parallelism, largest_vertices
@@ -20,6 +17,9 @@ from penstock.plans.execution_graph.refuse_execution_graphs import (
     NOT_WITHIN_BOUNDS,
     TOO_MANY,
 )
+from penstock.plans.frames.counts import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
+from penstock.plans.frames.polars_frames import join_topology, rename
+from penstock.plans.frames.polars_refusals import NO_REASON, first_refusals, refusals
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer

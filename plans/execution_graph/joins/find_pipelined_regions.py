@@ -18,9 +18,9 @@ from penstock.plans.execution_graph.joins.job_graph_arrays import (
     task_numbers_batch,
 )
 from penstock.plans.execution_graph.joins.limit_tasks import bounded_parallelism, largest_vertices
+from penstock.plans.frames.spark_frames import join_local
+from penstock.plans.frames.spark_walks import walk_topologies
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
-from penstock.plans.joins.arrow_walks import walk_topologies
-from penstock.plans.joins.frames import join_local
 from penstock.plans.tables.column_types import TOPOLOGY
 
 REGIONS = task_numbers("regions")

@@ -5,11 +5,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.arrow_walks import Ints, positions, topologies_of
-from penstock.plans.counts import rows_in_order, runs
 from penstock.plans.execution_graph.job_graph_arrays import CARRIED, NO_GROUP, Flags, JobGraphArrays
-from penstock.plans.joins.arrow_walks import Part
-from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.frames.arrow_walks import Ints, positions, topologies_of
+from penstock.plans.frames.counts import rows_in_order, runs
+from penstock.plans.frames.spark_frames import join_local, rename
+from penstock.plans.frames.spark_walks import Part
 from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY
 from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
 

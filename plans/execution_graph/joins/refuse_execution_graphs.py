@@ -4,7 +4,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
-from penstock.plans.counts import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from penstock.plans.execution_graph.joins.limit_tasks import effective_parallelism, largest_vertices
 from penstock.plans.execution_graph.refuse_execution_graphs import (
@@ -18,8 +17,9 @@ from penstock.plans.execution_graph.refuse_execution_graphs import (
     NOT_WITHIN_BOUNDS,
     TOO_MANY,
 )
-from penstock.plans.joins.frames import join_local
-from penstock.plans.joins.refusals import first_refusals, refusals
+from penstock.plans.frames.counts import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
+from penstock.plans.frames.spark_frames import join_local
+from penstock.plans.frames.spark_refusals import first_refusals, refusals
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 

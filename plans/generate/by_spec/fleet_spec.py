@@ -10,14 +10,14 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from penstock.plans.bounds import (
+from penstock.plans.errors import InputError
+from penstock.plans.importing.bounds import (
     MOST_BYTES_OF_YAML,
     bounded_file,
     bounded_seconds,
     require_at_most,
     require_bounded_yaml,
 )
-from penstock.plans.errors import InputError
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.topology.rules import shorten

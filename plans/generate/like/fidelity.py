@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from penstock.plans.compiled import run_loop
+from penstock.plans.frames.compiled import run_loop
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
 from penstock.plans.tables.column_types import TOPOLOGY
 

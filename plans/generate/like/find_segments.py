@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from penstock.plans.compiled import run_loop
+from penstock.plans.frames.compiled import run_loop
 from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, TopologyForm

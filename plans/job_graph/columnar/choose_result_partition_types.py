@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import polars as pl
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.columnar.frames import places
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.polars_frames import places
 from penstock.plans.job_graph.choose_result_partition_types import (
     KEPT_BY_CACHES,
     OF_EXCHANGE_MODE,

@@ -4,10 +4,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.columnar.frames import Places
-from penstock.plans.columnar.groups import count_in_groups, first_of_equal, number_in_turn
-from penstock.plans.counts import runs
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.counts import runs
+from penstock.plans.frames.polars_frames import Places
+from penstock.plans.frames.polars_groups import count_in_groups, first_of_equal, number_in_turn
 from penstock.plans.job_graph.columnar.create_vertices import hex_id
 from penstock.plans.tables import INTERMEDIATE_DATA_SETS, JOB_EDGES
 from penstock.plans.vocabulary import DistributionPattern

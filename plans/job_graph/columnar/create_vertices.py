@@ -6,8 +6,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.counts import runs
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.counts import runs
 from penstock.plans.job_graph.create_vertices import (
     CHAINED_SOURCE,
     HEAD,

@@ -3,10 +3,10 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.arrow_walks import Flags, Ints
-from penstock.plans.columnar.frames import places
-from penstock.plans.columnar.groups import first_rows, groups, number_in_turn
-from penstock.plans.counts import Runs, runs
+from penstock.plans.frames.arrow_walks import Flags, Ints
+from penstock.plans.frames.counts import Runs, runs
+from penstock.plans.frames.polars_frames import places
+from penstock.plans.frames.polars_groups import first_rows, groups, number_in_turn
 from penstock.plans.job_graph.columnar.set_dynamic_parallelism import override_parallelism
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP

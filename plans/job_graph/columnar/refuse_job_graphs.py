@@ -4,8 +4,9 @@ from functools import cache
 
 import polars as pl
 
-from penstock.plans.columnar.frames import join_topology, rename
-from penstock.plans.columnar.refusals import (
+from penstock.plans.errors import NUMBER_FORMAT
+from penstock.plans.frames.polars_frames import join_topology, rename
+from penstock.plans.frames.polars_refusals import (
     ILLEGAL_ARGUMENT,
     ILLEGAL_STATE,
     UNSUPPORTED_OPERATION,
@@ -14,7 +15,6 @@ from penstock.plans.columnar.refusals import (
     refused_settings,
     settings_refused_at,
 )
-from penstock.plans.errors import NUMBER_FORMAT
 from penstock.plans.job_graph import refuse_job_graphs as said
 from penstock.plans.job_graph.columnar.connect_vertices import CONNECTED
 from penstock.plans.job_graph.columnar.set_dynamic_parallelism import parallelism_overrides

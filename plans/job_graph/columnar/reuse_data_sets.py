@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.columnar.groups import groups
+from penstock.plans.frames.polars_groups import groups
 from penstock.plans.job_graph.reuse_data_sets import REUSABLE
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import HYBRID_TYPES

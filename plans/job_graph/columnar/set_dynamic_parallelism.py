@@ -4,8 +4,8 @@ import json
 
 import polars as pl
 
-from penstock.plans.columnar.frames import join_topology
-from penstock.plans.counts import smallest_in_component
+from penstock.plans.frames.counts import smallest_in_component
+from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED, OVERRIDE_NUMBER, OVERRIDES_KEY
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -3,13 +3,13 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.plans.frames.spark_frames import join_local
 from penstock.plans.job_graph.choose_result_partition_types import (
     KEPT_BY_CACHES,
     OF_EXCHANGE_MODE,
     OF_GLOBAL_MODE,
     SETTLED,
 )
-from penstock.plans.joins.frames import join_local
 from penstock.plans.stream_graph.choose_partitioners import (
     CLASSES,
     CONSECUTIVE_HASH,

@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from penstock.plans.frames.packed_blocks import by_number
 from penstock.plans.job_graph.joins.create_vertices import hex_id
-from penstock.plans.joins.packed_blocks import by_number
 from penstock.plans.tables import JOB_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import DistributionPattern

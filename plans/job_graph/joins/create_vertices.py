@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from penstock.plans.frames.packed_blocks import by_number
+from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.job_graph.create_vertices import (
     CHAINED_SOURCE,
     HEAD,
@@ -14,8 +16,6 @@ from penstock.plans.job_graph.create_vertices import (
     FromChain,
 )
 from penstock.plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, ONLY_BRANCH
-from penstock.plans.joins.frames import join_local, rename
-from penstock.plans.joins.packed_blocks import by_number
 from penstock.plans.tables.column_types import TOPOLOGY
 
 

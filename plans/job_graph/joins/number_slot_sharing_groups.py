@@ -7,12 +7,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.arrow_walks import positions, topologies_of
-from penstock.plans.counts import rows_in_order, runs
+from penstock.plans.frames.arrow_walks import positions, topologies_of
+from penstock.plans.frames.counts import rows_in_order, runs
+from penstock.plans.frames.spark_frames import join_groups, join_local, number_in_order, rename
+from penstock.plans.frames.spark_walks import Part, walk_topologies
 from penstock.plans.job_graph.joins.set_dynamic_parallelism import override_parallelism
 from penstock.plans.job_graph.sort_vertices_topologically import order_and_regions
-from penstock.plans.joins.arrow_walks import Part, walk_topologies
-from penstock.plans.joins.frames import join_groups, join_local, number_in_order, rename
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.tables import JOB_VERTICES
 from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY

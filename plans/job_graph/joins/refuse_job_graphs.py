@@ -4,6 +4,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, NUMBER_FORMAT, UNSUPPORTED_OPERATION
+from penstock.plans.frames.spark_frames import join_few, join_local, rename
+from penstock.plans.frames.spark_refusals import (
+    first_of_topology,
+    first_refusals,
+    refusals,
+    refused_settings,
+    settings_refused_at,
+)
 from penstock.plans.job_graph.create_vertices import HEAD
 from penstock.plans.job_graph.joins.connect_vertices import CONNECTED
 from penstock.plans.job_graph.joins.set_dynamic_parallelism import parallelism_overrides
@@ -34,14 +42,6 @@ from penstock.plans.job_graph.refuse_job_graphs import (
     TOO_SMALL_MAX,
     UNALIGNED,
     UNALIGNED_CUSTOM_PARTITIONER,
-)
-from penstock.plans.joins.frames import join_few, join_local, rename
-from penstock.plans.joins.refusals import (
-    first_of_topology,
-    first_refusals,
-    refusals,
-    refused_settings,
-    settings_refused_at,
 )
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD

@@ -6,11 +6,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.arrow_walks import positions, topologies_of
-from penstock.plans.counts import smallest_in_component
+from penstock.plans.frames.arrow_walks import positions, topologies_of
+from penstock.plans.frames.counts import smallest_in_component
+from penstock.plans.frames.spark_frames import join_groups, join_local, rename
+from penstock.plans.frames.spark_walks import Part, nothing_found, walk_topologies
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED, OVERRIDE_NUMBER, OVERRIDES_KEY
-from penstock.plans.joins.arrow_walks import Part, nothing_found, walk_topologies
-from penstock.plans.joins.frames import join_groups, join_local, rename
 from penstock.plans.tables.column_types import INT, LONG, TOPOLOGY
 
 FORWARD_GROUPS = pa.schema(

@@ -7,14 +7,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.arrow_walks import Ints
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.spark_walks import Part, walk_topologies
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.java_hashes import java_string_hashes
 from penstock.plans.job_graph.order_depth_first import DepthFirstOrder, order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import StreamGraphArrays, arrays_of_rows
 from penstock.plans.job_graph.uid_hashes import uid_hashes
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids
-from penstock.plans.joins.arrow_walks import Part, walk_topologies
 from penstock.plans.tables.column_types import BOOL, INT, LONG, TOPOLOGY
 
 ROWS_OF_A_BATCH = 131_072

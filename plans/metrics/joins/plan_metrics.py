@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.joins.spark_schemas import cut_lineage
+from penstock.plans.frames.spark_schemas import cut_lineage
 from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.joins.walk_rates import KIND, RateRow, walk_rates
 from penstock.plans.metrics.plan_metrics import MAY_LACK, METRICS, SUSTAINED

@@ -11,10 +11,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.joins.arrow_walks import Part, walk_topologies
-from penstock.plans.joins.frames import join_local
-from penstock.plans.joins.packed_blocks import partitioned
+from penstock.plans.frames.packed_blocks import partitioned
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.frames.spark_frames import join_local
+from penstock.plans.frames.spark_walks import Part, walk_topologies
 from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
 from penstock.plans.metrics.plan_arrays import NO_VERTEX, edges_of, kinds_of_slots, operators_of
 from penstock.plans.metrics.plan_metrics import OBJECT_REUSE

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import polars as pl
 
-from penstock.plans.arrow_walks import Ints
+from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.job_graph.reuse_data_sets import REUSABLE
 from penstock.plans.metrics.exchange_costs import Constants, cost_handing_on
 from penstock.plans.metrics.fill_progressively import offered_arrays, room_arrays

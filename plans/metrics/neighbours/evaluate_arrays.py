@@ -10,7 +10,7 @@ from zlib import crc32
 
 import numpy as np
 
-from penstock.plans.compiled import compiled
+from penstock.plans.frames.compiled import compiled
 from penstock.plans.metrics.exchange_costs import NANOSECOND
 from penstock.plans.metrics.fill_progressively import fill
 from penstock.plans.metrics.flow_arrays import FlowGraph, Limits, Offered

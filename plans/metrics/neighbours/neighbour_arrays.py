@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from penstock.plans.arrow_walks import Flags, Ints
+from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.metrics.flow_arrays import FlowGraph, Offered, Room
 from penstock.plans.metrics.plan_arrays import Floats
 

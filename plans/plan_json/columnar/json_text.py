@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import polars as pl
 
-from penstock.plans.columnar.frames import join_topology
+from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.tables.column_types import TOPOLOGY
 
 _ESCAPES = {chr(code): f"\\u{code:04X}" for code in range(0x20)} | {

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from penstock.plans.columnar.frames import join_topology, rename
+from penstock.plans.frames.polars_frames import join_topology, rename
 from penstock.plans.plan_json.columnar.json_text import (
     Parts,
     Tables,

@@ -6,8 +6,8 @@ from html.entities import codepoint2name
 import orjson
 import polars as pl
 
-from penstock.plans.columnar.frames import join_topology
 from penstock.plans.errors import NotEnoughMemoryError
+from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.plan_json.columnar.json_text import (
     Parts,
     Tables,

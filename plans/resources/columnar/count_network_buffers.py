@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from penstock.plans.columnar.frames import join_topology
 from penstock.plans.execution_graph.pointwise_edges import most_subtasks_of_partition
+from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, MUST_BE_PIPELINED_TYPES, BufferSide

@@ -4,7 +4,7 @@ from functools import cache
 
 import polars as pl
 
-from penstock.plans.columnar.frames import empty, join_topology
+from penstock.plans.frames.polars_frames import empty, join_topology
 from penstock.plans.resources.size_managed_memory import (
     BATCH_STATE_BACKEND_ENABLED,
     DEPRECATED_STATE_BACKEND,

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.joins.frames import join_local
+from penstock.plans.frames.spark_frames import join_local
 from penstock.plans.resources.size_managed_memory import (
     BATCH_STATE_BACKEND_ENABLED,
     DEPRECATED_STATE_BACKEND,

@@ -12,8 +12,8 @@ from penstock.plans.execution_graph.joins.job_graph_arrays import (
     task_numbers,
     task_numbers_batch,
 )
-from penstock.plans.joins.arrow_walks import walk_topologies
-from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.frames.spark_frames import join_local, rename
+from penstock.plans.frames.spark_walks import walk_topologies
 from penstock.plans.slots.slots_of_groups import Strategy
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.columnar.frames import look_up
+from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.compiled import run_loop
-from penstock.plans.counts import runs
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.compiled import run_loop
+from penstock.plans.frames.counts import runs
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows
 from penstock.plans.stream_graph.expand_sinks import EXPANDED, OF_THE_SINK, PART, SINK_ITSELF, parts_of_sink
 from penstock.plans.tables.column_types import TOPOLOGY

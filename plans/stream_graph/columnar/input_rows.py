@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.columnar.frames import places
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.polars_frames import places
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 

@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.columnar.refusals import without_topologies
-from penstock.plans.compiled import run_loop
-from penstock.plans.counts import runs
+from penstock.plans.error_kinds import INPUT_STAGE
+from penstock.plans.frames.compiled import run_loop
+from penstock.plans.frames.counts import runs
+from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows
 from penstock.plans.stream_graph.limit_expansion import count_ways, most_edges, too_many_edges
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.rejected_rows import Refused, rejected_rows
-from penstock.plans.topology.error_kinds import INPUT_STAGE
 from penstock.plans.vocabulary import Kind
 
 _SINK = KINDS.index(Kind.SINK)

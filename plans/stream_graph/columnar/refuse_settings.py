@@ -3,9 +3,9 @@
 import polars as pl
 
 from penstock.operators.kinds import OPERATOR_KINDS
-from penstock.plans.columnar.frames import join_topology
-from penstock.plans.columnar.refusals import refused_settings, settings_refused_at
-from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.frames.polars_frames import join_topology
+from penstock.plans.frames.polars_refusals import refused_settings, settings_refused_at
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.stream_graph.refuse_settings import (
     AFTER_ALL,
     BEFORE_INPUTS,

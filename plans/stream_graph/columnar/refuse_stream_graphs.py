@@ -3,9 +3,9 @@
 import polars as pl
 
 from penstock.operators.kinds import OPERATOR_KINDS
-from penstock.plans.columnar.frames import join_topology
-from penstock.plans.columnar.refusals import NO_REASON, first_refusals, refusals
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
+from penstock.plans.frames.polars_frames import join_topology
+from penstock.plans.frames.polars_refusals import NO_REASON, first_refusals, refusals
 from penstock.plans.stream_graph.columnar.refuse_settings import (
     refuse_settings_of_edges,
     refuse_settings_of_transformations,

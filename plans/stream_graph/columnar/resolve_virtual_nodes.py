@@ -3,8 +3,8 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.compiled import run_loop
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.compiled import run_loop
 from penstock.plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
 from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
 from penstock.plans.stream_graph.expand_virtual_nodes import LABELS

@@ -4,8 +4,8 @@ import numpy as np
 import polars as pl
 
 from penstock.operators.kinds import OPERATOR_KINDS, OperatorKind
-from penstock.plans.arrow_walks import Flags, Ints
-from penstock.plans.columnar.frames import look_up
+from penstock.plans.frames.arrow_walks import Flags, Ints
+from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.stream_graph.columnar.input_rows import is_kind
 from penstock.plans.stream_graph.translate_nodes import ONLY_GIVEN
 from penstock.plans.tables import STREAM_NODES

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from penstock.plans.joins.frames import join_local, rename
+from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,

@@ -5,9 +5,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from penstock.plans.joins.arrow_walks import Part, walk_topologies
-from penstock.plans.joins.frames import join_local
-from penstock.plans.joins.packed_blocks import LEAST_PARTITIONS, partitioned
+from penstock.plans.frames.packed_blocks import LEAST_PARTITIONS, partitioned
+from penstock.plans.frames.spark_frames import join_local
+from penstock.plans.frames.spark_walks import Part, walk_topologies
 from penstock.plans.stream_graph.expand_sinks import EXPANDED
 from penstock.plans.tables.column_types import TOPOLOGY
 
@@ -62,7 +62,7 @@ def expand_sinks(transformations: DataFrame) -> DataFrame:
 
 def expand_table(rows: pa.Table) -> pa.Table:
     """The rows of whole topologies, all of which have sinks, expanded."""
-    from penstock.plans.columnar.frames import from_arrow
+    from penstock.plans.frames.polars_frames import from_arrow
     from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks as expand
 
     return expand(from_arrow(rows)).to_arrow().cast(EXPANDED)

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.joins.frames import join_local
+from penstock.plans.frames.spark_frames import join_local
 from penstock.plans.stream_graph.expand_virtual_nodes import LABELS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import VIRTUAL_KINDS, Kind

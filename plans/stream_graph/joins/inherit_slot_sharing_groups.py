@@ -7,9 +7,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.operators.kinds import OPERATOR_KINDS
-from penstock.plans.arrow_walks import positions, topologies_of
-from penstock.plans.joins.arrow_walks import Part, nothing_found, walk_topologies
-from penstock.plans.joins.frames import join_local
+from penstock.plans.frames.arrow_walks import positions, topologies_of
+from penstock.plans.frames.spark_frames import join_local
+from penstock.plans.frames.spark_walks import Part, nothing_found, walk_topologies
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import (
     DEFAULT_SLOT_SHARING_GROUP,
     NO_GROUP,

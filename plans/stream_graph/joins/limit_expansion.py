@@ -6,9 +6,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from penstock.plans.error_kinds import INPUT_STAGE
 from penstock.plans.stream_graph.limit_expansion import MOST_EDGES, too_many_edges
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.error_kinds import INPUT_STAGE
 from penstock.plans.topology.joins.rejected_rows import rejected_rows
 from penstock.plans.topology.joins.topology_tables import TopologyTables
 from penstock.plans.vocabulary import Kind
@@ -69,7 +69,7 @@ def _keep_many_unions(transformations: DataFrame) -> DataFrame:
 
 def _count(rows: pa.Table) -> pa.Table:
     """One whole topology: its row if it has too many ways."""
-    from penstock.plans.columnar.frames import from_arrow
+    from penstock.plans.frames.polars_frames import from_arrow
     from penstock.plans.stream_graph.columnar.limit_expansion import beyond_limit
 
     too_large = beyond_limit(from_arrow(rows))

@@ -4,9 +4,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.operators.kinds import OPERATOR_KINDS
-from penstock.plans.joins.frames import join_local
-from penstock.plans.joins.refusals import refused_settings, settings_refused_at
-from penstock.plans.not_chainable_reasons import NotChainableReason
+from penstock.plans.frames.spark_frames import join_local
+from penstock.plans.frames.spark_refusals import refused_settings, settings_refused_at
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.stream_graph.refuse_settings import (
     AFTER_ALL,
     BEFORE_INPUTS,

@@ -5,8 +5,8 @@ from pyspark.sql import functions as F
 
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
-from penstock.plans.joins.frames import join_local
-from penstock.plans.joins.refusals import first_refusals, refusals
+from penstock.plans.frames.spark_frames import join_local
+from penstock.plans.frames.spark_refusals import first_refusals, refusals
 from penstock.plans.stream_graph.joins.refuse_settings import (
     first_uses,
     refuse_settings,

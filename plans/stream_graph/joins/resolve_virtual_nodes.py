@@ -4,8 +4,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from penstock.operators.kinds import OPERATOR_KINDS
-from penstock.plans.joins.frames import join_local
-from penstock.plans.joins.packed_blocks import by_number
+from penstock.plans.frames.packed_blocks import by_number
+from penstock.plans.frames.spark_frames import join_local
 from penstock.plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Kind, Partitioner

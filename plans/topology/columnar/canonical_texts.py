@@ -5,8 +5,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.compiled import compiled, is_worth_compiling
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.compiled import compiled, is_worth_compiling
 from penstock.plans.topology.fingerprint import CAPTURE_NOTES
 from penstock.plans.topology.transformation_columns import COLUMNS, IF_SET, canonical_column, canonical_rows
 from penstock.plans.vocabulary import TopologyForm

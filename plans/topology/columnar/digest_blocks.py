@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from penstock.plans.arrow_walks import Ints
-from penstock.plans.columnar.plan_in_parts import side_by_side
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.planners.plan_in_parts import side_by_side
 from penstock.plans.topology.columnar.canonical_texts import canonical_texts
 from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
 from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation

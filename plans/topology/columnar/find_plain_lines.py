@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from penstock.plans.arrow_walks import Flags, Ints
-from penstock.plans.compiled import compiled
+from penstock.plans.frames.arrow_walks import Flags, Ints
+from penstock.plans.frames.compiled import compiled
 
 Bytes = npt.NDArray[np.uint8]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import json
 
-from penstock.plans.arrow_walks import Ints
+from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.topology.columnar.find_plain_lines import Bytes, FoundLines
 from penstock.plans.topology.columnar.plain_topologies import READ_BY_ARROW

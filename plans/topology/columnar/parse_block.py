@@ -7,9 +7,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.plans.arrow_walks import Flags, Ints
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.compiled import is_worth_compiling
+from penstock.plans.frames.arrow_walks import Flags, Ints
+from penstock.plans.frames.compiled import is_worth_compiling
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.tables import TRANSFORMATIONS
 from penstock.plans.topology.columnar.canonical_texts import canonical_texts
 from penstock.plans.topology.columnar.find_plain_lines import FoundLines, find_plain_lines

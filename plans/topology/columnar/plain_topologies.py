@@ -10,8 +10,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.plans.arrow_walks import Flags, Ints
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.frames.arrow_walks import Flags, Ints
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.topology.columnar.topology_tables import topology_holds
 from penstock.plans.topology.duplicate_keys import may_have_duplicate_keys
 from penstock.plans.topology.fingerprint import config_text, header_text

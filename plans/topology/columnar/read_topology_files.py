@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from penstock.plans.columnar.plan_in_parts import one_after_the_other
-from penstock.plans.compiled import expect_rows
+from penstock.plans.frames.compiled import expect_rows
+from penstock.plans.planners.plan_in_parts import one_after_the_other
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.parse_block import BYTES_OF_A_ROW, LineBlock, parse_block

@@ -8,10 +8,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.columnar.frames import empty, from_arrow
-from penstock.plans.columnar.groups import ints
-from penstock.plans.counts import runs
+from penstock.plans.error_kinds import INPUT_STAGE
 from penstock.plans.errors import SchemaError
+from penstock.plans.frames.counts import runs
+from penstock.plans.frames.polars_frames import empty, from_arrow
+from penstock.plans.frames.polars_groups import ints
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.canonical_texts import canonical_headers
@@ -31,7 +32,6 @@ from penstock.plans.topology.columnar.rows_in_parts import divide_by_topology, r
 from penstock.plans.topology.columnar.settings_of_topologies import settings_of_topologies
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_holds
 from penstock.plans.topology.columnar.wrong_rows_of_large import wrong_rows_of_large
-from penstock.plans.topology.error_kinds import INPUT_STAGE
 from penstock.plans.topology.fingerprint import fingerprint
 from penstock.plans.topology.input_errors import tables_beside_others, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

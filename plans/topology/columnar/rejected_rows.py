@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.error_kinds import INPUT_STAGE, ErrorKind
 from penstock.plans.errors import TopologyError
+from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.printable import MOST_OF_A_NAME, limited
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.columnar.topology_tables import topology_id
-from penstock.plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from penstock.plans.topology.read_topology_tables import ALLOWED_AND_HINT
 from penstock.plans.topology.validate_topology import LINE
 from penstock.plans.vocabulary import TopologyForm

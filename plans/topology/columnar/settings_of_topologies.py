@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.columnar.groups import ints
-from penstock.plans.counts import runs
 from penstock.plans.errors import TopologyError
+from penstock.plans.frames.counts import runs
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.frames.polars_groups import ints
 from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.canonical_texts import config_text

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from penstock.plans.columnar.frames import empty, from_arrow
+from penstock.plans.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.printable import MOST_OF_A_NAME, limited
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.rejected_rows import Refused, rejected_rows
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
-from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 
 # The first topology with each name or id, kept compactly.
 

@@ -4,7 +4,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.topology.fingerprint import CAPTURE_NOTES
 
 

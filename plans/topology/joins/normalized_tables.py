@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.joins.spark_schemas import column_types
+from penstock.plans.frames.spark_schemas import column_types
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import RESOURCES, type_name
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

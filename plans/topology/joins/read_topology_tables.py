@@ -5,12 +5,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.plans.joins.frames import limited_column, no_rows
-from penstock.plans.joins.spark_schemas import conform, spark_schema
+from penstock.plans.error_kinds import INPUT_STAGE, ErrorKind
+from penstock.plans.frames.spark_frames import limited_column, no_rows
+from penstock.plans.frames.spark_schemas import conform, spark_schema
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.topology import flink_options
-from penstock.plans.topology.error_kinds import INPUT_STAGE, ErrorKind
 from penstock.plans.topology.fingerprint import BLOCK
 from penstock.plans.topology.joins.fingerprint import canonical_header, canonical_row
 from penstock.plans.topology.joins.normalized_tables import normalized_tables

@@ -3,8 +3,8 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.plans.joins.spark_schemas import conform
-from penstock.plans.topology.error_kinds import INPUT_STAGE
+from penstock.plans.error_kinds import INPUT_STAGE
+from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.topology.validate_topology import LINE
 
 

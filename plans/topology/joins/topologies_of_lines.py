@@ -8,11 +8,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.plans.joins.frames import limited_column
-from penstock.plans.joins.spark_schemas import conform
+from penstock.plans.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
+from penstock.plans.frames.spark_frames import limited_column
+from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
-from penstock.plans.topology.error_kinds import EACH_NAME_ONCE, INPUT_STAGE, RENAME_ONE, ErrorKind
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.joins.rejected_rows import rejected_rows
 from penstock.plans.topology.joins.topology_tables import TopologyTables

@@ -15,10 +15,10 @@ import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.output import redaction
-from penstock.engine.runtime import run_environment
+from penstock.engine.run.runtime import run_environment
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.plan_versions import list_versions
-from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology.columnar import parse_block
 from penstock.plans.topology.flink_values import parse_memory_size
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
@@ -299,7 +299,7 @@ def test_sizes_that_contradict_each_other_are_named(tmp_path, lines):
 
 
 PLAIN_SCRIPT = """
-from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 env = StreamExecutionEnvironment.get_execution_environment()
 print(env.get_parallelism(), env.from_collection([1]).print() and len(env.get_job_graph()["vertices"]))
 """

@@ -10,10 +10,10 @@ from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.configuration.merge_settings import merge_settings
 from penstock.engine.configuration.option import Level, Setting
 from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
-from penstock.engine.datastream import StreamExecutionEnvironment
-from penstock.engine.datastream.environment_settings import EnvironmentSettings, use_settings
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
+from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings, use_settings
 from tests.plans.topology.builders import simple
 
 PAIRS = list(combinations(Level, 2))

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.planning.plan_topologies import read_topologies, validated
-from penstock.plans.columnar.plan_as_read import read_topologies as read_in_process
+from penstock.plans.planners.plan_as_read import read_topologies as read_in_process
 from penstock.plans.topology.job_defaults import JobDefaults
 from tests.plans.topology.builders import simple
 

@@ -16,8 +16,8 @@ from pyspark.sql import Observation, SparkSession
 from pyspark.sql import functions as F
 
 import penstock
-from penstock.engine.common import Row, Types
-from penstock.engine.datastream import (
+from penstock.engine.pyflink.common import Row, Types
+from penstock.engine.pyflink.datastream import (
     KeyedProcessFunction,
     MapFunction,
     OutputTag,
@@ -25,7 +25,7 @@ from penstock.engine.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from penstock.engine.datastream.state import ValueStateDescriptor
+from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
 from tests.engine.embedding.spark_samples import PASSED_ONLY, SAMPLES
 from tests.plans.topology.builders import simple
 

@@ -26,7 +26,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine import library
 from penstock.engine.library.store import Version
 from penstock.engine.library.sweep import SweepResults
-from penstock.engine.runtime.dataframe_of_job import DataFrames
+from penstock.engine.run.runtime.dataframe_of_job import DataFrames
 
 #: Classes of the library's modules that no caller gets.
 INTERNAL = {"ChangedJobs", "JobsOfScript", "Objects", "Opener", "Paths", "PlanArguments", "ScriptComparison"}

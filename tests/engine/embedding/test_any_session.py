@@ -15,7 +15,7 @@ import pyspark
 import pytest
 
 from tests.engine.embedding.surface import CALLS, WITHOUT_SESSION, public_names
-from tests.engine.runtime.spark_cluster import spark_cluster
+from tests.engine.run.runtime.spark_cluster import spark_cluster
 
 pytestmark = pytest.mark.spark
 

@@ -21,16 +21,16 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from penstock.engine.common import Instant, Types
-from penstock.engine.common import Row as FlinkRow
-from penstock.engine.common.typeinfo import TypeInformation
-from penstock.engine.datastream import (
+from penstock.engine.pyflink.common import Instant, Types
+from penstock.engine.pyflink.common import Row as FlinkRow
+from penstock.engine.pyflink.common.typeinfo import TypeInformation
+from penstock.engine.pyflink.datastream import (
     KeyedProcessFunction,
     OutputTag,
     ProcessFunction,
     StreamExecutionEnvironment,
 )
-from penstock.engine.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
@@ -45,7 +45,7 @@ from penstock.operators.common.spark_schemas import (
 from penstock.operators.formats.java_text import java_text
 from penstock.operators.formats.storage_columns import stored_batch, stored_schema
 from penstock.operators.task.dataframe_operators import as_declared
-from tests.engine.runtime.run_in_process import collected
+from tests.engine.run.runtime.run_in_process import collected
 
 D = Decimal
 AT = datetime.datetime(2024, 5, 1, 10, 0, 0, 123456)

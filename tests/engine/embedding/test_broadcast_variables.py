@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from penstock.engine.common import Types
-from penstock.engine.datastream import StreamExecutionEnvironment
+from penstock.engine.pyflink.common import Types
+from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 
 
 def test_functions_of_every_vertex_read_broadcast_variables(spark: Any) -> None:

@@ -6,7 +6,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from penstock.engine.runtime.dataframe_of_job import metrics_of_reports, reports_column, require_observation
+from penstock.engine.run.runtime.dataframe_of_job import (
+    metrics_of_reports,
+    reports_column,
+    require_observation,
+)
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.functions.add_up_metrics import metrics_of_subtask
 from penstock.operators.functions.runtime_context import RuntimeContext

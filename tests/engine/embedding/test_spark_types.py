@@ -24,12 +24,16 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from penstock.engine.common import Duration, Row, Time, Types, WatermarkStrategy
-from penstock.engine.common.watermark_strategy import TimestampAssigner
-from penstock.engine.datastream import KeyedProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.engine.datastream.dataframe_streams import _lag_milliseconds
-from penstock.engine.datastream.state import ValueStateDescriptor
-from penstock.engine.datastream.window import TumblingEventTimeWindows
+from penstock.engine.pyflink.common import Duration, Row, Time, Types, WatermarkStrategy
+from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
+from penstock.engine.pyflink.datastream import (
+    KeyedProcessFunction,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
+from penstock.engine.pyflink.datastream.dataframe_streams import _lag_milliseconds
+from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
+from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.java_hash import key_hashes
 from penstock.operators.common.spark_schemas import (
@@ -43,7 +47,7 @@ from penstock.operators.common.spark_schemas import (
 from penstock.operators.common.spark_types import SparkTypeInfo
 from penstock.operators.task.dataframe_operators import as_declared
 from tests.engine.embedding.spark_samples import SAMPLES
-from tests.engine.runtime.run_in_process import collected
+from tests.engine.run.runtime.run_in_process import collected
 
 NAMES = pytest.mark.parametrize("name", SAMPLES)
 

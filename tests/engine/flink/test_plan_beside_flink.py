@@ -7,15 +7,15 @@ import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
-from penstock.engine.bench.suites import NEXMARK
 from penstock.engine.commands.main import app
 from penstock.engine.flink import flink_jars
 from penstock.engine.flink.plan_with_flink import FlinkPlanned
+from penstock.engine.measure.bench.suites import NEXMARK
 from penstock.engine.planning import plan_beside_flink as module
 from penstock.engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_beside_flink
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine.draw.graph_of_layer import DrawnLayer
 from penstock.engine.library.store import Store, Version
 from penstock.engine.planning.find_custom_planners import importable_name
+from penstock.engine.views.draw.graph_of_layer import DrawnLayer
 from penstock.plans import literals
 from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.errors import ConfigurationError

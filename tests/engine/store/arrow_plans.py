@@ -10,7 +10,7 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.columnar.topology_tables import topology_id
 

@@ -23,7 +23,7 @@ from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of_spark import tables_of_spark
 from penstock.engine.store.write_plan import new_write_id, write_plan
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES
 from tests.engine.store.arrow_plans import topologies
 from tests.plans.columnar.table_contents import rows_of

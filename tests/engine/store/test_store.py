@@ -19,7 +19,7 @@ from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.vacuum_store import remove_unfinished
 from penstock.engine.store.write_plan import new_write_id, unchanged_topologies, write_plan
 from penstock.plans.errors import SchemaError, StoreError
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES
 
 NOW = timedelta(seconds=-60)

@@ -27,7 +27,7 @@ from penstock.engine.store.spark_tables import _ENCODINGS, SparkTables
 from penstock.engine.store.tables_of_spark import tables_of_spark
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
 from penstock.engine.store.write_plan import new_write_id, write_plan
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables.column_types import COMMENT
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.engine.store.test_store import NOW

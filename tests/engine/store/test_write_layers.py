@@ -21,7 +21,7 @@ from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.write_layers import WriteLayers
 from penstock.plans.errors import MachineError, StoreError
-from penstock.plans.joins import run_passes
+from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.vocabulary import Layer
 from tests.plans.columnar.table_contents import rows_of
 from tests.reference.random_topologies import random_topology

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.plans.columnar.frames import empty, to_arrow
+from penstock.plans.frames.polars_frames import empty, to_arrow
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
 _ENCODER = json.JSONEncoder(sort_keys=True)

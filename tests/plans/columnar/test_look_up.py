@@ -4,9 +4,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from penstock.plans.columnar import frames
-from penstock.plans.columnar.frames import join_topology, look_up
-from penstock.plans.counts import runs
+from penstock.plans.frames import polars_frames as frames
+from penstock.plans.frames.counts import runs
+from penstock.plans.frames.polars_frames import join_topology, look_up
 from penstock.plans.tables.column_types import TOPOLOGY
 
 KEYS = {TOPOLOGY: pl.Int64, "id": pl.Int32}

@@ -12,15 +12,15 @@ from polars.testing import assert_frame_equal
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_topologies import plan as plan_on_spark
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.joins import run_passes
-from penstock.plans.joins.passes import Walk, steps
-from penstock.plans.joins.spark_schemas import keep
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.frames.spark_schemas import keep
 from penstock.plans.layers import LAYER_TABLES, Choices
 from penstock.plans.metrics.operator_costs import drawn_costs, operator_costs
 from penstock.plans.metrics.plan_metrics import plan_metrics
 from penstock.plans.passes import GIVEN
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.planners import run_joins as run_passes
+from penstock.plans.planners.joins_passes import Walk, steps
 from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import Layer
 from tests.planned_lines import LAYERS, differs

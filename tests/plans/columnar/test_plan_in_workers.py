@@ -19,10 +19,10 @@ from penstock.engine.planning.plan_in_process import plan_in_process, read_in_pr
 from penstock.engine.planning.plan_in_workers import plan_in_workers
 from penstock.engine.planning.plan_topologies import plan, read_topologies
 from penstock.engine.planning.planning_settings import planning_settings
-from penstock.plans.columnar import plan_packed_tables as packing
-from penstock.plans.columnar.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
+from penstock.plans.planners import plan_packed_tables as packing
+from penstock.plans.planners.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.tables import require_schema
 from penstock.plans.vocabulary import Layer
 from tests.plans.columnar.table_contents import rows_of

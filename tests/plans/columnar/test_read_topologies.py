@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
 from penstock.engine.planning.plan_topologies import validated
-from penstock.plans.columnar.frames import to_arrow
-from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.frames.polars_frames import to_arrow
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import unpacked_texts
 from penstock.plans.topology.columnar.topology_tables import topology_id
 from tests.plans.columnar.table_contents import frame_contents

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
 from penstock.engine.planning.plan_topologies import validated
-from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
 from tests.plans.columnar.test_read_topologies import assert_same

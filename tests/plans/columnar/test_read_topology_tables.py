@@ -14,10 +14,10 @@ from pyspark.sql.types import StructField, StructType
 
 from penstock.engine.planning.plan_topologies import read_topologies as read_with_spark
 from penstock.engine.planning.plan_topologies import validated
-from penstock.plans.columnar.frames import to_arrow
-from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError, SchemaError
-from penstock.plans.joins.spark_schemas import spark_type
+from penstock.plans.frames.polars_frames import to_arrow
+from penstock.plans.frames.spark_schemas import spark_type
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.tables.column_types import RESOURCES
 from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id

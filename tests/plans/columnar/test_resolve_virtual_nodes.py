@@ -3,8 +3,8 @@
 import polars as pl
 import pytest
 
-from penstock.plans import compiled
-from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.frames import compiled
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
 from tests.reference.random_topologies import MODES, random_topology
 

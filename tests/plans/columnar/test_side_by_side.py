@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import polars as pl
 import pytest
 
-from penstock.plans.columnar.plan_in_parts import interrupt_parts, one_after_the_other, side_by_side
+from penstock.plans.planners.plan_in_parts import interrupt_parts, one_after_the_other, side_by_side
 
 
 def _double(part: int) -> int:
@@ -109,7 +109,7 @@ def test_a_long_loop_of_a_part_ends_when_nobody_waits_for_it(
     by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGTERM while 200,000 wrong transformations of one topology were read was answered after 20 s."""
-    monkeypatch.setattr("penstock.plans.columnar.plan_in_parts.pl.thread_pool_size", lambda: 2)
+    monkeypatch.setattr("penstock.plans.planners.plan_in_parts.pl.thread_pool_size", lambda: 2)
     loop = _Loop()
 
     def parts() -> Iterator[int]:

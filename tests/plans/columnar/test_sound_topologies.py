@@ -7,8 +7,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from penstock.plans.columnar.frames import to_arrow
-from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.frames.polars_frames import to_arrow
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar import read_topology_tables as reading
 from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow

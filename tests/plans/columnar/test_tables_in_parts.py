@@ -19,8 +19,8 @@ from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
-from penstock.plans.columnar.plan_as_read import read_topologies
 from penstock.plans.errors import InputError, NotEnoughMemoryError
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology.columnar import rows_in_parts as parts
 from penstock.plans.topology.columnar.read_topology_tables import read_topology_folder_in_parts
 from penstock.plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.plans.columnar.plan_as_read import read_topologies
+from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology.columnar.read_topology_files import LongLine, whole_lines
 from tests.plans.columnar.test_read_topologies import assert_same
 from tests.plans.topology.builders import simple

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import penstock
 from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
 from penstock.plans.errors import BrokenInvariantError, ConfigurationError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.metrics.plan_metrics import METRICS
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.bench.suites import WORKLOADS
+from penstock.engine.measure.bench.suites import WORKLOADS
 from penstock.engine.planning.chosen_costs import DRAWN, chosen_costs
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import InputError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.shapes import SHAPES
 from penstock.plans.generate.topology_lines import topology_lines

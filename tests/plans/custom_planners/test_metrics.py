@@ -6,10 +6,10 @@ import math
 import polars as pl
 import pytest
 
-from penstock.engine.bench.measure_quality import bootstrap_interval, compare_quality
+from penstock.engine.measure.bench.measure_quality import bootstrap_interval, compare_quality
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import InputError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.metrics import rows_of_costs
 from penstock.plans.metrics.exchange_costs import CONSTANTS

@@ -9,8 +9,8 @@ from penstock.engine.planning import metrics_on_spark as module
 from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.planning.metrics_on_spark import metrics_on_spark
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
-from penstock.plans.joins.spark_schemas import free
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.frames.spark_schemas import free
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.plan_metrics import NEEDED, plan_metrics
 from tests.plans.columnar.test_plan_columnar import GOLDEN, golden_lines

@@ -11,7 +11,7 @@ import pyspark
 import pytest
 
 import penstock
-from penstock.engine.sweep.grid import code_of_planner
+from penstock.engine.measure.sweep.grid import code_of_planner
 from penstock.plans.errors import ConfigurationError
 from tests.plans.importing.imports import run
 
@@ -146,7 +146,7 @@ def test_a_program_that_was_built_again_is_another_planner(tmp_path):
     assert len(before) == 1
     code_of_planner.cache_clear()
     (tmp_path / "mine").write_text(f"#!{sys.executable}\n{PROGRAM.read_text()}\n# again")
-    from penstock.engine.sweep.grid import digest_of_path
+    from penstock.engine.measure.sweep.grid import digest_of_path
 
     digest_of_path.cache_clear()
     assert code_of_planner(f"program:{tmp_path}/mine") != before

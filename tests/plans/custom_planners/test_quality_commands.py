@@ -8,13 +8,13 @@ import pytest
 from deltalake import DeltaTable
 
 import penstock as penstock_names
-from penstock.engine.bench import measure_quality
 from penstock.engine.commands import main as module
 from penstock.engine.machine.available_memory import Available
+from penstock.engine.measure.bench import measure_quality
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
-from penstock.plans.columnar import plan_in_parts
 from penstock.plans.metrics.exchange_costs import CONSTANTS
+from penstock.plans.planners import plan_in_parts
 from tests.reference.random_topologies import random_topology
 
 EXAMPLES = Path(__file__).parents[3] / "engine" / "examples" / "examples.jsonl"
@@ -141,7 +141,7 @@ def test_what_does_not_fit_in_workers_is_refused_before(spark, tmp_path, capsys,
     given.write_text(json.dumps(random_topology(1, 20)) + "\n")
     little = Available(10_000, "the test")
     monkeypatch.setattr(
-        "penstock.engine.bench.measure_quality_on_spark.memory_of_workers", lambda spark: little
+        "penstock.engine.measure.bench.measure_quality_on_spark.memory_of_workers", lambda spark: little
     )
     args = ("--planner", "flink", "--suite", str(given), "--master", spark.sparkContext.master)
     assert penstock("bench", "--quality", *args, "--out", str(tmp_path / "out")) == 9
@@ -164,7 +164,7 @@ def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
         sizes.append([len(part["topologies"]) + len(part["rejected"]) for part in divided])
         return divided
 
-    monkeypatch.setattr("penstock.engine.bench.measure_quality.split_into", noted)
+    monkeypatch.setattr("penstock.engine.measure.bench.measure_quality.split_into", noted)
     found = []
     for rows in (measure_quality.ROWS_OF_A_PART, 40):
         monkeypatch.setattr(measure_quality, "ROWS_OF_A_PART", rows)

@@ -9,13 +9,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from penstock.engine.bench.suites import WORKLOADS
 from penstock.engine.commands import main as module
+from penstock.engine.measure.bench.suites import WORKLOADS
 from penstock.engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.tell_metrics import number
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.operator_costs import ASSUMED, PREFIX
 from penstock.plans.metrics.plan_metrics import plan_metrics

@@ -5,11 +5,11 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from penstock.plans.columnar.frames import to_arrow
-from penstock.plans.joins import expand_in_workers
-from penstock.plans.joins.expand_in_workers import packed_expansions
-from penstock.plans.joins.passes import Expanded, implementations
+from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.layers import Choices
+from penstock.plans.planners import expand_in_workers
+from penstock.plans.planners.expand_in_workers import packed_expansions
+from penstock.plans.planners.joins_passes import Expanded, implementations
 from tests.plans.columnar.table_contents import rows_of
 
 pytestmark = pytest.mark.usefixtures("own_environment")

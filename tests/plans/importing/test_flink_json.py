@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.importing.flink_plan import from_flink_plan
 from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
 from penstock.plans.importing.python_operators import known_of_python

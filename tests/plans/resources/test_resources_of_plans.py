@@ -5,7 +5,7 @@ from collections import defaultdict
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
 from penstock.plans.vocabulary import BufferSide
 from tests.plans.resources.flink_resources import rows

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock.plans import compiled
+from penstock.plans.frames import compiled
 from penstock.plans.stream_graph import limit_expansion
 from penstock.plans.stream_graph.columnar.limit_expansion import beyond_limit
 from penstock.plans.stream_graph.limit_expansion import MOST_EDGES, most_edges

@@ -13,7 +13,7 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from penstock.plans.errors import InputError
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.topology_tables import TopologyTables

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.plans.errors import InputError
-from penstock.plans.joins.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.topology.fingerprint import BLOCK
 from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
 from penstock.plans.topology.joins.read_topology_objects import read_topology_objects

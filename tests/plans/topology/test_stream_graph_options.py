@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
 from penstock.plans.errors import LostTopologiesError
+from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.order_depth_first import order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays
 from penstock.plans.job_graph.uid_hashes import UidHashes

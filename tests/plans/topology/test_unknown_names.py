@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.plans.columnar.frames import from_arrow
+from penstock.plans.frames.polars_frames import from_arrow
 
 CAPTURED = Path(__file__).parents[2] / "golden" / "captured.jsonl.gz"
 UNKNOWN = "Unknown7"

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from penstock.plans.compiled import WORTH_COMPILING
+from penstock.plans.frames.compiled import WORTH_COMPILING
 from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.topology import validate_transformations as validation
 from penstock.plans.topology.columnar import read_topology_tables as columnar

@@ -1,0 +1,118 @@
+"""Measures one planner in this process and prints one JSON line, after each plan and at the end.
+
+    python -m penstock.engine.measure.bench.measure_planner --planner columnar --input PATH [--until LAYER]
+        [--repeat-in-process N] [--launched SECONDS] [--digests FILE]
+
+The first plan is cold, the N after it are warm. `--launched` is time.monotonic() of the process that
+started this one; without it, start-up does not count Python's own start. With `--digests` nothing is
+measured: the topologies are planned once and the digests of their plans written to FILE.
+
+With `--asked` options come as lines on standard input, each a JSON list; each is answered in turn by the same
+process, which is cold for the first one only.
+"""
+
+import time
+
+_FIRST = time.monotonic()
+
+import argparse  # noqa: E402 - start-up counts from here
+import json  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import Sequence  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any  # noqa: E402
+
+from penstock.engine.machine.die_with_parent import die_with_parent  # noqa: E402
+from penstock.engine.measure.bench.peak_memory import own_peak_bytes  # noqa: E402
+from penstock.engine.measure.bench.planners import load_planner  # noqa: E402
+from penstock.engine.measure.bench.times import Plans, is_enough  # noqa: E402
+from penstock.plans.vocabulary import Layer  # noqa: E402
+
+ASKED = "--asked"
+
+
+_started: dict[str, Plans] = {}
+"""Planners that this process has started."""
+
+
+def main() -> None:
+    """Print `start_up_seconds`, `cold`, `warm`, `own_peak_bytes` and `failure`; `done` in the last line."""
+    die_with_parent()
+    shared_options = [option for option in sys.argv[1:] if option != ASKED]
+    if len(shared_options) == len(sys.argv) - 1:
+        _answer(shared_options)
+        return
+    for line in sys.stdin:
+        _answer([*shared_options, *json.loads(line)])
+
+
+def _answer(options: Sequence[str]) -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument("--planner", required=True)
+    arguments.add_argument("--input", type=Path, required=True)
+    arguments.add_argument("--until", type=Layer, choices=list(Layer)[1:], default=Layer.SLOTS)
+    arguments.add_argument("--repeat-in-process", type=int, default=3)
+    arguments.add_argument("--launched", type=float, default=_FIRST)
+    arguments.add_argument("--digests", type=Path)
+    chosen = arguments.parse_args(options)
+    answer = _digest(chosen) if chosen.digests else _measure(chosen)
+    print(json.dumps({**answer, "done": True}), flush=True)
+
+
+def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
+    """A cold plan and N warm ones; N warm ones, one or more, where the planner has planned before."""
+    answer: dict[str, Any] = {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    cold, warm = chosen.planner not in _started, chosen.repeat_in_process
+    start_up = 0.0
+    try:
+        if cold:
+            _started[chosen.planner] = load_planner(chosen.planner).start()
+            start_up = time.monotonic() - chosen.launched
+            answer["start_up_seconds"] = round(start_up, 6)
+            print(json.dumps(answer), flush=True)
+        plans = _started[chosen.planner]
+        for place, times in enumerate(plans(chosen.input, chosen.until, warm if cold else max(0, warm - 1))):
+            if cold and place == 0:
+                answer["start_up_seconds"] = round(start_up + times.start_up, 6)
+                answer["cold"] = times.as_json()
+            else:
+                answer["warm"].append(times.as_json())
+            print(json.dumps(answer), flush=True)
+            if is_enough([warm_plan["seconds"] for warm_plan in answer["warm"]]):
+                break
+    except Exception as error:
+        answer["failure"] = describe_failure(error)
+    answer["own_peak_bytes"] = own_peak_bytes()
+    return answer
+
+
+def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
+    from penstock.engine.planning.digest_plans import digest_plans
+
+    try:
+        planner = load_planner(chosen.planner)
+        if chosen.planner not in _started:
+            _started[chosen.planner] = planner.start()
+        digests = digest_plans(planner.plan_lines(chosen.input, chosen.until))
+    except Exception as error:
+        return {"failure": describe_failure(error)}
+    chosen.digests.write_text(json.dumps(digests))
+    return {"failure": None}
+
+
+def describe_failure(error: BaseException) -> dict[str, str]:
+    """Class and message, without secrets; of Spark's exceptions without stacks of Java and Python workers."""
+    from penstock.engine.output.redaction import redact
+
+    message = str(error).strip()
+    if type(error).__module__.startswith(("py4j", "pyspark")):
+        from penstock.engine.spark.describe_spark_error import describe_spark_error
+
+        message = describe_spark_error(error)
+    return {"error": getattr(error, "error", type(error).__name__), "message": redact(message)[:2000]}
+
+
+if __name__ == "__main__":
+    main()

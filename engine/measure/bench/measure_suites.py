@@ -1,0 +1,267 @@
+"""All planners on all suites, in turn: what a benchmark measures and writes."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from penstock.engine.machine.replace_file import replace_file
+from penstock.engine.measure.bench.describe_machine import describe_machine, describe_versions
+from penstock.engine.measure.bench.draw_figures import COLOURS, Line, draw_lines
+from penstock.engine.measure.bench.how_sure import answers, doubts
+from penstock.engine.measure.bench.planner_processes import planner_processes
+from penstock.engine.measure.bench.planners import PLANNERS, planner_named
+from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
+from penstock.engine.measure.bench.print_results import equality_lines, failed, figures
+from penstock.engine.measure.bench.render_template import render_template
+from penstock.engine.measure.bench.run_benchmarks import (
+    Turn,
+    compare_plans,
+    measure_with,
+    run_benchmarks,
+    turns,
+)
+from penstock.engine.measure.bench.suites import SUITES, Case
+from penstock.engine.measure.bench.summarise import best_planning, summarise
+from penstock.engine.measure.bench.time_budget import TimeBudget
+from penstock.engine.measure.bench.write_results import FORMAT, append_line, append_rows, write_results
+from penstock.engine.output.progress import Report
+from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.topology.job_defaults import JobDefaults
+from penstock.plans.vocabulary import Layer
+
+Said = Callable[[Mapping[str, Any], float], None]
+"""Told of each record as it is measured, and of the seconds that are probably left."""
+
+
+def stages(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> int:
+    """About how many stages measure_suites reports."""
+    suites = {case.suite.name for case in cases}
+    return 1 + len(cases) * len(planners) * repeat + (len(suites) if len(planners) > 1 else 0)
+
+
+def measure_suites(
+    cases: Sequence[Case],
+    planners: Sequence[str],
+    unavailable: Mapping[str, str],
+    settings: Mapping[str, Any],
+    out: Path,
+    job_defaults: JobDefaults,
+    report: Report,
+    *,
+    command: str,
+    resume: bool = False,
+    said: Said = lambda record, seconds_left: None,
+) -> dict[str, Any]:
+    """Measure, write results after each measurement into `out`, and give them.
+
+    `settings`: until, repeat, repeat_in_process, timeout_seconds, options, and budget_seconds (None: all
+    turns are measured; else as many as fit, small sizes and first repetitions first). `unavailable`: why
+    other planners cannot run. Raises what preparing inputs and an unreadable earlier run raise.
+    """
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "command": command,
+        "machine": describe_machine(),
+        "versions": describe_versions("flink" in planners),
+        **settings,
+        "suites": [[case.suite.name, case.size] for case in cases],
+        "planners": list(planners),
+        "includes": {name: planner_named(name).includes for name in planners},
+        "unavailable": dict(unavailable),
+        "equality": [],
+    }
+    layer, timeout, seconds = (
+        Layer(settings["until"]),
+        settings["timeout_seconds"],
+        settings["budget_seconds"],
+    )
+    every = list(turns(cases, planners, settings["repeat"]))
+    if seconds is not None:
+        # what starts a session comes last of its size: others have figures, however slow the machine is
+        every.sort(key=lambda turn: (turn.repetition, turn.case.size, planner_named(turn.planner).kept))
+    of_flink = [name for name in planners if name in PLANNERS]  # those of the user give other plans
+    to_compare = of_flink if len(of_flink) > 1 else []
+    records = measured_before(out, results) if resume else []
+    todo = still_to_do(every, records)
+    left_out: list[Turn] = []
+    budget = TimeBudget(seconds, every, compares=bool(to_compare))
+
+    def write_what_there_is() -> None:
+        results.update(summary=summarise(records), measurements=records, turns=len(every) - len(left_out))
+        results.update(answers=answers(results["summary"]), doubts=doubts(results))
+        write_results(out, results)
+        write_page(out, results)
+
+    with_lines = any(planner_named(name).reads_lines for name in planners)
+    inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
+    if resume:
+        cut_off_last_line(out)
+    else:  # what was measured before is kept until there is something to measure
+        begin_anew(out, results)
+    began = monotonic()
+
+    def has_time_for(turn: Turn) -> bool:
+        nonlocal began
+        began = monotonic()
+        if budget.has_time_for(turn):
+            return True
+        left_out.append(turn)
+        return False
+
+    try:
+        with planner_processes(timeout) as (ask, begin):
+            measure = measure_with(ask, todo, layer, settings["repeat_in_process"])
+            for done, (turn, record) in enumerate(
+                run_benchmarks(todo, inputs, measure, report, has_time_for), 1
+            ):
+                budget.took(turn, monotonic() - began)
+                append_line(out, record)
+                append_rows(out, results, [record])
+                records.append(record)
+                write_what_there_is()
+                said(record, budget.left(todo[done + len(left_out) :]))
+            results["left_out"] = len(left_out)
+            if to_compare:
+                results["equality"] = compare_plans(inputs, to_compare, layer, begin, report)
+    finally:
+        write_what_there_is()
+    return results
+
+
+# The measurements of an earlier run of the same benchmark, stopped or done.
+
+
+SETTINGS_FILE = "settings.json"
+RECORDS_FILE = "results.jsonl"
+SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "options", "versions")
+"""Settings in which runs must agree for their measurements to stand side by side; not how often."""
+
+
+def begin_anew(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Write down what is measured, and forget what was."""
+    for name, text in ((RECORDS_FILE, ""), (SETTINGS_FILE, f"{json.dumps(dict(settings), indent=1)}\n")):
+        with replace_file(folder / name) as file:
+            file.write(text.encode())
+
+
+def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The records of results.jsonl in `folder`, the last line left out if it is not whole.
+
+    Raises InputError where there is no earlier run, and ConfigurationError where it measured something else.
+    """
+    try:
+        before = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
+        settings = json.loads(json.dumps(dict(settings)))
+        lines = (folder / RECORDS_FILE).read_bytes().split(b"\n")[:-1]
+        records = [json.loads(line) for line in lines]
+        differing = [key for key in SAME if before[key] != settings[key]]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(
+            f"--resume: {folder} holds no benchmark that goes on: {error}", "leave --resume out"
+        ) from error
+    if differing:
+        said = "; ".join(f"{key}: {before[key]} then, {settings[key]} now" for key in differing)
+        raise ConfigurationError(
+            f"--resume: {folder} was measured otherwise: {said}",
+            "give the same options again, or leave --resume out",
+        )
+    return records
+
+
+def still_to_do(turns: Sequence[Turn], records: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    """The turns that have no record yet."""
+    done = {(r["suite"], r["size"], r["planner"], r["repetition"]) for r in records}
+    return [t for t in turns if (t.case.suite.name, t.case.size, t.planner, t.repetition) not in done]
+
+
+def cut_off_last_line(folder: Path) -> None:
+    """Leave whole lines only, so that the next one begins on a line of its own."""
+    path = folder / RECORDS_FILE
+    text = path.read_bytes()
+    if text and not text.endswith(b"\n"):
+        with replace_file(path) as file:
+            file.write(text[: text.rfind(b"\n") + 1])
+
+
+# The page of a benchmark: one HTML file that opens without a network.
+
+
+OPERATORS = "operators"
+PHASES = ("read", "stream_graph", "job_graph", "execution_graph", "slots", "hand_over", "other")
+
+
+def write_page(folder: Path, results: Mapping[str, Any]) -> None:
+    """index.html in `folder`."""
+    with replace_file(folder / "index.html") as file:
+        file.write(render_page(results).encode())
+
+
+def render_page(results: Mapping[str, Any]) -> str:
+    """The page of what write_results.write_results writes."""
+    summary = results["summary"]
+    styles = {planner: place for place, planner in enumerate(results["planners"])}
+    return render_template(
+        "page.html.j2",
+        results=results,
+        colours=COLOURS,
+        suites=[
+            _suite(name, [row for row in summary if row["suite"] == name], styles)
+            for name in dict.fromkeys(row["suite"] for row in summary)
+        ],
+        equality=equality_lines(results["equality"]),
+        failures=_failures(results["measurements"]),
+        memory=f"{results['machine']['memory_bytes'] / 2**30:.1f} GiB",
+    )
+
+
+def _suite(name: str, rows: Sequence[Mapping[str, Any]], styles: Mapping[str, int]) -> dict[str, Any]:
+    time_lines, memory_lines = [], []
+    for planner, style in styles.items():
+        own = sorted((r for r in rows if r["planner"] == planner), key=lambda row: int(row["operators"]))
+        cold = [(r["operators"], r["cold"]["planning"]) for r in own if r["cold"] and r["warm"]]
+        time_lines.append(Line(f"{planner}, cold", style, cold, dashed=True))
+        best = [(r["operators"], best_planning(r) or 0) for r in own]
+        points = [(r["operators"], point) for r in own if len(r["points"]) > 1 for point in r["points"]]
+        time_lines.append(Line(planner, style, best, measured=points))
+        peaks = [(r["operators"], (r["peak_memory_bytes"] or 0) / 2**30) for r in own if best_planning(r)]
+        memory_lines.append(Line(planner, style, peaks))
+    return {
+        "name": name,
+        "about": SUITES[name].about if name in SUITES else "",
+        "time": draw_lines(f"{name}: planning", OPERATORS, "planning (s)", time_lines),
+        "memory": draw_lines(f"{name}: peak memory", OPERATORS, "peak memory (GiB)", memory_lines),
+        "rows": [
+            {"operators": f"{r['operators']:,}", "planner": r["planner"], "style": styles[r["planner"]],
+             "figures": figures(r), "failed": failed(r)}
+            for r in rows
+        ],
+        "phases": [
+            {"operators": f"{r['operators']:,}", "planner": r["planner"], "style": styles[r["planner"]],
+             "seconds": _phases(r["warm"] or r["cold"])}
+            for r in rows
+            if r["warm"] or r["cold"]
+        ],
+    }  # fmt: skip
+
+
+def _phases(times: Mapping[str, Any]) -> list[str]:
+    seconds_by_phase = {**times, **times["layers"]}
+    return [
+        "-" if seconds_by_phase.get(phase) is None else f"{seconds_by_phase[phase]:,.3f}" for phase in PHASES
+    ]
+
+
+def _failures(measurements: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One entry per (suite, operators, planner, error, message) with how often it occurred."""
+    counted: dict[tuple[str, int, str, str, str], int] = {}
+    for record in measurements:
+        if record["failure"]:
+            failure = (record["failure"]["error"], record["failure"]["message"])
+            key = (record["suite"], record["operators"], record["planner"], *failure)
+            counted[key] = counted.get(key, 0) + 1
+    names = ("suite", "operators", "planner", "error", "message")
+    return [{**dict(zip(names, key, strict=True)), "times": times} for key, times in counted.items()]

@@ -1,0 +1,271 @@
+"""Measurements in separate processes; a crash or a timeout of a process is a result too."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, BinaryIO, NamedTuple
+
+from penstock.engine.machine.die_with_parent import PARENT
+from penstock.engine.machine.end_processes import end_processes, process_tree, processes_of_session
+from penstock.engine.machine.machine import import_root
+from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.measure.bench.peak_memory import resident_bytes
+from penstock.engine.output.redaction import redact
+
+SAMPLE_SECONDS = 0.2
+LOOK_SECONDS = 0.02
+
+USED = ("cpu_seconds", "wall_seconds", "others_cores", "stolen_cores")
+"""Fields of Use that a record of a measurement has."""
+
+
+def measure_planner_command(planner: str, *options: str) -> list[str]:
+    """The command line of engine.bench.measure_planner."""
+    launched = ["--launched", str(time.monotonic())]
+    return python_command(
+        "penstock.engine.measure.bench.measure_planner", "--planner", planner, *options, *launched
+    )
+
+
+def python_command(module: str, *options: str) -> list[str]:
+    """The command line of a module of Penstock: this Python, without what lies in the working directory."""
+    return [sys.executable, "-P", "-m", module, *options]
+
+
+def python_environment() -> dict[str, str]:
+    """The environment in which python_command finds this very Penstock, a checkout too, and its parent."""
+    root = str(import_root())
+    path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), PARENT: str(os.getpid())}
+
+
+class Child(NamedTuple):
+    """A process with what it says; closing `files` removes all that is temporary."""
+
+    process: subprocess.Popen[bytes]
+    said: BinaryIO
+    complained: BinaryIO
+    files: ExitStack
+
+
+def run_child(command: Sequence[str], timeout: float) -> dict[str, Any]:
+    """What ask_child gives for a process that is asked nothing and ends by itself."""
+    child = start_child(command, subprocess.DEVNULL)
+    try:
+        return ask_child(child, None, timeout)
+    finally:
+        end_child(child)
+
+
+def start_child(command: Sequence[str], stdin: int = subprocess.PIPE) -> Child:
+    """A process in a session of its own; end_child has to end it."""
+    with ExitStack() as files:
+        said, complained = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        folder = files.enter_context(short_lived_folder("bench"))
+        process = subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=said,
+            stderr=complained,
+            start_new_session=True,
+            env={**python_environment(), "TMPDIR": folder},
+        )
+        return Child(process, said, complained, files.pop_all())
+
+
+def ask_child(child: Child, request: Sequence[str] | None, timeout: float) -> dict[str, Any]:
+    """The JSON object that the process prints last, with what its process tree used meanwhile.
+
+    `request` is written to it as a line of JSON, and answered as soon as it prints an object that is `done`;
+    None waits for its end. What it used is `peak_memory_bytes` and the names in USED, as Use describes them.
+
+    `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
+    or Crashed (its last words) where it did not get to `done`; the process is of no use then.
+    """
+    return answer_of(child, None if request is None else send_request(child, request), timeout)
+
+
+def send_request(child: Child, request: Sequence[str]) -> int:
+    """Write a request to the process. Gives how many bytes it had said before, for answer_of."""
+    said = _size(child.said)
+    assert child.process.stdin is not None
+    with suppress(BrokenPipeError):  # it has ended, as is found out next
+        child.process.stdin.write(f"{json.dumps(list(request))}\n".encode())
+        child.process.stdin.flush()
+    return said
+
+
+def answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
+    """What ask_child gives for a request that was sent; None waits for the end of the process.
+
+    What the process uses, and `timeout`, count from this call.
+    """
+    failure: dict[str, str] | None = None
+    with watch_use(child.process.pid, SAMPLE_SECONDS) as use:
+        try:
+            if said is None:
+                waited_seconds = _wait(child.process, timeout)
+                use.cpu_seconds = max(use.cpu_seconds, waited_seconds)
+            else:
+                _wait_for_answer(child, said, timeout)
+        except subprocess.TimeoutExpired:
+            failure = {"error": "Timeout", "message": f"not done after {timeout:g} s"}
+    answer = _last_object(_text(child.said, said or 0))
+    result = answer or {"start_up_seconds": None, "cold": None, "warm": [], "failure": None}
+    if not result.pop("done", False) and failure is None:
+        failure = _crash(child.process.wait(), _text(child.complained, 0))
+    result["failure"] = failure or result["failure"]
+    result["peak_memory_bytes"] = max(use.peak_bytes, result.pop("own_peak_bytes", 0)) or None
+    for name in USED:
+        value = getattr(use, name)
+        result[name] = None if value is None else round(value, 3)
+    return result
+
+
+def end_child(child: Child) -> None:
+    """End the process and all below it: its session, and those that left its session. Remove its files."""
+    process = child.process
+    below = process_tree(process.pid) if process.poll() is None else set()
+    end_processes(below | processes_of_session(process.pid))
+    process.wait()
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+    child.files.close()
+
+
+def _wait(process: subprocess.Popen[bytes], timeout: float) -> float:
+    """Wait for the process; the CPU seconds of it and of the processes below it that were waited for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process.wait(timeout)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _wait_for_answer(child: Child, before: int, timeout: float) -> None:
+    """Wait until the process has answered, or ended. Raises subprocess.TimeoutExpired."""
+    until, looked = time.monotonic() + timeout, before
+    while child.process.poll() is None:
+        if _size(child.said) > looked:
+            looked = _size(child.said)
+            answer = _last_object(_text(child.said, before))
+            if answer is not None and answer.get("done"):
+                return
+        if time.monotonic() > until:
+            raise subprocess.TimeoutExpired(child.process.args, timeout)
+        time.sleep(LOOK_SECONDS)
+
+
+def _size(file: BinaryIO) -> int:
+    return os.fstat(file.fileno()).st_size
+
+
+def _text(file: BinaryIO, start: int) -> str:
+    """What was written from there on; the process that writes shares the file's position, which stays."""
+    return os.pread(file.fileno(), max(0, _size(file) - start), start).decode(errors="replace")
+
+
+def _last_object(text: str) -> dict[str, Any] | None:
+    for line in reversed(text.splitlines()):
+        if line.startswith("{"):
+            with suppress(json.JSONDecodeError):
+                return dict(json.loads(line))
+    return None
+
+
+def _crash(code: int, words: str) -> dict[str, str]:
+    last = redact("\n".join(line for line in words.splitlines()[-8:] if line.strip()))
+    if code < 0:
+        return {"error": "Killed", "message": f"by {signal.Signals(-code).name}\n{last}".strip()}
+    return {"error": "Crashed", "message": f"exit code {code}\n{last}".strip()}
+
+
+# The use of the machine by a process and all below it, while others use it too.
+
+
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_USER, _CHILDREN_SYSTEM = 11, 14  # fields of /proc/PID/stat after the name: user, system, children's of both
+_BUSY = (0, 1, 2, 5, 6)  # of /proc/stat: user, nice, system, irq, softirq
+_STEAL = 7
+
+
+@dataclass
+class Use:
+    """Largest resident memory of a process tree, and CPU seconds (user and system) that it used meanwhile, as
+    far as seen.
+
+    `others_cores`: cores that were busy with something else, on average; `stolen_cores`: those that the
+    host of a virtual machine gave to others. None where the system does not tell.
+    """
+
+    peak_bytes: int = 0
+    cpu_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    others_cores: float | None = None
+    stolen_cores: float | None = None
+
+
+@contextmanager
+def watch_use(root: int, every: float) -> Iterator[Use]:
+    """A Use of the tree of process `root`, looked at every `every` seconds until the block ends.
+
+    Processes that ended count if their parents have waited for them.
+    """
+    use, stop = Use(), Event()
+    began, before = time.monotonic(), _machine_seconds()
+    spent = sum(map(_cpu_seconds, process_tree(root)))
+
+    def look() -> None:
+        tree = process_tree(root)
+        use.peak_bytes = max(use.peak_bytes, resident_bytes(tree))
+        use.cpu_seconds = max(use.cpu_seconds, sum(map(_cpu_seconds, tree)) - spent)
+
+    def look_again() -> None:
+        while not stop.wait(every):
+            look()
+
+    thread = Thread(target=look_again, daemon=True)
+    thread.start()
+    try:
+        yield use
+    finally:
+        stop.set()
+        thread.join()
+        look()
+        use.wall_seconds = time.monotonic() - began
+        after = _machine_seconds()
+        if before is not None and after is not None and use.wall_seconds > 0:
+            busy, stolen = after[0] - before[0], after[1] - before[1]
+            use.others_cores = max(0.0, busy - use.cpu_seconds) / use.wall_seconds
+            use.stolen_cores = max(0.0, stolen) / use.wall_seconds
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time of a process and of the children that it has waited for."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0.0
+    fields = text.rpartition(")")[2].split()
+    return sum(map(int, fields[_USER : _CHILDREN_SYSTEM + 1])) / _TICKS_PER_SECOND
+
+
+def _machine_seconds() -> tuple[float, float] | None:
+    """Seconds that all cores together were busy, and that were stolen, since the machine started."""
+    try:
+        fields = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]))
+    except (OSError, ValueError):
+        return None
+    if len(fields) <= _STEAL:
+        return None
+    return sum(fields[i] for i in _BUSY) / _TICKS_PER_SECOND, fields[_STEAL] / _TICKS_PER_SECOND

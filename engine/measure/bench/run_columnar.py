@@ -1,0 +1,31 @@
+"""The columnar planner as a benchmark runs it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from penstock.engine.measure.bench.bench_choices import bench_choices
+from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.planners.columnar_passes import produced
+from penstock.plans.planners.plan_columnar import TO_ARROW, WITHOUT_REFUSED
+from penstock.plans.vocabulary import Layer
+
+
+def start() -> Plans:
+    """Nothing has to be started: imports are all."""
+    return again_and_again(_plan)
+
+
+def plan_lines(path: Path, until: Layer) -> Iterator[str]:
+    """Plan JSON lines."""
+    planned = plan_in_process(str(path), until=until, choices=bench_choices())
+    tables = {name: from_arrow(table) for name, table in planned.tables.items()}
+    yield from to_plan_lines(tables)["line"]
+
+
+def _plan(path: Path, until: Layer) -> Times:
+    seconds = plan_in_process(str(path), until=until, choices=bench_choices()).seconds
+    layers = by_layer(seconds, produced())
+    return Times(seconds["read_and_validate"], layers, seconds[TO_ARROW], seconds[WITHOUT_REFUSED])

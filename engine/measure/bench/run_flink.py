@@ -1,0 +1,79 @@
+"""Flink's own classes as a benchmark runs them."""
+
+import gzip
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from penstock.engine.flink.flink_jars import compiled_planner, flink_jars
+from penstock.engine.flink.plan_with_flink import plan_with_flink
+from penstock.engine.machine.machine import driver_memory_mebibytes
+from penstock.engine.measure.bench.times import ENOUGH_SECONDS, NotPlannedError, Plans, Times
+from penstock.engine.spark.find_java import require_java
+from penstock.plans.vocabulary import Layer
+
+UNSUPPORTED = "unsupported"
+NOT_FLINKS = ("StackOverflowError", "OutOfMemoryError")
+"""Errors of the JVM that appear instead of a plan; all others are what Flink says of a topology."""
+
+
+def start() -> Plans:
+    """The Java program is compiled, if it is not yet; the JVM itself starts with the first plan."""
+    compiled_planner(flink_jars(), require_java())
+    return _plans
+
+
+def plan_lines(path: Path, until: Layer) -> Iterator[str]:
+    """Plan JSON lines. Raises NotPlannedError."""
+    planned = plan_with_flink(_lines(path), until, heap=_heap())
+    _require_plans(planned.plans, planned.topologies)
+    for plan in planned.plans:
+        yield orjson.dumps(plan).decode()
+
+
+def _plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:
+    """Plans and their times, all made in one JVM."""
+    started = time.monotonic()
+    planned = plan_with_flink(
+        _lines(path),
+        until,
+        heap=_heap(),
+        times_only=True,
+        repeat=1 + warm,
+        enough_seconds=ENOUGH_SECONDS,
+    )
+    _require_plans(planned.plans, planned.topologies)
+    start_up = time.monotonic() - started - sum(sum(run.values()) for run in planned.runs)
+    cold, *others = map(_times, planned.runs)
+    yield cold._replace(start_up=max(0.0, start_up))
+    yield from others
+
+
+def _times(seconds: Mapping[str, float]) -> Times:
+    layers = {str(layer): seconds[layer] for layer in Layer if layer in seconds}
+    return Times(seconds.get("read"), layers, None)
+
+
+def _require_plans(plans: Iterable[Mapping[str, Any]], topologies: int) -> None:
+    """Raise NotPlannedError if topologies were not planned for a reason outside of them."""
+    failed = [
+        plan for plan in plans if plan.get("error_stage") == UNSUPPORTED or plan.get("error") in NOT_FLINKS
+    ]
+    if failed:
+        first = failed[0]
+        where = f"{len(failed):,} of {topologies:,} topologies, first {first['name']}"
+        raise NotPlannedError(first["error"], f"{where}: {first['message']}")
+
+
+def _lines(path: Path) -> Iterator[str]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as file:
+        yield from file
+
+
+def _heap() -> str:
+    """The heap of Flink's JVM: as much memory as Spark's JVM gets."""
+    return f"{driver_memory_mebibytes()}m"

@@ -1,0 +1,88 @@
+"""The Spark planner as a benchmark runs it."""
+
+import time
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.measure.bench.bench_choices import bench_choices, bench_configuration
+from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.planning.choose_planner import Planner
+from penstock.engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
+from penstock.engine.planning.planning_settings import settings_for_planner
+from penstock.engine.spark.session import get_session
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
+from penstock.engine.store.open_plan import read_plan
+from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.write_plan import write_plan
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.layers import LAYER_TABLES
+from penstock.plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
+from penstock.plans.planners import columnar_passes as columnar
+from penstock.plans.planners import joins_passes as joins
+from penstock.plans.planners.plan_columnar import TO_ARROW, WITHOUT_REFUSED
+from penstock.plans.planners.run_joins import Planned
+from penstock.plans.vocabulary import Layer
+
+_PRODUCED = {Planner.JOINS: joins.produced(), Planner.COLUMNAR: columnar.produced()}
+_WRITTEN = {"topologies", "rejected"} | {table for section in SECTIONS for table in section.tables}
+_DERIVED = {table for layer in list(Layer)[1:] for table in LAYER_TABLES[layer]}
+
+
+def start(planner: Planner = Planner.JOINS) -> Plans:
+    """A local session."""
+    get_session(
+        app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
+    )
+    return again_and_again(partial(_plan, planner=planner))
+
+
+def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:
+    """Plan JSON lines of a plan that goes by way of a store: of the last plan, if that was of this input."""
+    session = get_session(
+        app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
+    )
+    planned = _last_plan.pop((path, until, planner), None)
+    _release_last_plan()
+    if planned is None:
+        planned = plan(str(path), until=until, spark=session, planner=planner, choices=bench_choices())
+    with short_lived_folder("bench") as folder:
+        written = {name: rows for name, rows in planned.tables.items() if name in _WRITTEN}
+        delta = tables_of_spark(session, folder, planned.packed)
+        about = dict.fromkeys(written, planned.rows_read)
+        write_plan(delta, written, planner_version="bench", options={}, rows=about)
+        planned.release()
+        tables = {name: from_arrow(rows) for name, rows in read_plan(DeltaRsTables(folder)).items()}
+    yield from to_plan_lines(tables)["line"]
+
+
+_last_plan: dict[tuple[Path, Layer, Planner], Planned] = {}
+"""What this process planned last, until it plans again: where that is compared, nothing is planned again."""
+
+
+def _release_last_plan() -> None:
+    while _last_plan:
+        _last_plan.popitem()[1].release()
+
+
+def _plan(path: Path, until: Layer, planner: Planner) -> Times:
+    _release_last_plan()
+    spark = get_session(app_name="penstock bench")
+    started = time.monotonic()
+    topologies = read_topologies(spark, str(path))
+    if planner is Planner.JOINS:
+        topologies = validated(spark, topologies)
+    read = time.monotonic()
+    planned = plan_read_topologies(spark, topologies, until, lambda stage: None, bench_choices(), planner)
+    done = time.monotonic()
+    for name, rows in planned.tables.items():
+        if name in _DERIVED:
+            rows.write.format("noop").mode("overwrite").save()
+    handed_over = time.monotonic()
+    layers = by_layer(planned.seconds, _PRODUCED[planner])
+    reading = planned.seconds["partition_topologies"] + planned.seconds.get("read_and_validate", 0.0)
+    to_arrow = planned.seconds.get(TO_ARROW, 0.0)
+    other = done - read - sum(planned.seconds.values()) + planned.seconds.get(WITHOUT_REFUSED, 0.0)
+    _last_plan[path, until, planner] = planned
+    return Times(read - started + reading, layers, handed_over - done + to_arrow, other)

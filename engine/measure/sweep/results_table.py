@@ -1,0 +1,247 @@
+"""The Delta tables of a sweep: `results`, one row for each cell and repetition, and `quality`, one row for
+each topology that a cell planned."""
+
+import base64
+import json
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import DeltaTable, Schema
+
+from penstock.engine.measure.sweep.grid import Cell
+from penstock.engine.measure.sweep.sweep_spec import PARAMETERS
+from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
+from penstock.engine.store.require_columns import features_against_writes
+from penstock.engine.store.store_errors import store_errors
+from penstock.engine.store.stored_tables import delta_schema
+from penstock.engine.store.write_file import add_action, make_log_durable, write_file
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.errors import ConfigurationError, StoreError
+from penstock.plans.metrics.plan_metrics import METRICS
+from penstock.plans.tables.column_types import COMMENT, TIMESTAMP
+
+RESULTS = "results"
+QUALITY = "quality"
+MEASURED = tuple(name for name in METRICS if name != "bottleneck")
+"""Metrics that are numbers."""
+
+_KINDS = ("shape", "file", "spec")
+_TEXTS = pa.map_(pa.string(), pa.string())
+Columns = Mapping[str, tuple[pa.DataType, str]]
+
+ABOUT: dict[str, tuple[pa.DataType, str]] = {
+    "cell": (pa.string(), "digest of all that the result follows from; with repetition, the key"),
+    "repetition": (pa.int32(), "from 1"),
+    "date": (TIMESTAMP, "when it was measured"),
+    "topologies": (pa.string(), "where topologies come from, in a line"),
+    **{name: (pa.string(), f"the {name} that they come from") for name in _KINDS},
+    **{
+        f"drawn_{name}": (pa.float64() if name == "share_of_uids" else pa.int64(), f"{name} of what is drawn")
+        for name in PARAMETERS
+    },
+    "options": (_TEXTS, "Flink's options that the spec sets"),
+    "costs": (pa.string(), "drawn, alike, a file or a store; null: as topologies say, else all alike"),
+    "planner": (pa.string(), "flink (its rules), or a planner of your own"),
+    "inputs": (pa.int64(), "topologies that came in"),
+    "planned": (pa.int64(), "of them planned"),
+    "rejected": (pa.int64(), "of them rejected, by Flink's rules or for what the planner decided"),
+    "rejected_for": (
+        pa.map_(pa.string(), pa.int64()),
+        "rules that the planner broke, and how many topologies",
+    ),
+    "read_seconds": (pa.float64(), "reading; null where an earlier cell had read the same"),
+    "planning_seconds": (pa.float64(), "planning all layers, the planner's decisions and checks included"),
+    "metrics_seconds": (pa.float64(), "deriving the metrics below"),
+    "cpu_seconds": (pa.float64(), "processor time of the cell; null on a cluster"),
+    "peak_memory_bytes": (pa.int64(), "most memory that the measuring process held; null on a cluster"),
+    "error": (
+        pa.string(),
+        "why there is no result: an error's class, Timeout, Killed, Crashed, or the rule that the planner "
+        "broke for all topologies; else null",
+    ),
+    "message": (pa.string(), "the error's message, or the first topologies that the planner failed for"),
+    **{name: (pa.float64(), f"mean over topologies: {METRICS[name][1]}") for name in MEASURED},
+    **{
+        f"{name}_p95": (pa.float64(), f"95th percentile over topologies: {METRICS[name][1]}")
+        for name in MEASURED
+    },
+    "penstock_version": (pa.string(), "which Penstock measured"),
+    "processor": (pa.string(), "on which processor"),
+}
+"""Columns: type and meaning."""
+
+ABOUT_QUALITY: dict[str, tuple[pa.DataType, str]] = {
+    "cell": (pa.string(), "as in results"),
+    "repetition": (pa.int32(), "as in results"),
+    "date": (TIMESTAMP, "as in results; rows without such a result were left by a sweep that was killed"),
+    "topology": (pa.string(), "name of a topology that was planned"),
+    **{name: (pa.float64(), METRICS[name][1]) for name in MEASURED},
+}
+"""Columns of `quality`: type and meaning."""
+
+
+def result_row(
+    cell: Cell, date: datetime, answer: Mapping[str, Any], versions: Mapping[str, str]
+) -> dict[str, Any]:
+    """The row of a cell: its `result` or `failure`, and what its process used."""
+    result = answer.get("result") or {}
+    failure = answer.get("failure") or planner_failure(result)
+    metrics = result.get("metrics") or {}
+    return {
+        **dict.fromkeys(ABOUT),
+        "cell": cell.key,
+        "repetition": cell.repetition,
+        "date": date,
+        "topologies": cell.topologies,
+        **{key if key in _KINDS else f"drawn_{key}": value for key, value in cell.source.items()},
+        "options": list(cell.options.items()),
+        "costs": cell.costs,
+        "planner": cell.planner,
+        **{name: result.get(name) for name in _OF_RESULTS},
+        "rejected_for": list((result.get("rejected_for") or {}).items()) or None,
+        "cpu_seconds": answer.get("cpu_seconds"),
+        "peak_memory_bytes": answer.get("peak_memory_bytes"),
+        "error": failure.get("error"),
+        "message": failure.get("message"),
+        **{name: values[0] for name, values in metrics.items() if name in MEASURED},
+        **{f"{name}_p95": values[1] for name, values in metrics.items() if name in MEASURED},
+        **versions,
+    }
+
+
+def planner_failure(result: Mapping[str, Any]) -> dict[str, Any]:
+    """`error` and `message` of what the planner did wrong; `error` is None if it planned some topologies."""
+    counts = result.get("rejected_for") or {}
+    if not counts:
+        return {}
+    inputs, examples = result.get("inputs") or 0, result.get("rejected_as") or {}
+    message = "; ".join(
+        f"{rule} for {count:,} of {inputs:,} topologies, the first {': '.join(examples.get(rule, ()))}"
+        for rule, count in counts.items()
+    )
+    return {
+        "error": None if result.get("planned") else max(counts, key=lambda rule: counts[rule]),
+        "message": message,
+    }
+
+
+def quality_rows(row: Mapping[str, Any], answer: Mapping[str, Any]) -> pa.Table | None:
+    """The rows of `quality` that belong to `row` of `results`; None if nothing was planned."""
+    text = (answer.get("result") or {}).get("quality")
+    if not text:
+        return None
+    with pa.ipc.open_stream(base64.b64decode(text)) as stream:
+        table = stream.read_all()
+    key = {
+        name: pa.array([row[name]] * len(table), ABOUT_QUALITY[name][0])
+        for name in ("cell", "repetition", "date")
+    }
+    columns = {**key, **{name: table[name] for name in ABOUT_QUALITY if name not in key}}
+    return pa.table(columns, schema=_plain(ABOUT_QUALITY))
+
+
+_OF_RESULTS = ("inputs", "planned", "rejected", "read_seconds", "planning_seconds", "metrics_seconds")
+
+
+@without_pandas()
+def append_rows(folder: str, rows: Iterable[Mapping[str, Any]], quality: Iterable[pa.Table] = ()) -> None:
+    """Append rows to `results` in one commit, durable, after their rows of `quality` in one.
+
+    Tables are made unless they are there. A result is there once its row of `results` is. Raises StoreError.
+    """
+    metrics = list(quality)
+    if metrics:
+        _append(folder, QUALITY, pa.concat_tables(metrics), ABOUT_QUALITY)
+    _append(folder, RESULTS, pa.Table.from_pylist(list(rows), _plain(ABOUT)), ABOUT)
+
+
+def _append(folder: str, name: str, table: pa.Table, about: Columns) -> None:
+    if not len(table):
+        return
+    path = os.path.join(folder, name)
+    with store_errors(path, "writing"):
+        delta_table = open_table(path)
+        if delta_table is None:
+            delta_table = DeltaTable.create(path, _delta_schema(about), mode="error")
+        if all(field.name != "cell" for field in delta_table.schema().fields):
+            raise ConfigurationError(
+                f"--out {folder}: its table {name} was not written by a sweep", "name another folder"
+            )
+        if reasons := features_against_writes(delta_table):
+            raise StoreError(f"cannot write to {path}: it has {', '.join(reasons)}")
+        since = delta_table.version()
+        _add_columns(delta_table, about)
+        file = write_file(path, "", iter([table]), table.schema)
+        actions: list[Any] = [add_action(path, file, len(table), {})]
+        delta_table.create_write_transaction(
+            actions, "append", delta_table.schema(), commit_properties=STRICT
+        )
+        make_log_durable(path, since)
+
+
+def _plain(about: Columns) -> pa.Schema:
+    return pa.schema([pa.field(name, kind) for name, (kind, _) in about.items()])
+
+
+def _delta_schema(about: Columns) -> Schema:
+    fields = [pa.field(name, kind, metadata={COMMENT: text.encode()}) for name, (kind, text) in about.items()]
+    return Schema.from_json(json.dumps(delta_schema(pa.schema(fields))))
+
+
+def _add_columns(delta_table: DeltaTable, about: Columns) -> None:
+    """A table of an older Penstock gets the columns that it lacks; rows that it has say nothing there."""
+    known = {field.name for field in delta_table.schema().fields}
+    lacking = [field for field in _delta_schema(about).fields if field.name not in known]
+    if lacking:
+        delta_table.alter.add_columns(lacking)
+        delta_table.update_incremental()
+
+
+@without_pandas()
+def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
+    """Take the rows of cells away, so that they are measured again. Raises StoreError."""
+    keys = {cell.key for cell in cells}
+    for name in (RESULTS, QUALITY):
+        path = os.path.join(folder, name)
+        with store_errors(path, "writing"):
+            delta_table = open_table(path)
+            if delta_table is None or not keys:
+                continue
+            since = delta_table.version()
+            listed = ", ".join(f"'{key}'" for key in sorted(keys))
+            delta_table.delete(f"cell in ({listed})")
+            for file in delta_table.file_uris():
+                with open(file, "rb") as written:
+                    os.fsync(written.fileno())
+            make_log_durable(path, since)
+
+
+class Measured(NamedTuple):
+    """A row of `results`: its error if there is no result, and why the cell failed, wholly or in part."""
+
+    error: str | None
+    failure: str | None
+
+
+@without_pandas()
+def measured_cells(folder: str) -> dict[tuple[str, int], Measured]:
+    """The cells that the table has, by (cell, repetition), as their newest rows have them."""
+    path = os.path.join(folder, RESULTS)
+    with store_errors(path, "reading"):
+        delta_table = open_table(path)
+        if delta_table is None:
+            return {}
+        columns = ["cell", "repetition", "date", "error", "message"]
+        rows = sorted(to_table(delta_table.scan(columns)).to_pylist(), key=lambda row: row["date"])
+        return {(row["cell"], row["repetition"]): Measured(row["error"], failure_of_row(row)) for row in rows}
+
+
+def failure_of_row(row: Mapping[str, Any]) -> str | None:
+    """Why a cell failed, wholly or in part; None if it did not."""
+    error, message = row["error"], row["message"]
+    if error is None:
+        return None if message is None else str(message)
+    return message if str(message).startswith(f"{error} for ") else f"{error}: {message}"

@@ -1,0 +1,224 @@
+"""Settings of how a job runs. Source: pyflink.common.execution_config, o.a.f.api.common.ExecutionConfig."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from penstock.engine.pyflink.common.option_values import get_duration, get_map, set_duration, set_map
+from penstock.operators.common.arguments import require_integer
+from penstock.operators.common.configuration import Configuration
+
+_PARALLELISM = "parallelism.default"
+_MAX_PARALLELISM = "pipeline.max-parallelism"
+_WATERMARK_INTERVAL = "pipeline.auto-watermark-interval"
+_LATENCY_INTERVAL = "metrics.latency.interval"
+_CANCELLATION_INTERVAL = "task.cancellation.interval"
+_CANCELLATION_TIMEOUT = "task.cancellation.timeout"
+_CLOSURE_CLEANER = "pipeline.closure-cleaner-level"
+_OBJECT_REUSE = "pipeline.object-reuse"
+_AUTO_UIDS = "pipeline.auto-generate-uids"
+_JOB_PARAMETERS = "pipeline.global-job-parameters"
+_SNAPSHOT_COMPRESSION = "execution.checkpointing.snapshot-compression"
+
+
+class ExecutionConfig:
+    """A view of the options of a Configuration that say how a job runs.
+
+    Of these, the parallelisms, the watermark interval, the job parameters and the uids have an effect here;
+    the others, which tell Flink's JVM something, are kept.
+    """
+
+    PARALLELISM_DEFAULT = -1
+    PARALLELISM_UNKNOWN = -2
+
+    def __init__(self, configuration: Configuration | None = None) -> None:
+        self._configuration = Configuration() if configuration is None else configuration
+
+    def enable_closure_cleaner(self) -> ExecutionConfig:
+        """Without effect: Python functions have no Java closures."""
+        self._configuration.set_string(_CLOSURE_CLEANER, "RECURSIVE")
+        return self
+
+    def disable_closure_cleaner(self) -> ExecutionConfig:
+        """Without effect: Python functions have no Java closures."""
+        self._configuration.set_string(_CLOSURE_CLEANER, "NONE")
+        return self
+
+    def is_closure_cleaner_enabled(self) -> bool:
+        """Whether the closure cleaner is on; True unless disabled."""
+        return self._configuration.get_string(_CLOSURE_CLEANER, "RECURSIVE") != "NONE"
+
+    def set_auto_watermark_interval(self, interval: int) -> ExecutionConfig:
+        """Set how many milliseconds apart watermarks come, 0: only at the end. ValueError below 0."""
+        set_duration(self._configuration, _at_least(0, interval, "interval"), _WATERMARK_INTERVAL)
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """How many milliseconds apart watermarks come; 200 unless set."""
+        return get_duration(self._configuration, 200, _WATERMARK_INTERVAL)
+
+    def set_latency_tracking_interval(self, interval: int) -> ExecutionConfig:
+        """Without effect: there are no latency markers."""
+        set_duration(self._configuration, interval, _LATENCY_INTERVAL)
+        return self
+
+    def get_latency_tracking_interval(self) -> int:
+        """Milliseconds between latency markers; 0 unless set."""
+        return get_duration(self._configuration, 0, _LATENCY_INTERVAL)
+
+    def get_parallelism(self) -> int:
+        """Number of subtasks of operators that do not say; 1 unless set."""
+        return self._configuration.get_integer(_PARALLELISM, 1)
+
+    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        """Set the number of subtasks of operators that do not say.
+
+        PARALLELISM_UNKNOWN leaves it as it is. ValueError for others below 1 than PARALLELISM_DEFAULT.
+        """
+        if require_integer(parallelism, "parallelism", 32) != self.PARALLELISM_UNKNOWN:
+            if parallelism != self.PARALLELISM_DEFAULT:
+                _at_least(1, parallelism, "parallelism")
+            self._configuration.set_integer(_PARALLELISM, parallelism)
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """Number of key groups of operators that do not say; -1 unless set: chosen for each operator."""
+        return self._configuration.get_integer(_MAX_PARALLELISM, -1)
+
+    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        """Set the number of key groups of operators that do not say. ValueError below 1."""
+        require_integer(max_parallelism, "max_parallelism", 32)
+        self._configuration.set_integer(_MAX_PARALLELISM, _at_least(1, max_parallelism, "max_parallelism"))
+        return self
+
+    def get_task_cancellation_interval(self) -> int:
+        """Milliseconds between attempts to cancel a task; 30,000 unless set."""
+        return get_duration(self._configuration, 30_000, _CANCELLATION_INTERVAL, "task.cancellation-interval")
+
+    def set_task_cancellation_interval(self, interval: int) -> ExecutionConfig:
+        """Without effect: Spark cancels tasks."""
+        set_duration(self._configuration, interval, _CANCELLATION_INTERVAL)
+        return self
+
+    def get_task_cancellation_timeout(self) -> int:
+        """Milliseconds after which a task has to be cancelled; 180,000 unless set."""
+        return get_duration(self._configuration, 180_000, _CANCELLATION_TIMEOUT)
+
+    def set_task_cancellation_timeout(self, timeout: int) -> ExecutionConfig:
+        """Without effect: Spark cancels tasks. ValueError below 0."""
+        set_duration(self._configuration, _at_least(0, timeout, "timeout"), _CANCELLATION_TIMEOUT)
+        return self
+
+    def enable_force_kryo(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("enable_force_kryo")
+
+    def disable_force_kryo(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("disable_force_kryo")
+
+    def is_force_kryo_enabled(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("is_force_kryo_enabled")
+
+    def enable_generic_types(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("enable_generic_types")
+
+    def disable_generic_types(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("disable_generic_types")
+
+    def has_generic_types_disabled(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("has_generic_types_disabled")
+
+    def enable_auto_generated_uids(self) -> ExecutionConfig:
+        """Let operators without a uid get one."""
+        self._configuration.set_boolean(_AUTO_UIDS, True)
+        return self
+
+    def disable_auto_generated_uids(self) -> ExecutionConfig:
+        """Refuse jobs with operators without a uid."""
+        self._configuration.set_boolean(_AUTO_UIDS, False)
+        return self
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        """Whether operators without a uid get one; True unless disabled."""
+        return self._configuration.get_boolean(_AUTO_UIDS, True)
+
+    def enable_force_avro(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("enable_force_avro")
+
+    def disable_force_avro(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("disable_force_avro")
+
+    def is_force_avro_enabled(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("is_force_avro_enabled")
+
+    def enable_object_reuse(self) -> ExecutionConfig:
+        """Without effect: chained Python functions hand on objects in any case."""
+        self._configuration.set_boolean(_OBJECT_REUSE, True)
+        return self
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        """Without effect: chained Python functions hand on objects in any case."""
+        self._configuration.set_boolean(_OBJECT_REUSE, False)
+        return self
+
+    def is_object_reuse_enabled(self) -> bool:
+        """Whether object reuse is on; False unless enabled."""
+        return self._configuration.get_boolean(_OBJECT_REUSE, False)
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        """What `RuntimeContext.get_job_parameter` gives to functions."""
+        return get_map(self._configuration, _JOB_PARAMETERS)
+
+    def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, Any]) -> ExecutionConfig:
+        """Set what `RuntimeContext.get_job_parameter` gives to functions, as text."""
+        texts = {key: str(value) for key, value in global_job_parameters_dict.items()}
+        set_map(self._configuration, texts, _JOB_PARAMETERS)
+        return self
+
+    def get_default_kryo_serializer_classes(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("get_default_kryo_serializer_classes")
+
+    def get_registered_kryo_types(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("get_registered_kryo_types")
+
+    def get_registered_pojo_types(self) -> NoReturn:
+        """NotImplementedError: gone from Flink 2."""
+        _gone("get_registered_pojo_types")
+
+    def is_use_snapshot_compression(self) -> bool:
+        """Whether snapshots of state are compressed; False unless set."""
+        return self._configuration.get_boolean(_SNAPSHOT_COMPRESSION, False)
+
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+        """Without effect: there are no snapshots of state."""
+        self._configuration.set_boolean(_SNAPSHOT_COMPRESSION, use_snapshot_compression)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ExecutionConfig) and self._configuration == other._configuration
+
+    def __hash__(self) -> int:
+        return hash(self._configuration)
+
+
+def _at_least(least: int, value: int, name: str) -> int:
+    if value < least:
+        raise ValueError(f"{name} {value}: it has to be at least {least}")
+    return value
+
+
+def _gone(name: str) -> NoReturn:
+    raise NotImplementedError(
+        f"ExecutionConfig.{name}: Flink 2 has no such setting; PyFlink 2.3 fails on it as well"
+    )

@@ -1,0 +1,119 @@
+"""Streams through functions that wait for others.
+
+Source: pyflink.datastream.async_data_stream.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+from penstock.engine.pyflink.common.time import Time
+from penstock.engine.pyflink.datastream.async_retry_strategies import NO_RETRY_STRATEGY
+from penstock.engine.pyflink.datastream.functions import AsyncFunction, AsyncRetryStrategy
+from penstock.engine.pyflink.datastream.operator_settings import as_output_type, check_methods
+from penstock.engine.run.runtime.transformations import Call
+from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
+from penstock.operators.common.declared_types import DeclaredType
+
+if TYPE_CHECKING:
+    from penstock.engine.pyflink.datastream.data_stream import DataStream
+
+#: Records under way at a time.
+CAPACITY = 100
+
+
+class AsyncDataStream:
+    """Applies an AsyncFunction: many records are under way at a time, `capacity` at most."""
+
+    @staticmethod
+    def unordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        capacity: int = CAPACITY,
+        output_type: DeclaredType | None = None,
+    ) -> DataStream:
+        """Results as soon as they are there; none overtakes a watermark."""
+        return AsyncDataStream.unordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        )
+
+    @staticmethod
+    def unordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = CAPACITY,
+        output_type: DeclaredType | None = None,
+    ) -> DataStream:
+        """Results as they come, of calls that are made again as the strategy says."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, False)
+
+    @staticmethod
+    def ordered_wait(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        capacity: int = CAPACITY,
+        output_type: DeclaredType | None = None,
+    ) -> DataStream:
+        """Results in the order of the records."""
+        return AsyncDataStream.ordered_wait_with_retry(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        )
+
+    @staticmethod
+    def ordered_wait_with_retry(
+        data_stream: DataStream,
+        async_function: AsyncFunction[Any, Any],
+        timeout: Time,
+        async_retry_strategy: AsyncRetryStrategy[Any],
+        capacity: int = CAPACITY,
+        output_type: DeclaredType | None = None,
+    ) -> DataStream:
+        """Results in the order of the records, of calls that are made again as the strategy says."""
+        return _wait(data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, True)
+
+
+def _wait(
+    stream: DataStream,
+    function: AsyncFunction[Any, Any],
+    timeout: Time,
+    strategy: AsyncRetryStrategy[Any],
+    capacity: int,
+    output_type: DeclaredType | None,
+    ordered: bool,
+) -> DataStream:
+    """The operator. Raises TypeError and ValueError for what PyFlink's AsyncDataStream refuses."""
+    check_methods(function, AsyncFunction, "async_function")
+    if not inspect.iscoroutinefunction(function.async_invoke):
+        raise TypeError(f"{type(function).__name__}.async_invoke: it has to be an 'async def'")
+    check_methods(strategy, AsyncRetryStrategy, "async_retry_strategy")
+    milliseconds = timeout.to_milliseconds()
+    if strategy is not NO_RETRY_STRATEGY and milliseconds <= 0:
+        raise ValueError(f"timeout {milliseconds} ms: calls that may be made again need one above 0")
+    if strategy.get_retry_predicate() is None:
+        raise ValueError(f"{type(strategy).__name__}: it has no retry predicate")
+    if capacity < 1:
+        raise ValueError(f"capacity {capacity}: at least 1")
+    if stream._environment.thread_mode():
+        raise ValueError(
+            "AsyncDataStream: PyFlink refuses async functions in thread mode; set python.execution-mode to "
+            "process"
+        )
+    operator = AsyncWaitOperator(
+        function=function,
+        timeout_milliseconds=milliseconds,
+        capacity=capacity,
+        ordered=ordered,
+        retry_strategy=strategy,
+    )
+    return stream._append_operator(
+        "async wait operator",
+        operator,
+        as_output_type(output_type),
+        call=Call.PROCESS,
+        key_selector=stream._key_selector_or_none(),  # of a KeyedStream, rows of key and record are awaited
+    )

@@ -1,0 +1,226 @@
+"""DataFrames as sources of streams, and the columns of a stream as those of a DataFrame again."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from penstock.engine.pyflink.common.time import Duration, Time
+from penstock.engine.pyflink.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
+from penstock.engine.pyflink.datastream.arrow_schemas import schema_of_type, type_as_key
+from penstock.engine.run.runtime.carried_columns import as_carried
+from penstock.operators.common.spark_schemas import (
+    carried_type,
+    given_schema,
+    stream_type,
+    type_of_spark_schema,
+)
+from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
+from penstock.operators.records.key_selection import NestedKeys
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.spark_schemas import has_ended
+
+_TIMES = (TimestampType, TimestampNTZType, DateType, LongType)
+_MILLISECONDS = {
+    "millisecond": 1,
+    "second": 1000,
+    "minute": 60_000,
+    "hour": 3_600_000,
+    "day": 86_400_000,
+    "week": 604_800_000,
+}
+_INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(millisecond|second|minute|hour|day|week)s?\b\s*", re.IGNORECASE)
+
+
+def dataframe_source(
+    df: DataFrame,
+    type_info: TypeInformation | None,
+    event_time: str | None,
+    watermark: str | datetime.timedelta | Duration | None,
+) -> DataFrameSource:
+    """The rows of `df`, with the fields of `type_info`, by position, or its own.
+
+    `event_time`: the column with their time; `watermark`: how much later than another one a row may come.
+    TypeError names a column of a type that no function could get, or says that `df` has no end; ValueError
+    says what else is wrong, ConfigurationError that the session of `df` has been stopped.
+    """
+    if not isinstance(df, DataFrame):
+        raise TypeError(
+            f"from_dataframe: found {type(df).__name__}, allowed a DataFrame of Spark; spark.createDataFrame "
+            "makes one of pandas, Arrow tables and lists"
+        )
+    if has_ended(df.sparkSession):
+        raise ConfigurationError("from_dataframe: the Spark session of the DataFrame has been stopped")
+    if df.isStreaming:
+        raise TypeError(
+            "from_dataframe: found a streaming DataFrame, allowed one with an end; within "
+            "df.writeStream.foreachBatch each batch is one"
+        )
+    schema = df.schema
+    record_type = type_of_spark_schema(schema) if type_info is None else type_info
+    declared = schema_of_type(record_type)
+    if type_info is not None and len(declared) != len(schema):
+        raise ValueError(f"the DataFrame has {len(schema)} columns, the declared type {len(declared)}")
+    known = given_schema(record_type)
+    carried = (
+        StructType([StructField(field.name, carried_type(field.dataType, field.name)) for field in schema])
+        if known is None
+        else known.carried
+    )
+    if watermark is not None and event_time is None:
+        raise ValueError("watermark needs event_time, the name of the column with the rows' time")
+    rows = as_carried(df, schema, carried)
+    if event_time is None:
+        return DataFrameSource(rows, record_type, declared)
+    stamps, path = _event_time(df, schema, event_time, watermark)
+    if len(path) > 1:  # beside the records
+        rows = rows.withColumn(f"c{len(schema)}", _column_at(carried, path))
+    return DataFrameSource(rows, record_type, declared, stamps)
+
+
+def _column_at(carried: StructType, path: Sequence[int]) -> Column:
+    """The field at `path` of the columns as they are carried."""
+    column = F.col(f"c{path[0]}")
+    inside: Any = carried[path[0]].dataType
+    for position in path[1:]:
+        column, inside = column.getField(inside.names[position]), inside[position].dataType
+    return column
+
+
+def keys_of_rows(
+    df: DataFrame, type_info: TypeInformation | None, key: Any
+) -> tuple[Any, TypeInformation | None]:
+    """What `key_by` takes for the columns `key` of the rows of `df`, a name or several: names, or a function.
+
+    Columns and fields of structs are found as the session of `df` compares names. TypeError for what is no
+    name, ValueError for a name that is not there.
+    """
+    names = [key] if isinstance(key, str) else list(key) if isinstance(key, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(
+            f"key: found {_said(key)}, allowed the name of a column, or a list of names; stream.key_by takes "
+            "functions"
+        )
+    known = given_schema(type_info)
+    if known is None:
+        return _names_as_declared(df, type_info, names), None
+    of_rows = isinstance(type_info, RowTypeInfo)
+    paths = [_path_of(df, known.carried, name, "key") for name in names]
+    if of_rows and all(len(path) == 1 for path in paths):
+        return [known.carried[path[0]].name for path in paths], None
+    types = [
+        type_as_key(stream_type(_field_at(known.carried, path), _field_at(known.given, path)))
+        for path in paths
+    ]
+    keys = NestedKeys([path if of_rows else path[1:] for path in paths])
+    return keys, types[0] if len(types) == 1 else TupleTypeInfo(types)
+
+
+def _names_as_declared(df: DataFrame, type_info: TypeInformation | None, names: list[str]) -> list[str]:
+    """`names` as a declared type has them."""
+    if not isinstance(type_info, RowTypeInfo):
+        return names
+    fields = type_info.get_field_names()
+    positions_of_names = [(name, _positions(df, fields, name)) for name in names]
+    return [fields[at[0]] if len(at) == 1 else name for name, at in positions_of_names]
+
+
+_PART_OF_NAME = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
+
+
+def _path_of(df: DataFrame, schema: StructType, name: str, argument: str) -> list[int]:
+    """The positions of the column `name`, or of the field of a struct that it names with dots."""
+    positions = _positions(df, schema.names, name)
+    if len(positions) == 1:
+        return positions
+    path: list[int] = []
+    inside: Any = schema
+    for quoted, plain in _PART_OF_NAME.findall(name) if not positions else ():
+        at = (
+            _positions(df, inside.names, quoted.replace("``", "`") or plain)
+            if isinstance(inside, StructType)
+            else []
+        )
+        if len(at) != 1:
+            break
+        path += at
+        inside = inside[at[0]].dataType
+    else:
+        if path:
+            return path
+    raise ValueError(
+        f"{argument}: {'several columns' if positions else 'no column'} {name!r}; "
+        f"the DataFrame has {', '.join(map(repr, schema.names))}"
+    )
+
+
+def _field_at(schema: StructType, path: Sequence[int]) -> DataType:
+    inside: Any = schema
+    for position in path:
+        inside = inside[position].dataType
+    kind: DataType = inside
+    return kind
+
+
+def _said(found: Any) -> str:
+    if not isinstance(found, list | tuple):
+        return type(found).__name__
+    return f"[{', '.join(repr(part) if isinstance(part, str) else type(part).__name__ for part in found)}]"
+
+
+def _positions(df: DataFrame, names: Sequence[str], wanted: str) -> list[int]:
+    exact = [at for at, name in enumerate(names) if name == wanted]
+    if exact or df.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true":
+        return exact
+    return [at for at, name in enumerate(names) if name.lower() == wanted.lower()]
+
+
+def _event_time(
+    df: DataFrame, schema: StructType, column: Any, watermark: str | datetime.timedelta | Duration | None
+) -> tuple[EventTime, list[int]]:
+    """The event time, and the path of its field."""
+    if not isinstance(column, str):
+        raise TypeError(f"event_time: found {_said(column)}, allowed the name of a column")
+    path = _path_of(df, schema, column, "event_time")
+    kind = _field_at(schema, path)
+    if not isinstance(kind, _TIMES):
+        raise TypeError(
+            f"event_time: column {column!r} is {kind.simpleString()}, allowed timestamp, timestamp_ntz, "
+            "date, or bigint (milliseconds since the epoch)"
+        )
+    position = path[0] if len(path) == 1 else len(schema)
+    return EventTime(position, column, _lag_milliseconds(watermark)), path
+
+
+def _lag_milliseconds(watermark: Any) -> int:
+    if watermark is None:
+        return 0
+    if isinstance(watermark, Duration):
+        lag: int = watermark.nanoseconds // 1_000_000
+    elif isinstance(watermark, Time):
+        lag = watermark.to_milliseconds()
+    elif isinstance(watermark, datetime.timedelta):
+        lag = watermark // datetime.timedelta(milliseconds=1)
+    else:
+        text = str(watermark).strip().lower().removeprefix("interval ").strip()
+        parts = _INTERVAL.findall(text)
+        if not parts or _INTERVAL.sub("", text):
+            raise ValueError(f"watermark: found {watermark!r}, allowed an interval such as '10 seconds'")
+        lag = round(sum(float(number) * _MILLISECONDS[unit.lower()] for number, unit in parts))
+    if lag < 0:
+        raise ValueError(f"watermark: found {watermark!r}, allowed an interval of at least 0")
+    return lag

@@ -1,0 +1,149 @@
+"""Where the records of streams come from.
+
+Source: pyflink.datastream.stream_execution_environment; org.apache.flink.streaming.api.environment.
+StreamExecutionEnvironment.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, overload
+
+from penstock.engine.pyflink.common.io import InputFormat
+from penstock.engine.pyflink.common.time import Duration
+from penstock.engine.pyflink.common.typeinfo import TypeInformation
+from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
+from penstock.engine.pyflink.datastream.data_stream import DataStream, KeyedStream
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentOptions
+from penstock.engine.pyflink.datastream.operator_settings import as_output_type
+from penstock.engine.pyflink.datastream.pickled import Pickled
+from penstock.engine.pyflink.datastream.source_checks import check_source
+from penstock.engine.run.runtime.transformations import Call
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.declared_types import DeclaredType, declared_type
+from penstock.operators.connectors.collection import CollectionSource
+from penstock.operators.connectors.source import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class EnvironmentSources(EnvironmentOptions, ABC):
+    """from_collection, from_source, add_source, create_input, from_dataframe."""
+
+    def from_collection(self, collection: Sequence[Any], type_info: DeclaredType | None = None) -> DataStream:
+        """The elements of a collection, by one subtask. Elements without a declared type are pickled.
+
+        Raises TypeError or ValueError where an element does not have the declared type.
+        """
+        source = CollectionSource(collection, as_output_type(type_info))
+        stream = self._source("legacy_source", "Collection Source", source, type_info, Call.INPUT_FORMAT)
+        return stream.force_non_parallel()
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: DeclaredType | None = None,
+    ) -> DataStream:
+        """The records of a source, with timestamps and watermarks by `watermark_strategy`."""
+        check_source(source)
+        require_text(source_name, "source_name")
+        stream = self._source("source", source_name, source, type_info or source.type_info, Call.SOURCE)
+        stream._transformation.watermark_strategy = _as_given(watermark_strategy)
+        return stream
+
+    def add_source(
+        self,
+        source_func: Source,
+        source_name: str = "Custom Source",
+        type_info: DeclaredType | None = None,
+    ) -> DataStream:
+        """The records of a source function; Penstock's sources are both sources and source functions."""
+        check_source(source_func)
+        return self._source(
+            "legacy_source", source_name, source_func, type_info or source_func.type_info, Call.LEGACY_SOURCE
+        )
+
+    def create_input(
+        self, input_format: InputFormat | Source, type_info: DeclaredType | None = None
+    ) -> DataStream:
+        """The records of an input format that is one of Penstock's sources. TypeError for others."""
+        source = check_source(input_format)
+        return self._source(
+            "legacy_source",
+            "Custom File Source",
+            source,
+            type_info or source.type_info,
+            Call.INPUT_FORMAT,
+        )
+
+    @overload
+    def from_dataframe(
+        self,
+        df: DataFrame,
+        type_info: DeclaredType | None = None,
+        *,
+        event_time: str | None = None,
+        watermark: str | timedelta | Duration | None = None,
+        key: None = None,
+    ) -> DataStream: ...
+
+    @overload
+    def from_dataframe(
+        self,
+        df: DataFrame,
+        type_info: DeclaredType | None = None,
+        *,
+        event_time: str | None = None,
+        watermark: str | timedelta | Duration | None = None,
+        key: str | Sequence[str],
+    ) -> KeyedStream: ...
+
+    def from_dataframe(
+        self,
+        df: DataFrame,
+        type_info: DeclaredType | None = None,
+        *,
+        event_time: str | None = None,
+        watermark: str | timedelta | Duration | None = None,
+        key: str | Sequence[str] | None = None,
+    ) -> DataStream:
+        """The rows of a Spark DataFrame, lazily. Penstock's own.
+
+        Rows have the fields of `type_info`, by position, to which columns are cast if they are Spark's, or
+        those of the DataFrame, whose values are as PySpark's own functions get them. With `event_time`, a
+        column of timestamps, dates or milliseconds, rows are read in the order of that time; `watermark`
+        ("10 seconds") says how late a row may come.
+        Without, subtasks read whole partitions, one after the other. With `key`, the name of a column or
+        several, the stream is keyed by it. A name that is not there is looked for regardless of its case,
+        unless the session's spark.sql.caseSensitive is true; `user.id` is also the field of a struct.
+
+        TypeError names a column whose type no function can get, ValueError a column that is not there.
+        """
+        from penstock.engine.pyflink.datastream.dataframe_streams import dataframe_source, keys_of_rows
+
+        declared = None if type_info is None else declared_type(type_info, "type_info of from_dataframe")
+        source = dataframe_source(df, declared, event_time, watermark)
+        stream = self._source("source", "DataFrame", source, source.type_info, Call.SOURCE)
+        if key is None:
+            return stream
+        return stream.key_by(*keys_of_rows(df, source.type_info, key))
+
+    @abstractmethod
+    def _source(
+        self, kind: str, name: str, source: Any, type_info: TypeInformation | None, call: Call
+    ) -> DataStream:
+        """The stream of a source."""
+
+
+def _as_given(strategy: WatermarkStrategy) -> WatermarkStrategy:
+    """A copy of `strategy` and its timestamp assigner, which later changes do not affect."""
+    if strategy.timestamp_assigner is None:
+        return strategy
+    assigner: Any = Pickled(strategy.timestamp_assigner, "from_source")
+    return replace(strategy, timestamp_assigner=assigner)

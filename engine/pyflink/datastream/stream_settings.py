@@ -1,0 +1,170 @@
+"""Settings of every operator of a stream: names, ids, parallelism, chaining, slots.
+
+Source: org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator; pyflink.datastream.data_stream.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
+
+from penstock.engine.pyflink.common.execution_config import ExecutionConfig
+from penstock.engine.pyflink.common.typeinfo import TypeInformation, Types
+from penstock.engine.pyflink.datastream.operator_settings import (
+    check_buffer_timeout,
+    check_max_parallelism,
+    check_parallelism,
+    check_uid_hash,
+    set_slot_sharing_group,
+)
+from penstock.engine.pyflink.datastream.pickled import Pickled
+from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.run.runtime.transformations import VIRTUAL_KINDS, Call, Transformation
+from penstock.operators.common.arguments import require_text
+
+if TYPE_CHECKING:
+    from penstock.engine.pyflink.datastream.data_stream import DataStream
+    from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
+
+
+class StreamSettings:
+    """A stream as the result of an operator: `transformation` of the environment `environment`.
+
+    Streams of a virtual transformation (union, repartitioned, side output) have no operator: what would set
+    something on it raises TypeError.
+    """
+
+    def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:
+        self._environment = environment
+        self._transformation = transformation
+        self._non_parallel = False
+
+    if TYPE_CHECKING:
+
+        def _stream(self, transformation: Transformation) -> DataStream: ...
+
+    def get_name(self) -> str:
+        """Name of the operator."""
+        return self._operator("get_name").name
+
+    def name(self, name: str) -> Self:
+        """Name the operator."""
+        self._name_operator("name", require_text(name, "name"))
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Give the operator an id that stays the same when the job changes; unique in the job."""
+        self._name_operator("uid", None if uid is None else require_text(uid, "uid"))
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Set the operator's id itself: 32 hex digits. ValueError for anything else."""
+        self._name_operator("uid_hash", check_uid_hash(uid_hash))
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Number of subtasks, -1 for the environment's. ValueError below, and on non-parallel operators."""
+        operator = self._operator("set_parallelism")
+        operator.parallelism = check_parallelism(parallelism, self._can_be_parallel())
+        return self
+
+    def set_max_parallelism(self, max_parallelism: int) -> Self:
+        """Number of key groups, 1 to 32768. ValueError for others, and on non-parallel operators."""
+        operator = self._operator("set_max_parallelism")
+        operator.max_parallelism = check_max_parallelism(max_parallelism, self._can_be_parallel())
+        return self
+
+    def force_non_parallel(self) -> Self:
+        """Fix the parallelism at 1."""
+        operator = self._operator("force_non_parallel")
+        operator.parallelism = operator.max_parallelism = 1
+        self._non_parallel = True
+        return self
+
+    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+        """Milliseconds a result may wait in a buffer; -1: until the buffer is full. Only plans show it."""
+        self._operator("set_buffer_timeout").buffer_timeout = check_buffer_timeout(timeout_millis)
+        return self
+
+    def start_new_chain(self) -> Self:
+        """Do not chain the operator to its inputs."""
+        self._operator("start_new_chain").chaining = "HEAD"
+        return self
+
+    def disable_chaining(self) -> Self:
+        """Chain the operator to nothing."""
+        self._operator("disable_chaining").chaining = "NEVER"
+        return self
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
+        """Put the operator's subtasks into slots of this group, which is registered if it has resources."""
+        set_slot_sharing_group(self._operator("slot_sharing_group"), slot_sharing_group)
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """A longer text about the operator, for plans."""
+        self._operator("set_description").description = require_text(description, "description")
+        return self
+
+    def get_type(self) -> TypeInformation:
+        """Type of the stream's records; that of pickled bytes where none was declared."""
+        return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
+
+    def get_execution_environment(self) -> StreamExecutionEnvironment:
+        """The environment that the stream belongs to."""
+        return self._environment
+
+    def get_execution_config(self) -> ExecutionConfig:
+        """The environment's ExecutionConfig."""
+        return self._environment.get_config()
+
+    def _operator(self, method: str) -> Transformation:
+        operator = self._transformation
+        if operator.kind in VIRTUAL_KINDS:
+            raise TypeError(f"{method}: a stream that comes from {operator.name} has no operator of its own")
+        return operator
+
+    def _name_operator(self, setting: str, value: str | None) -> None:
+        operator = self._operator("set_uid_hash" if setting == "uid_hash" else setting)
+        setattr(operator, setting, value)
+        operator.set_at[setting] = line_of_script()
+
+    def _is_keyed(self) -> bool:
+        """Whether the stream's records reach Flink as Rows of key and record."""
+        return self._transformation.call is Call.KEY_BY
+
+    def _can_be_parallel(self) -> bool:
+        return not self._non_parallel
+
+    def _append_operator(
+        self, name: str, operator: Any, output_type: TypeInformation | None, **settings: Any
+    ) -> DataStream:
+        """A new operator that reads this stream, registered with the environment."""
+        operator_added = self._environment.add_operator(
+            Transformation(
+                kind=settings.pop("kind", "one_input"),
+                name=name,
+                inputs=[self._transformation],
+                operator=operator,
+                pickled=None if operator is None else Pickled(operator, name),
+                output_type=output_type,
+                **settings,
+            )
+        )
+        return self._stream(operator_added)
+
+
+# Where in a script a method was called.
+
+
+_OWN = str(Path(__file__).parents[2])
+
+
+def line_of_script() -> str:
+    """The file and line of the nearest caller outside Penstock, as `file:line`; empty where there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_OWN):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,300 @@
+"""The journal of a run's commit: records that are written once, in the folders that its sinks write into.
+
+Each of these folders has `.penstock-runs/<run id>/owner`, which describes the run. Decisions stand beside it
+in the first of them, the run's home:
+
+| record | says |
+|---|---|
+| `owner` | who runs, since when, into which folders, and which of them this one is |
+| `alive-<n>` | the owner was running when it was written; the newest one is kept |
+| `decision` | `publish`, with everything that publishing needs, or `undo`; the first to write it decides |
+| `attempt-<n>` | somebody began to publish |
+| `settled-<n>` | sink n is published, or undone |
+| `claimed-<n>` | a run of the same job has taken the result for its own |
+| `failed` | the owner has given up; any process may go on with the run |
+| `done` | all sinks are published |
+
+A run whose only sinks are of the user's own classes has its home in the state directory of the user.
+
+A journal is for its user alone. Where `.penstock-runs` is another user's, it is `.penstock-runs-<uid>`; what
+others may have written counts for nothing.
+
+Source: org.apache.flink.runtime.highavailability.JobResultStore, for results that are kept until they are
+acknowledged ("dirty").
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from pyarrow import fs
+from pydantic import ValidationError
+
+from penstock.engine.machine.state_folder import state_path
+from penstock.engine.run.commits.journal_records import (
+    FORMAT,
+    DecisionRecord,
+    OwnerRecord,
+    SinkRecord,
+    what_is_wrong,
+)
+from penstock.operators.connectors.sink import Committable, Recovery
+from penstock.operators.files.durable_files import (
+    force_folder,
+    make_folder,
+    read_bytes_once_written,
+    read_once_written,
+    remove_folder,
+    remove_once_written,
+    write_once,
+)
+from penstock.operators.files.filesystem import filesystem_of
+from penstock.operators.files.private_files import NotOwnError, make_private_folder, require_own_folder
+
+RUNS = ".penstock-runs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkOfRun:
+    """A sink of a run, as another process needs it."""
+
+    name: str
+    write_id: str
+    class_name: str
+    recovery: Recovery | None  #: None: a class of the user's
+
+
+@dataclass(frozen=True, kw_only=True)
+class JournalRun:
+    """A run that commits sinks; what `owner` says, and where it lies."""
+
+    run_id: str
+    job: str
+    fingerprint: str  #: the same where the same job is run again (`job_fingerprint`)
+    started_at: float  #: seconds since the epoch
+    owner: Mapping[str, str]  #: run_owner.this_process
+    folders: tuple[str, ...]  #: paths or URIs of where they are now; the first is the home
+    sinks: tuple[SinkOfRun, ...]
+    #: Of each folder, its part of the journal, a path in the folder's file system; None: there is none.
+    parts: tuple[str | None, ...] = field(default=(), compare=False)
+    #: Folders by what the records call them, where they have been moved since.
+    moved: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @property
+    def short_id(self) -> str:
+        """The start of the id, for people."""
+        return self.run_id[:12]
+
+    def has_part_in(self, folder: str) -> bool:
+        """Whether the folder, one of the run's, is the one that the run wrote into."""
+        return self.parts[self.folders.index(folder)] is not None
+
+
+@dataclass(frozen=True)
+class RunDecision:
+    """The decision about a run: its sinks and their committables if it is to be published."""
+
+    publish: bool
+    sinks: tuple[SinkOfRun, ...] = ()
+    committables: tuple[list[Committable], ...] = ()
+
+
+def state_folder() -> str:
+    """The folder of journals of runs whose sinks have no folder."""
+    return str(state_path())
+
+
+def names_of_runs() -> tuple[str, ...]:
+    """The names that the folder of this user's journals may have."""
+    return RUNS, f"{RUNS}-{os.geteuid()}"
+
+
+def begin_journal(run: JournalRun) -> JournalRun:
+    """Write `owner` into every folder, into the home first; gives the run with its parts.
+
+    OSError where that cannot be.
+    """
+    parts: list[str | None] = []
+    begun = run
+    try:
+        for place, folder in enumerate(run.folders):
+            system, base = filesystem_of(folder)
+            if folder == state_folder():
+                make_private_folder(base)
+            else:
+                make_folder(system, base)
+            part = _make_part(system, base, run.run_id)
+            parts.append(part)
+            write_once(system, posixpath.join(part, "owner"), _as_json(run, place))
+        begun = replace(run, parts=tuple(parts))
+        if not is_known(begun):
+            raise NotOwnError(1, "a journal that is written there cannot be read again", run.folders[0])
+    except BaseException:
+        with suppress(OSError):
+            forget(replace(run, folders=run.folders[: len(parts)], parts=tuple(parts)))
+        raise
+    return begun
+
+
+def _make_part(system: fs.FileSystem, base: str, run_id: str) -> str:
+    if not isinstance(system, fs.LocalFileSystem):
+        part = posixpath.join(base, RUNS, run_id)
+        make_folder(system, part)
+        return part
+    for name in names_of_runs():
+        runs = posixpath.join(base, name)
+        while True:
+            with suppress(FileExistsError):
+                os.mkdir(runs, 0o700)
+                force_folder(system, base)
+            try:
+                require_own_folder(runs)
+                os.mkdir(posixpath.join(runs, run_id), 0o700)
+            except FileNotFoundError:  # another run has just removed the folder of runs, which was empty
+                continue
+            except NotOwnError:
+                break
+            force_folder(system, runs)
+            return posixpath.join(runs, run_id)
+    raise NotOwnError(1, f"{' and '.join(names_of_runs())} are there, and not this user's alone", base)
+
+
+def is_known(run: JournalRun) -> bool:
+    """Whether the home still has the run; False once it is settled and forgotten."""
+    return read(run, "owner") is not None
+
+
+def write(run: JournalRun, record: str, value: Any = True) -> bool:
+    """Write a record into the home; False if it is there already, or the run is forgotten."""
+    system, path = _home(run)
+    try:
+        return write_once(system, posixpath.join(path, record), value)
+    except FileNotFoundError:
+        return False
+
+
+def read(run: JournalRun, record: str) -> Any:
+    """A record of the home; None if there is none. OSError or ValueError where it is no sound one."""
+    system, path = _home(run)
+    return read_once_written(system, posixpath.join(path, record))
+
+
+def read_process(run: JournalRun, record: str) -> dict[str, str] | None:
+    """A record of the home that names a process; None if there is none. Errors as `read`."""
+    owner_json = _bytes(run, record)
+    return None if owner_json is None else OwnerRecord.model_validate_json(owner_json).model_dump()
+
+
+def records(run: JournalRun) -> dict[str, float]:
+    """The records of the home, and when each was written (seconds since the epoch)."""
+    system, path = _home(run)
+    entries = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return {entry.base_name: entry.mtime.timestamp() if entry.mtime else 0.0 for entry in entries}
+
+
+def decide_to_publish(
+    run: JournalRun, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
+) -> bool:
+    """Decide; False if it was decided otherwise before. TypeError where a committable is no JSON."""
+    as_dicts = [[asdict(committable) for committable in of_sink] for of_sink in committables]
+    decision = {"publish": True, "sinks": [asdict(sink) for sink in sinks], "committables": as_dicts}
+    return write(run, "decision", decision)
+
+
+def decide_to_undo(run: JournalRun) -> bool:
+    """Decide; False if it was decided before."""
+    return write(run, "decision", {"publish": False})
+
+
+def decision_of(run: JournalRun) -> RunDecision | None:
+    """What was decided, as to where its folders are now; None if nothing was. Errors as `read`."""
+    decision_json = _bytes(run, "decision")
+    if decision_json is None:
+        return None
+    try:
+        record = DecisionRecord.model_validate_json(decision_json)
+    except ValidationError as error:
+        raise ValueError(f"{_home(run)[1]}/decision: {what_is_wrong(error)}") from error
+    sinks = tuple(sink_of(sink_record, run.moved) for sink_record in record.sinks)
+    if record.publish and list(map(_write_and_folder, sinks)) != list(map(_write_and_folder, run.sinks)):
+        raise ValueError(f"{_home(run)[1]}/decision: its sinks are not those of the run")
+    pairs = zip(record.sinks, record.committables, strict=True)
+    return RunDecision(record.publish, sinks, tuple(_committables(sink, items, run) for sink, items in pairs))
+
+
+def _write_and_folder(sink: SinkOfRun) -> tuple[str, str | None]:
+    return sink.write_id, None if sink.recovery is None else sink.recovery.folder
+
+
+def sink_of(record: SinkRecord, moved: Mapping[str, str]) -> SinkOfRun:
+    """A sink as a record says, in the folder that it is in now."""
+    old = record.recovery
+    recovery = old and Recovery(old.kind, moved.get(old.folder, old.folder), dict(old.arguments))
+    return SinkOfRun(
+        name=record.name, write_id=record.write_id, class_name=record.class_name, recovery=recovery or None
+    )
+
+
+def _committables(sink: SinkRecord, records: Any, run: JournalRun) -> list[Committable]:
+    committables = [Committable(**record.model_dump()) for record in records]
+    if sink.recovery is None or sink.recovery.folder not in run.moved:
+        return committables
+    old = filesystem_of(sink.recovery.folder)[1]
+    new = filesystem_of(run.moved[sink.recovery.folder])[1]
+
+    def moved(path: str) -> str:
+        return new + path.removeprefix(old) if path.startswith(f"{old}/") else path
+
+    return [replace(item, staged=moved(item.staged), target=moved(item.target)) for item in committables]
+
+
+def heartbeat(run: JournalRun, number: int) -> None:
+    """Say that the owner is running."""
+    write(run, f"alive-{number}")
+    system, path = _home(run)
+    with suppress(FileNotFoundError):
+        remove_once_written(system, posixpath.join(path, f"alive-{number - 1}"))
+
+
+def seconds_since_sign_of_life(run: JournalRun) -> float:
+    """How long ago the owner wrote a record."""
+    written = [at for name, at in records(run).items() if name == "owner" or name.startswith("alive-")]
+    return time.time() - max(written, default=run.started_at)
+
+
+def forget(run: JournalRun) -> None:
+    """Remove the journal; the home's part last, so that a kill leaves a run that can be found."""
+    for folder, path in reversed(list(zip(run.folders, run.parts, strict=True))):
+        if path is None:
+            continue
+        system = filesystem_of(folder)[0]
+        with suppress(FileNotFoundError):
+            remove_once_written(system, posixpath.join(path, "owner"))  # first: without it there is no run
+        remove_folder(system, path)
+        if isinstance(system, fs.LocalFileSystem):
+            with suppress(OSError):  # another run has its own there
+                os.rmdir(posixpath.dirname(path))
+
+
+def _home(run: JournalRun) -> tuple[fs.FileSystem, str]:
+    home = run.parts[0] if run.parts else None
+    if home is None:
+        raise FileNotFoundError(2, "it does not have the journal of the run", run.folders[0])
+    return filesystem_of(run.folders[0])[0], home
+
+
+def _bytes(run: JournalRun, record: str) -> bytes | None:
+    system, path = _home(run)
+    return read_bytes_once_written(system, posixpath.join(path, record))
+
+
+def _as_json(run: JournalRun, place: int) -> dict[str, Any]:
+    values = asdict(run)
+    del values["parts"], values["moved"]
+    return {"format": FORMAT, **values, "place": place}

@@ -1,0 +1,250 @@
+"""Transformations become the StreamGraph that PyFlink submits, as a topology file holds it.
+
+Source: org.apache.flink.streaming.api.graph.{StreamGraphGenerator,StreamGraph,StreamEdge}, the translators of
+org.apache.flink.streaming.runtime.translators, and BatchExecutionUtils.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from penstock.engine.run.lowering.expand_sink import expand_sink
+from penstock.engine.run.lowering.java_classes import CACHE_READ, CACHE_WRITE, java_classes
+from penstock.engine.run.lowering.stream_edges import StreamEdges, Upstream, refused
+from penstock.engine.run.runtime.lowered_transformation import GeneratedGraph, LoweredTransformation
+from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.refuse_stream_graphs import MISSING_UID
+from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
+from penstock.plans.vocabulary import JobType, StreamExchangeMode
+
+_INVOKABLES = {
+    "source": "SourceOperatorStreamTask",
+    "legacy_source": "SourceStreamTask",
+    "two_input": "TwoInputStreamTask",
+    "multi_input": "MultipleInputStreamTask",
+}
+TWO_RESOURCES = "The slot sharing group {group} has been configured with two different resource spec."
+_PREFIXES = {"source": "Source: ", "legacy_source": "Source: ", "sink": "Sink: "}
+
+
+class StreamGraphGenerator:
+    """Translates transformations to nodes and edges, in Flink's order.
+
+    `name` and `parallelism` are the job's; `settings` are what
+    plans.topology.job_settings.read_job_settings reads of it. `next_id` is the next id of Flink's counter,
+    because sinks of the Sink V2 API become operators with ids of their own. `slot_resources`: those of the
+    environment's slot sharing groups. `runs_here`: filled caches are sources of what the driver keeps.
+    JobCompileError where Flink refuses the graph.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        *,
+        parallelism: int,
+        next_id: int,
+        slot_resources: Mapping[str, tuple[Any, ...]],
+        runs_here: bool,
+    ) -> None:
+        self._name, self._runs_here = name, runs_here
+        self._settings, self._parallelism, self._next_id = settings, parallelism, next_id
+        self._slot_resources = dict(slot_resources)
+        self._batch = settings["job_type"] == JobType.BATCH
+        self._ends: dict[int, list[Upstream]] = {}
+        self._nodes: dict[int, dict[str, Any]] = {}
+        self._edges = StreamEdges(name, dynamic=settings["dynamic"])
+        self._physical: dict[int, LoweredTransformation] = {}
+
+    def generate(self, transformations: Sequence[LoweredTransformation]) -> GeneratedGraph:
+        """The `stream_graph` (docs/topology-files.md) of PyFlink's list of transformations."""
+        for root in transformations:
+            waiting = [(root, False)]
+            while waiting:
+                transformation, inputs_are_done = waiting.pop()
+                if transformation.id in self._ends:
+                    continue
+                if inputs_are_done:
+                    self._ends[transformation.id] = self._translate(transformation)
+                else:
+                    waiting.append((transformation, True))
+                    inputs_to_do = [] if transformation.filled else transformation.inputs
+                    waiting += [(other, False) for other in reversed(inputs_to_do)]
+        settings = self._settings
+        graph = {
+            "sources": [node for node, operator in self._physical.items() if not operator.inputs],
+            "sinks": [node for node, operator in self._physical.items() if operator.kind == "sink"],
+            **{key: settings[key] for key in SETTINGS_OF_GRAPHS},
+            "checkpointing": settings["checkpointing_interval_milliseconds"] > 0,
+            "partitioners_compared": True,
+            **self._group_resources(),
+            "nodes": list(self._nodes.values()),
+            "edges": self._edges.complete(self._nodes.values()),
+        }
+        return GeneratedGraph(graph, self._physical, self._edges.inputs, self._next_id)
+
+    def _translate(self, transformation: LoweredTransformation) -> list[Upstream]:
+        if transformation.filled:
+            return self._add_cache_read(transformation)
+        upstreams = [upstream for other in transformation.inputs for upstream in self._ends[other.id]]
+        if transformation.kind == "union":
+            return upstreams
+        if transformation.kind == "cache":
+            if self._batch:
+                self._add_cache_write(transformation)
+            return upstreams
+        if transformation.kind == "partition":
+            self._next_id += len(upstreams)  # Flink makes a virtual node for each
+            mode = transformation.exchange_mode if self._batch else str(StreamExchangeMode.UNDEFINED)
+            return [replace(upstream, partition=transformation, exchange_mode=mode) for upstream in upstreams]
+        if transformation.kind == "side_output":
+            self._next_id += len(upstreams)
+            return [replace(upstream, side_output=transformation) for upstream in upstreams]
+        if transformation.commits is not None:
+            return self._expand_sink(transformation)
+        self._add_operator(transformation)
+        return [] if transformation.kind == "sink" else [Upstream(transformation.id)]
+
+    def _expand_sink(self, sink: LoweredTransformation) -> list[Upstream]:
+        """A sink of the Sink V2 API: a writer, and perhaps operators after it that commit."""
+        expanded = expand_sink(
+            self._name, sink, self._next_id, batch=self._batch, compacts=not self._runs_here
+        )
+        for operator, upstream in expanded.operators:
+            if upstream is not None:
+                self._ends[operator.inputs[0].id] = [upstream]
+            self._add_operator(operator)
+        self._next_id += expanded.ids
+        return []
+
+    def _add_cache_write(self, cache: LoweredTransformation) -> None:
+        """CacheTransformationTranslator: an operator that keeps what its input puts out."""
+        (read,) = cache.inputs
+        cached = read.inputs[0] if read.kind == "side_output" else read
+        self._next_id += read.kind == "side_output"
+        self._add_operator(
+            replace(
+                cache,
+                kind="one_input",
+                name=CACHE_WRITE,
+                parallelism=cached.parallelism,
+                parallelism_configured=cached.parallelism_configured,
+                max_parallelism=cached.max_parallelism,
+                chaining="HEAD",
+            )
+        )
+
+    def _add_cache_read(self, cache: LoweredTransformation) -> list[Upstream]:
+        """CacheTransformationTranslator.consumeCache: an operator that reads what an earlier job has kept."""
+        cached = cache.cached or cache
+        self._add_operator(
+            replace(
+                cache,
+                kind="cache_read",
+                name=CACHE_READ,
+                inputs=[],
+                parallelism=cached.parallelism,
+                parallelism_configured=cached.parallelism_configured,
+                max_parallelism=cached.max_parallelism,
+            )
+        )
+        return [Upstream(cache.id)]
+
+    def _add_operator(self, operator: LoweredTransformation) -> None:
+        settings = self._settings
+        inputs = [self._ends[read.id] for read in operator.inputs]
+        sorts = self._batch and any(operator.keyed_inputs)
+        chaining = operator.chaining
+        if sorts and chaining in ("ALWAYS", "HEAD_WITH_SOURCES"):
+            chaining = "HEAD"
+        if not settings["auto_generate_uids"] and operator.uid is None and operator.uid_hash is None:
+            raise refused(self._name, ILLEGAL_STATE, MISSING_UID + operator.name)
+        sorts = sorts and settings["sort_inputs"]
+        memory = {"OPERATOR": settings["sorted_inputs_memory_mebibytes"]} if sorts else {}
+        node = {
+            "id": operator.id,
+            "name": _PREFIXES.get(operator.kind, "") + operator.name,
+            "parallelism": self._parallelism if operator.parallelism == -1 else operator.parallelism,
+            "max_parallelism": settings["max_parallelism"]
+            if operator.max_parallelism <= 0
+            else operator.max_parallelism,
+            "parallelism_configured": operator.parallelism_configured and operator.parallelism != -1,
+            "slot_sharing_group": self._inherited_group(inputs)
+            if operator.slot_sharing_group is None
+            else operator.slot_sharing_group,
+            "co_location_group": operator.co_location_group,
+            "uid": operator.uid,
+            "uid_hash": operator.uid_hash,
+            "buffer_timeout": operator.buffer_timeout
+            if operator.buffer_timeout >= 0
+            else settings["buffer_timeout"],
+            "chaining": chaining,
+            "source": operator.kind == "source",
+            "legacy_source": operator.kind == "legacy_source" or (operator.filled and self._runs_here),
+            "yielding": operator.yielding,
+            "coordinated": operator.coordinated,
+            "invokable": _INVOKABLES.get(operator.kind, "OneInputStreamTask"),
+            "operator_factory": operator.operator_factory,
+            "input_format": operator.input_format,
+            "output_format": False,
+            "no_output_until_end_of_input": False,
+            "output_only_after_end_of_stream": False,
+            "supports_concurrent_execution_attempts": operator.supports_concurrent_execution_attempts,
+            "managed_memory": {**memory, **operator.managed_memory},
+            "slot_scope": sorted(operator.slot_scope),
+            "keyed": any(operator.keyed_inputs),
+            "input_requirements": {
+                str(place): "SORTED" if keyed else "PASS_THROUGH"
+                for place, keyed in enumerate(operator.keyed_inputs if sorts else ())
+            },
+            "in_edges": [],
+            "out_edges": [],
+        }
+        for key in ("min_resources", "preferred_resources"):
+            if getattr(operator, key) is not None:
+                node[key] = getattr(operator, key)
+        if operator.description is not None:
+            node["description"] = operator.description
+        classes = java_classes(operator, batch=self._batch)
+        for key, value in (("operator_class", classes.operator), ("function_class", classes.function)):
+            if value is not None:
+                node[key] = value
+        if operator.kind == "cache_read":
+            node["consumes_data_set"] = operator.cache
+        self._nodes[operator.id], self._physical[operator.id] = node, operator
+        if operator.slot_resources and operator.slot_sharing_group is not None:
+            known = self._slot_resources.get(operator.slot_sharing_group) or operator.slot_resources
+            if known != operator.slot_resources:
+                message = TWO_RESOURCES.format(group=operator.slot_sharing_group)
+                raise refused(self._name, ILLEGAL_ARGUMENT, message)
+            self._slot_resources[operator.slot_sharing_group] = known
+        for number, upstreams in enumerate(inputs, 1):
+            for upstream in upstreams:
+                source = self._nodes[upstream.node]
+                self._edges.add(upstream, source, node, number if len(inputs) > 1 else 0, operator.cache)
+
+    def _group_resources(self) -> dict[str, Any]:
+        """The resources of the slots of the nodes' groups; nothing where there are none."""
+        groups = dict.fromkeys(node["slot_sharing_group"] for node in self._nodes.values())
+        resources = {}
+        for group in groups:
+            if self._slot_resources.get(group):
+                cpu_cores, heap, off_heap, managed, external = self._slot_resources[group]
+                resources[group] = {
+                    "cpu_cores": cpu_cores,
+                    "task_heap_memory_bytes": heap.get_bytes(),
+                    "task_off_heap_memory_bytes": off_heap.get_bytes(),
+                    "managed_memory_bytes": managed.get_bytes(),
+                }
+                if external:
+                    resources[group]["external_resources"] = dict(external)
+        return {"slot_sharing_group_resources": resources} if resources else {}
+
+    def _inherited_group(self, inputs: Sequence[Sequence[Upstream]]) -> str:
+        groups = {
+            self._nodes[upstream.node]["slot_sharing_group"] for upstreams in inputs for upstream in upstreams
+        }
+        return groups.pop() if len(groups) == 1 else DEFAULT_SLOT_SHARING_GROUP

@@ -1,0 +1,290 @@
+"""Calls of the DataStream API become the transformations that PyFlink makes of them.
+
+Source: pyflink.datastream.{data_stream,stream_execution_environment,async_data_stream}, and the methods of
+org.apache.flink.streaming.api.datastream that they call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from penstock.engine.pyflink.common.typeinfo import RowTypeInfo, Types
+from penstock.engine.run.lowering.make_transformations import (
+    TransformationMaker,
+    take_later_settings,
+    take_rows,
+)
+from penstock.engine.run.runtime.lowered_transformation import (
+    Compaction,
+    LoweredTransformation,
+    PythonOperator,
+)
+from penstock.engine.run.runtime.transformations import (
+    Call,
+    Transformation,
+    effective_parallelism,
+    reachable,
+    take_ids,
+)
+from penstock.operators.connectors.recover_sinks import needs_commit
+from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.operators.process.keyed_function_operators import KeyedMapOperator
+from penstock.operators.records.helper_functions import object_text, row_text, same_record
+from penstock.operators.records.map_records import MapOperator
+
+#: PythonConfigUtil.{KEYED_STREAM_VALUE,STREAM_KEY_BY_MAP,STREAM_PARTITION_CUSTOM_MAP}_OPERATOR_NAME.
+KEYED_VALUES = "_keyed_stream_values_operator"
+KEY_BY_MAP = "_stream_key_by_map_operator"
+PARTITION_CUSTOM_MAP = "_partition_custom_map_operator"
+
+#: Kinds that stand in the environment's list of transformations; the others are reached through inputs.
+_REGISTERED = frozenset({"one_input", "async", "two_input", "multi_input", "sink"})
+_UDF = "SimpleUdfStreamOperatorFactory"
+
+
+class LoweredCalls(TransformationMaker):
+    """The transformations that calls become, one call after the other in the order of the script."""
+
+    def __init__(self, *, lowers_all: bool) -> None:
+        super().__init__()
+        self._lowers_all = lowers_all
+        self._lowered: list[tuple[Transformation, LoweredTransformation]] = []
+        #: Operators of earlier jobs, which this one reads.
+        self.earlier: list[LoweredTransformation] = []
+
+    def lower(
+        self, roots: Sequence[Transformation], planned: Sequence[LoweredTransformation] = ()
+    ) -> list[LoweredTransformation]:
+        """What is registered with the environment for the calls `roots`, in PyFlink's order.
+
+        `planned`: what an earlier plan has made of some of them, which stays as it is. What `roots` read is
+        lowered, too, and reached through the inputs of what they become. Sinks that collect records are left
+        out: see `collect_sink`.
+        """
+        wanted = {root.created for root in roots}
+        known = {
+            step.call.created for operator in planned for step in operator.steps if step.call is not None
+        }
+        registered = list(planned)
+        for call in reachable(roots):
+            if call.call is Call.COLLECT:
+                continue
+            if call.lowered is not None and not self._lowers_all:
+                take_later_settings(call.lowered, call)
+                self._ends[call.created] = call.lowered
+                if call.created in wanted - known and call.lowered.kind in _REGISTERED:
+                    registered.append(call.lowered)
+                continue
+            self._begin(call, range(call.first_id, call.first_id + call.made_at_once))
+            self._ends[call.created] = getattr(self, f"_{call.call.name.lower()}")(call)
+            self._lowered.append((call, self._ends[call.created]))
+            registered_now = [operator for operator in self._made if operator.kind in _REGISTERED]
+            (registered if call.created in wanted else self.earlier).extend(registered_now)
+        return registered
+
+    def keep(self) -> None:
+        """Let later jobs and plans read what calls have become; that is changed where operators are fused.
+
+        PyFlink replaces the operator in the stream itself where a sink of the Sink V2 API reads it.
+        """
+        for call, end in self._lowered:
+            call.lowered = end
+        for call, end in self._lowered:
+            if call.call is Call.SINK_TO and call.inputs[0].call is not Call.KEY_BY:
+                call.inputs[0].lowered = end.inputs[0]
+
+    def collect_sink(self, call: Transformation, upstream: LoweredTransformation) -> LoweredTransformation:
+        """The sink of execute_and_collect, which is made once operators are fused. `upstream`: its input."""
+        self._begin(call, (take_ids(),))
+        factory = "CollectSinkOperatorFactory"
+        sink = self._make_operator(call, inputs=[upstream], operator_factory=factory, coordinated=True)
+        sink.uid = f"dataStreamCollect_{sink.id}"
+        sink.supports_concurrent_execution_attempts = False
+        take_rows(sink, call)
+        return sink
+
+    # one method for each Call, named after it
+
+    def _source(self, call: Transformation) -> LoweredTransformation:
+        return self._make_operator(call, operator_factory="SourceOperatorFactory", coordinated=True)
+
+    def _legacy_source(self, call: Transformation) -> LoweredTransformation:
+        return self._make_operator(call, operator_factory=_UDF, chaining=call.chaining or "HEAD")
+
+    def _input_format(self, call: Transformation) -> LoweredTransformation:
+        factory = "SimpleInputFormatOperatorFactory"
+        chaining = call.chaining or "HEAD"
+        return self._make_operator(call, operator_factory=factory, chaining=chaining, input_format=True)
+
+    def _process(self, call: Transformation) -> LoweredTransformation:
+        keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()  # an async function's
+        operator = self._make_operator(
+            call, kind="one_input", python=PythonOperator.PROCESS, keyed_inputs=keyed
+        )
+        take_rows(operator, call)
+        return operator
+
+    def _keyed_process(self, call: Transformation) -> LoweredTransformation:
+        return self._make_operator(call, python=PythonOperator.KEYED_PROCESS, keyed_inputs=(True,))
+
+    def _window(self, call: Transformation) -> LoweredTransformation:
+        python = PythonOperator.WINDOW if call.thread_mode else PythonOperator.KEYED_PROCESS
+        return self._make_operator(call, python=python, keyed_inputs=(True,))
+
+    def _co_process(self, call: Transformation) -> LoweredTransformation:
+        if call.key_selectors:
+            return self._make_operator(
+                call, python=PythonOperator.KEYED_CO_PROCESS, keyed_inputs=(True, True)
+            )
+        # Flink keeps keyed state for the input that is keyed, although PyFlink's operator is not
+        keyed = tuple(read.call is Call.KEY_BY for read in call.inputs)
+        return self._make_operator(
+            call, python=PythonOperator.CO_PROCESS, keyed_inputs=keyed if any(keyed) else ()
+        )
+
+    def _broadcast_process(self, call: Transformation) -> LoweredTransformation:
+        keyed = (True, False) if call.key_selectors else ()
+        operator = self._make_operator(call, python=PythonOperator.BROADCAST, keyed_inputs=keyed)
+        operator.parallelism_configured, operator.chaining = (
+            True,
+            "ALWAYS",
+        )  # Flink asks the operator, not the call
+        return operator
+
+    def _project(self, call: Transformation) -> LoweredTransformation:
+        return self._make_operator(call, inputs=[self._plain(call.inputs[0])])
+
+    def _timestamps(self, call: Transformation) -> LoweredTransformation:
+        factory, name = "TimestampsAndWatermarksOperatorFactory", "Timestamps/Watermarks"
+        if call.timestamp_extractor is None:
+            operator = self._make_operator(call, operator_factory=factory)
+            take_rows(operator, call)
+            return operator
+        pair = Types.TUPLE([call.output_type or Types.PICKLED_BYTE_ARRAY(), Types.LONG()])
+        extract = self._helper(
+            "Extract-Timestamp",
+            self.end_of(call.inputs[0]),
+            pair,
+            call.timestamp_extractor,
+            python=PythonOperator.PROCESS,
+        )
+        take_rows(extract, call)
+        stamped = self._helper(name, extract, pair, call.operator, operator_factory=factory)
+        return self._make_operator(call, inputs=[stamped], operator_factory=_UDF, operator=None)
+
+    def _key_by(self, call: Transformation) -> LoweredTransformation:
+        row = Types.ROW(
+            [call.key_type or Types.PICKLED_BYTE_ARRAY(), call.output_type or Types.PICKLED_BYTE_ARRAY()]
+        )
+        upstream = self.end_of(call.inputs[0])
+        return self._partition(
+            call, self._helper(KEY_BY_MAP, upstream, row, None, python=PythonOperator.PROCESS)
+        )
+
+    def _partition_custom(self, call: Transformation) -> LoweredTransformation:
+        row = Types.ROW([Types.INT(), call.output_type or Types.PICKLED_BYTE_ARRAY()])
+        upstream, python = self.end_of(call.inputs[0]), PythonOperator.PROCESS
+        partitioned = self._partition(
+            call, self._helper(PARTITION_CUSTOM_MAP, upstream, row, None, python=python)
+        )
+        return self._make_operator(call, inputs=[partitioned], kind="one_input", python=python, operator=None)
+
+    def _partition(
+        self, call: Transformation, upstream: LoweredTransformation | None = None
+    ) -> LoweredTransformation:
+        upstream = upstream or self.end_of(call.inputs[0])
+        partitioner = "custom" if call.call is Call.PARTITION_CUSTOM else call.partitioner
+        return self._virtual(
+            "Partition", "partition", [upstream], partitioner=partitioner, partition_call=call
+        )
+
+    def _union(self, call: Transformation) -> LoweredTransformation:
+        return self._virtual("Union", "union", [self._plain(read) for read in call.inputs])
+
+    def _side_output(self, call: Transformation) -> LoweredTransformation:
+        side = self._virtual("SideOutput", "side_output", [self.end_of(call.inputs[0])], tag=call.tag)
+        side.output_type = call.output_type
+        return self._make_operator(
+            call, inputs=[side], kind="one_input", python=PythonOperator.PROCESS, operator=None
+        )
+
+    def _cache(self, call: Transformation) -> LoweredTransformation:
+        data_set = cached_data_set(call.first_id)
+        if call.cached_from is None:
+            upstream = self.end_of(call.inputs[0])
+            return self._virtual("Cache", "cache", [upstream], cache=data_set, cached=upstream)
+        cache = self._make_operator(call, kind="cache", cache=data_set, filled=True)
+        cached = call.cached_from  # which an earlier job has computed
+        cache.parallelism = effective_parallelism(cached) or -1
+        cache.max_parallelism = cached.max_parallelism or -1
+        return cache
+
+    def _print(self, call: Transformation) -> LoweredTransformation:
+        upstream, output_type = self._plain(call.inputs[0]), call.inputs[0].output_type
+        if output_type is None or isinstance(output_type, RowTypeInfo):
+            text = MapOperator(object_text if output_type is None else row_text)
+            upstream = self._helper(
+                "Map",
+                upstream,
+                Types.STRING(),
+                text,
+                python=PythonOperator.PROCESS,
+                runs=Types.STRING(),
+            )
+        return self._make_operator(call, inputs=[upstream], operator_factory=_UDF)
+
+    def _add_sink(self, call: Transformation) -> LoweredTransformation:
+        sink = self._make_operator(call, inputs=[self._plain(call.inputs[0])], operator_factory=_UDF)
+        sink.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
+        return sink
+
+    def _sink_to(self, call: Transformation) -> LoweredTransformation:
+        keyed = (True,) if call.inputs[0].call is Call.KEY_BY else ()
+        sink = self._make_operator(call, operator_factory="SinkWriterOperatorFactory", keyed_inputs=keyed)
+        sink.commits = needs_commit(call.operator)
+        if getattr(call.operator, "compaction", None) is not None:
+            sink.compaction = Compaction.ENABLED
+        elif getattr(call.operator, "compaction_is_disabled", False):
+            sink.compaction = Compaction.DISABLED
+        sink.supports_concurrent_execution_attempts = call.operator.supports_concurrent_execution_attempts
+        take_rows(sink, call)
+        return sink
+
+    def _own(self, call: Transformation) -> LoweredTransformation:
+        if call.kind == "partition":
+            return self._partition(call)
+        if call.kind in ("union", "side_output"):
+            inputs = [self.end_of(read) for read in call.inputs]
+            return self._virtual(call.name, call.kind, inputs, tag=call.tag)
+        kind = OPERATOR_KINDS[call.kind]
+        return self._make_operator(
+            call,
+            operator_factory=kind.operator_factory,
+            coordinated=call.kind == "source",
+            yielding=kind.yielding,
+            keyed_inputs=tuple(True for _ in call.key_selectors),
+        )
+
+    def _plain(self, call: Transformation) -> LoweredTransformation:
+        """What a call ends in; of a keyed stream its records without their keys (KeyedStream._values)."""
+        records = self.end_of(call)
+        if call.call is not Call.KEY_BY:
+            return records
+        assert call.key_selector is not None
+        values = KeyedMapOperator(same_record, call.key_selector)
+        return self._helper(
+            KEYED_VALUES,
+            records,
+            call.output_type,
+            values,
+            python=PythonOperator.KEYED_PROCESS,
+            keyed_inputs=(True,),
+            key_selectors=(call.key_selector,),
+            runs=call.output_type,
+        )
+
+
+def cached_data_set(transformation: int) -> str:
+    """The id of the data set of a cached stream: 32 hex digits. Flink draws it at random."""
+    return hashlib.md5(f"cache {transformation}".encode(), usedforsecurity=False).hexdigest()

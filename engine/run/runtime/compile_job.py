@@ -1,0 +1,274 @@
+"""Compiles a plan, and the graph it was made from, to what Spark tasks run.
+
+Nothing is decided here: vertices, chains, parallelism, partitioners and who reads what are the plan's. What
+the plan does not know (functions, selectors, types) is looked up in the graph.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.engine.run.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
+from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.engine.run.runtime.lowered_transformation import GeneratedGraph
+from penstock.engine.run.runtime.runnable_nodes import NodeInput, RunnableNode, runnable_nodes, stream_inputs
+from penstock.engine.run.runtime.transformations import Transformation
+from penstock.operators.connectors.sink import CollectSink, Sink
+from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from penstock.operators.task.build_chain import chain_order
+from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from penstock.operators.task.sink_operators import terminal_operator
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A sink, and the edge by which its rows reach the driver."""
+
+    edge: int  #: negative
+    node: int
+    name: str
+    sink: Any
+    transformation: Transformation
+
+
+@dataclass(frozen=True)
+class CompiledVertex:
+    """One JobVertex, and how its input reaches it."""
+
+    chain: ChainSpec
+    vertex_id: str
+    producers: tuple[int, ...]  #: vertices that its gates read, each once
+    forward_only: bool  #: one gate, and subtask i reads subtask i alone: no shuffle
+
+
+@dataclass(frozen=True)
+class CompiledJob:
+    """All vertices, producers before consumers."""
+
+    vertices: tuple[CompiledVertex, ...]
+    terminals: tuple[Terminal, ...]
+
+
+def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch: bool) -> CompiledJob:
+    """The tasks of a job. `graph`: the one that `tables` (all layers of one job) were planned from.
+
+    Committers of sinks are left out: the driver commits. Raises JobCompileError where plan and graph do not
+    belong together, or cannot run.
+    """
+    rows = {name: tables[name].to_pylist() for name in _READ}
+    by_node = runnable_nodes(graph)
+    inputs = stream_inputs(graph, by_node)
+    _leave_out_committers(rows, by_node)
+    stream_edges = {(edge["target"], edge["in_index"]): edge for edge in rows["stream_edges"]}
+    node_inputs: dict[tuple[int, int], NodeInput] = {}
+    for place, edge in stream_edges.items():
+        if edge["edge_id"] not in inputs:
+            raise JobCompileError(f"edge {edge['edge_id']}: the plan is not of this job")
+        node_inputs[place] = inputs[edge["edge_id"]]
+
+    order = {row["vertex"]: row["topological_order"] for row in rows["job_vertices"]}
+    job_edges = sorted(rows["job_edges"], key=lambda row: (order[row["target_vertex"]], row["input_index"]))
+    edge_numbers = {(row["target_vertex"], row["input_index"]): n for n, row in enumerate(job_edges)}
+    sizes = {row["vertex"]: row for row in rows["execution_job_vertices"]}
+    readers = readers_of(rows)
+    wants_batches = _columnar_sources(by_node, stream_edges)
+    terminals = _terminals(by_node, rows["chained_operators"])
+    read = {edge["source"] for edge in stream_edges.values()}
+    if len(by_node.keys() - read) > 1:
+        for terminal in terminals.values():
+            if isinstance(terminal.sink, CollectSink):
+                terminal.sink.limit = None  # ending early would take records from the other ends
+
+    vertices = []
+    for vertex in sorted(rows["job_vertices"], key=lambda row: row["topological_order"]):
+        key = vertex["vertex"]
+        members = [row for row in rows["chained_operators"] if row["vertex"] == key]
+        outgoing = [row for row in job_edges if row["source_vertex"] == key]
+        outputs = tuple(
+            output_spec(
+                row,
+                node_inputs,
+                edge_numbers,
+                sizes,
+                readers,
+                by_node,
+                batch,
+                limit=_limit(row, terminals) if len(outgoing) == 1 else None,
+            )
+            for row in outgoing
+        )
+        gates = tuple(
+            gate_spec(row, node_inputs, edge_numbers, by_node, batch)
+            for row in job_edges
+            if row["target_vertex"] == key
+        )
+        operators, edges = _chain(
+            members, node_inputs, stream_edges, by_node, sizes[key]["parallelism"], terminals, wants_batches
+        )
+        chain = ChainSpec(
+            vertex=key,
+            name=vertex["name"],
+            parallelism=sizes[key]["parallelism"],
+            max_parallelism=sizes[key]["max_parallelism"],
+            operators=operators,
+            edges=edges,
+            outputs=outputs,
+            gates=gates,
+        )
+        incoming = [row for row in job_edges if row["target_vertex"] == key]
+        vertices.append(
+            CompiledVertex(
+                chain=chain,
+                vertex_id=vertex["vertex_id"],
+                producers=tuple(dict.fromkeys(row["source_vertex"] for row in incoming)),
+                forward_only=len(incoming) == 1
+                and incoming[0]["ship_strategy"] == "FORWARD"
+                and sizes[incoming[0]["source_vertex"]]["parallelism"] == sizes[key]["parallelism"],
+            )
+        )
+    return CompiledJob(tuple(vertices), tuple(terminals.values()))
+
+
+_READ = (
+    "stream_edges",
+    "job_vertices",
+    "chained_operators",
+    "job_edges",
+    "intermediate_data_sets",
+    "execution_job_vertices",
+    "intermediate_result_partitions",
+)
+
+
+def _leave_out_committers(rows: dict[str, Rows], by_node: Mapping[int, RunnableNode]) -> None:
+    """Remove nodes that do not run, edges to them, and vertices of nothing else."""
+    rows["stream_edges"] = [row for row in rows["stream_edges"] if row["target"] in by_node]
+    rows["job_edges"] = [row for row in rows["job_edges"] if row["target_node"] in by_node]
+    rows["chained_operators"] = [row for row in rows["chained_operators"] if row["node"] in by_node]
+    rows["job_vertices"] = [row for row in rows["job_vertices"] if row["vertex"] in by_node]
+
+
+def _columnar_sources(
+    by_node: Mapping[int, RunnableNode], stream_edges: Mapping[tuple[int, int], dict[str, Any]]
+) -> dict[int, bool]:
+    """For each node, whether it puts out record batches."""
+    columnar: dict[int, bool] = {}
+    for node, runnable in by_node.items():
+        if runnable.source:
+            readers = [
+                by_node[target] for (target, _), edge in stream_edges.items() if edge["source"] == node
+            ]
+            wanted = bool(readers) and all(_takes_batches(reader) for reader in readers)
+            source: Any = runnable.steps[0].operator
+            columnar[node] = source.columnar or (source.has_batches and wanted and not _stamps(runnable))
+        else:
+            columnar[node] = getattr(runnable.steps[-1].operator, "columnar", False)
+    return columnar
+
+
+def _takes_batches(node: RunnableNode) -> bool:
+    return bool(getattr(node.steps[0].operator, "columnar", False))
+
+
+def _watermark_strategy(node: RunnableNode) -> Any:
+    call = node.steps[0].call
+    return None if call is None else call.watermark_strategy
+
+
+def _stamps(node: RunnableNode) -> bool:
+    strategy = _watermark_strategy(node)
+    return strategy is not None and (
+        strategy.timestamp_assigner is not None or strategy.out_of_orderness_milliseconds is not None
+    )
+
+
+def _terminals(by_node: Mapping[int, RunnableNode], members: Rows) -> dict[int, Terminal]:
+    terminals: dict[int, Terminal] = {}
+    for row in members:
+        last = by_node[row["node"]].steps[-1]
+        if isinstance(last.operator, Sink) and last.call is not None:
+            started = last.operator.start(type_info=last.output_type)
+            terminals[row["node"]] = Terminal(
+                -1 - len(terminals), row["node"], row["name"], started, last.call
+            )
+    return terminals
+
+
+def _limit(row: dict[str, Any], terminals: Mapping[int, Terminal]) -> int | None:
+    """How many records the reader of a job edge takes at most."""
+    terminal = terminals.get(row["target_node"])
+    return terminal.sink.limit if terminal is not None and isinstance(terminal.sink, CollectSink) else None
+
+
+def _chain(
+    members: Rows,
+    inputs: Mapping[tuple[int, int], NodeInput],
+    stream_edges: Mapping[tuple[int, int], dict[str, Any]],
+    by_node: Mapping[int, RunnableNode],
+    parallelism: int,
+    terminals: Mapping[int, Terminal],
+    columnar: Mapping[int, bool],
+) -> tuple[tuple[OperatorSpec, ...], tuple[ChainedEdge, ...]]:
+    names = {row["node"]: row["name"] for row in members}
+    edges = [
+        ChainedEdge(
+            source_node=edge["source"],
+            target_node=by_node[target].first,
+            input_number=inputs[target, in_index].number,
+            tag=edge["output_tag"],
+            encodes=by_node[edge["source"]].python,
+        )
+        for (target, in_index), edge in stream_edges.items()
+        if edge["source"] in names and target in names and (edge["chainable"] or edge["chained_source"])
+    ]
+    sides: dict[int, dict[str, Any]] = {}
+    for input_edge in inputs.values():
+        if input_edge.tag is not None:
+            sides.setdefault(input_edge.source.node, {})[input_edge.tag] = input_edge.output_type
+    specs: dict[int, OperatorSpec] = {}
+    for node, name in names.items():
+        runnable = by_node[node]
+        edges += [
+            ChainedEdge(source_node=number, target_node=reader)
+            for number, reader in pairwise(runnable.numbers)
+        ]
+        for number, step in zip(runnable.numbers, runnable.steps, strict=True):
+            specs[number] = OperatorSpec(
+                node=number,
+                name=name,
+                function=step.name if len(runnable.steps) > 1 else "",
+                operator=step.pickled or step.operator,
+                output_type=step.output_type,
+                side_output_types=sides.get(number, {}),
+            )
+        if node in terminals:
+            feeding = inputs[node, 0]
+            alone = len(runnable.steps) == 1
+            operator = terminal_operator(
+                terminals[node].edge,
+                terminals[node].sink,
+                feeding.output_type if alone else runnable.steps[-2].output_type,
+                columnar=alone and columnar[feeding.source.node] and feeding.tag is None,
+            )
+            specs[node] = replace(specs[node], operator=operator)
+        if runnable.source:
+            source: Any = specs[node].operator
+            if columnar[node]:
+                source = source.batches()
+            splits = tuple(map(tuple, source.splits(parallelism)))
+            specs[node] = replace(specs[node], operator=source, source=True, splits=splits)
+        if runnable.source and _stamps(runnable):
+            # in Flink part of the source operator; here an operator of its own after the reader
+            specs[-node] = replace(specs[node], node=-node)
+            specs[node] = OperatorSpec(
+                node=node,
+                name=name,
+                operator=TimestampsAndWatermarksOperator(_watermark_strategy(runnable)),
+                output_type=runnable.output_type,
+            )
+            edges.append(ChainedEdge(source_node=-node, target_node=node))
+    in_order = chain_order(specs, tuple(edges))
+    return tuple(specs[node] for node in in_order), tuple(edges)

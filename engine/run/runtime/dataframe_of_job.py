@@ -1,0 +1,253 @@
+"""Streams as lazy DataFrames: a topology in the middle of a Spark job."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.engine.run.runtime.carried_columns import as_given
+from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
+from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.engine.run.runtime.exchange_on_spark import JobFrames
+from penstock.engine.run.runtime.job import Job
+from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session
+from penstock.engine.run.runtime.run_job import required_slots
+from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_python
+from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
+from penstock.engine.run.runtime.ship_python import ship_python
+from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.spark.session import is_connect
+from penstock.engine.spark.worker_function import WorkerFunction
+from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.spark_schemas import GivenSchema, schema_of_stream
+from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
+from penstock.operators.task.dataframe_operators import (
+    REPORTS_EDGE,
+    DataFrameOperator,
+    PickledDataFrameOperator,
+    result_batches,
+    rows_schema,
+)
+from penstock.plans.frames.spark_schemas import free, unless_ended
+
+
+def dataframe_of_job(job: Job, sink: Transformation, observation: Observation | None = None) -> DataFrame:
+    """The records that reach `sink`, the only sink of `job`: nothing runs until the DataFrame does.
+
+    One column for each field of a row or tuple, else one column `value`; pickled if it has no declared type.
+    `observation` gets the metrics of the job's functions. Raises JobCompileError, and TypeError for what is
+    no observation. What a vertex with several readers has put out stays in the files of a shuffle.
+    """
+    schema = _schema(job, sink)
+    rows = rows_schema(schema.carried)
+    if observation is None:
+        frames, _ = _frames(job, {sink.created: schema}, rows)
+        return as_given(frames.result(), schema)
+    require_observation(observation)
+    reports = reports_column(rows.names)
+    frames, _ = _frames(job, {sink.created: schema}, rows, reports)
+    return as_given(observe_rows(frames.result(), reports, observation), schema)
+
+
+def dataframes_of_job(
+    job: Job, sinks: Mapping[str, Transformation], observation: Observation | None = None
+) -> DataFrames:
+    """What reaches each of the sinks of `job`, as DataFrames of one run, which is kept once it has run.
+
+    `observation` and errors as `dataframe_of_job`.
+    """
+    schemas = {ending.created: _schema(job, ending) for ending in sinks.values()}
+    if observation is not None:
+        require_observation(observation)
+    frames, compiled = _frames(job, schemas, None, None if observation is None else "")
+    edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
+    kept = together = frames.kept_terminal()
+    if observation is not None:
+        together = observe_blocks(kept, observation)
+    results = {}
+    for name, sink in sinks.items():
+        schema = schemas[sink.created]
+        rows = together.where(together["edge"] == edges[sink.created]).select("payload")
+        function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
+        results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
+
+    def release() -> None:
+        # a server gives it back when it has no reader; what has not run yet is not kept
+        if is_connect(kept):
+            return
+        with unless_ended(kept.sparkSession):
+            if kept._jdf.logicalPlan().rdd().isCheckpointed():
+                free(kept)
+
+    return DataFrames(results, release)
+
+
+class DataFrames(Mapping[str, DataFrame]):
+    """DataFrames of one run by name: `frames["late"]`, or `frames.late`.
+
+    The run is kept by the executors from the first of them that is computed until `release`, or to the end of
+    a `with` block. It is never made again: if an executor is lost, so are the DataFrames.
+    """
+
+    def __init__(self, results: Mapping[str, DataFrame], release: Callable[[], None]) -> None:
+        self._results, self._release = dict(results), release
+
+    def __getitem__(self, name: str) -> DataFrame:
+        return self._results[name]
+
+    def __getattr__(self, name: str) -> DataFrame:
+        if name.startswith("_") or name not in self._results:
+            raise AttributeError(f"no DataFrame {name!r}; there are {', '.join(self._results)}")
+        return self._results[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def release(self) -> None:
+        """Give back what the session keeps; afterwards the DataFrames cannot be read."""
+        self._release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} DataFrames of one run: {', '.join(self)}>"
+
+
+def _schema(job: Job, sink: Transformation) -> GivenSchema:
+    """The columns of what reaches `sink`."""
+    try:
+        return schema_of_stream(sink.inputs[0].output_type)
+    except TypeError as error:
+        raise JobCompileError(f"job {job.name!r}: {error}") from None
+
+
+def _frames(
+    job: Job, schemas: Mapping[int, GivenSchema], result_schema: Any, reports: str | None = None
+) -> tuple[JobFrames, CompiledJob]:
+    """The job whose sinks, by `created`, give batches of those schemas; rows of `result_schema` if given.
+
+    `reports`: subtasks report what functions measure, in a last column of that name where there are rows.
+    """
+    tables = plan_to_run(job)
+    compiled = compile_job(job.lowered.to_run, tables, batch=job.batch)
+    for terminal in compiled.terminals:
+        schema = schemas[terminal.transformation.created]
+        pickled = is_pickled(terminal.transformation.inputs[0].output_type)
+        kind = PickledDataFrameOperator if pickled else DataFrameOperator
+        edge = terminal.edge if result_schema is None else None
+        last = kind(terminal.transformation.inputs[0].output_type, _arrow(schema), edge, reports)
+        compiled = _ending_in(compiled, terminal.node, last)
+    spark = _session(job, compiled, required_slots(tables))
+    dependencies = ship_python(spark, job)
+    files = cached_files_on_spark(spark, job.cached_files)
+    settings = task_settings(job, uuid.uuid4().hex, None, files)
+    if reports is not None:
+        settings = replace(settings, observed=True)
+        if result_schema is not None:
+            result_schema = StructType([*result_schema, StructField(reports, StringType())])
+    with spark_settings_for_runs(spark), workers_python(spark, job):
+        return JobFrames(spark, compiled, settings, dependencies, result_schema), compiled
+
+
+def _session(job: Job, compiled: CompiledJob, slots: int) -> SparkSession:
+    return run_session(slots, source_dataframes(job.name, compiled))
+
+
+def _arrow(schema: GivenSchema) -> Any:
+    return to_arrow_schema(schema.carried, timezone="UTC")
+
+
+def _ending_in(compiled: CompiledJob, node: int, last: DataFrameOperator) -> CompiledJob:
+    def ended(vertex: CompiledVertex) -> CompiledVertex:
+        operators = tuple(
+            replace(operator, operator=last) if operator.node == node else operator
+            for operator in vertex.chain.operators
+        )
+        return replace(vertex, chain=replace(vertex.chain, operators=operators))
+
+    return CompiledJob(tuple(map(ended, compiled.vertices)), compiled.terminals)
+
+
+# Metrics of a stream's functions as those of a Spark Observation.
+#
+# Spark adds up the metrics of a query while the rows go by, and so do reports of subtasks, which are among
+# the rows. Stages that run again send theirs again: the last report of each subtask counts.
+
+
+_REPORTS = "reports"
+
+
+def require_observation(observation: Any) -> None:
+    """TypeError unless this is an Observation of PySpark, classic or Connect."""
+    if type(observation).__name__ != "Observation" or not type(observation).__module__.startswith("pyspark."):
+        raise TypeError(
+            f"observe: found {type(observation).__name__}, allowed a pyspark.sql.Observation that observes "
+            "nothing yet"
+        )
+
+
+def reports_column(names: Iterable[str]) -> str:
+    """The name of a column of reports beside columns of those names, in any case."""
+    taken, name = {column.lower() for column in names}, _REPORTS
+    while name in taken:
+        name += "_"
+    return name
+
+
+def observe_rows(rows: DataFrame, reports: str, observation: Any) -> DataFrame:
+    """`rows` without their last column, `reports`, and without the rows that have a report."""
+    observed = _observe(rows, observation, F.col(reports))
+    return observed.where(F.col(reports).isNull()).drop(reports)
+
+
+def observe_blocks(rows: DataFrame, observation: Any) -> DataFrame:
+    """Exchange rows, of which some are reports: these stay, and nobody reads them."""
+    return _observe(rows, observation, F.when(F.col("edge") == REPORTS_EDGE, F.col("payload").cast("string")))
+
+
+def _observe(rows: DataFrame, observation: Any, reports: Column) -> DataFrame:
+    if is_connect(rows) != is_connect(observation):
+        raise TypeError("observe: Observation and DataFrames are of Spark Connect and of classic Spark")
+    observed = rows.observe(observation, F.collect_list(reports).alias(_REPORTS))
+    observation_class = type(observation)
+
+    def get(self: Any) -> dict[str, Any]:
+        return metrics_of_reports(observation_class.get.fget(self).get(_REPORTS) or ())
+
+    # `get` is a property of the class: only a class of its own gives the metrics by their names
+    documented = property(get, doc="The metrics by name; waits for the first action, as Spark's own does.")
+    observation.__class__ = type(observation_class.__name__, (observation_class,), {"get": documented})
+    return observed
+
+
+def metrics_of_reports(reports: Iterable[str]) -> dict[str, Any]:
+    """The metrics by name, over all subtasks and operators. Of a subtask, the last report counts."""
+    last: dict[tuple[int, int], dict[str, Any]] = {}
+    for report in map(json.loads, reports):
+        subtask = report["vertex"], report["subtask"]
+        if subtask not in last or _place(last[subtask]) <= _place(report):
+            last[subtask] = report
+    return metrics_by_name(add_up_metrics(report["metrics"] for _, report in sorted(last.items())))
+
+
+def _place(report: dict[str, Any]) -> tuple[int, int]:
+    return report["attempt"], report["number"]

@@ -1,0 +1,23 @@
+"""What can go wrong between a job and its result."""
+
+from penstock.engine.run.commits.errors import JobCancelledError
+from penstock.plans.errors import PenstockError
+
+__all__ = ["JobCancelledError", "JobCompileError", "JobExecutionError", "LostResultsError"]
+
+
+class JobCompileError(PenstockError):
+    """A job cannot be made to run: Flink refuses its graph, or what it asks for is not supported here."""
+
+    exit_code = 3
+
+
+class JobExecutionError(PenstockError):
+    """A job failed while it ran.
+
+    Source: org.apache.flink.runtime.client.JobExecutionException.
+    """
+
+
+class LostResultsError(JobExecutionError):
+    """Results that had been read in part were lost with an executor, and their functions now give others."""

@@ -1,0 +1,308 @@
+"""Receives the records that subtasks send while their job runs, when they are asked for.
+
+Nothing is read before that: what a subtask has sent waits in its connection, and when that is full, the
+subtask waits.
+
+Source: org.apache.flink.streaming.api.operators.collect.CollectResultFetcher.
+"""
+
+import json
+import secrets
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.engine.run.runtime.errors import JobExecutionError
+from penstock.engine.run.runtime.listen_to_reports import (
+    AUTHENTICATION_SECONDS,
+    LONGEST_GREETING,
+    MOST_STRANGERS,
+)
+from penstock.operators.task.send_results import BLOCK_HEADER, NO_EDGE
+
+SILENT_SECONDS = 5.0
+"""If the subtask whose turn it is gives nothing for so long, the records of others are taken."""
+
+READ_OF_ANOTHER_ATTEMPT = (
+    "a subtask ran again after some of its records had been read, and may have given other ones to sinks"
+)
+
+_CHUNK_BYTES = 1 << 20
+_BACKLOG = 1024
+_MOMENT_SECONDS = 0.05
+
+
+class ResultReceiver:
+    """A socket that subtasks connect to; not for several threads, except `wake` and `close`.
+
+    `subtasks` are read one after the other, so that the order of records does not depend on how busy the
+    machine is, unless one is silent for long. `decode` makes records of the block of an edge. Where a subtask
+    is run again, the records that its earlier attempt has delivered are left out.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        subtasks: Sequence[tuple[int, int]],
+        decode: Callable[[int, pa.Buffer], list[Any]],
+    ) -> None:
+        self.token = secrets.token_hex(16)
+        self._decode = decode
+        self._socket = socket.create_server((host, 0), backlog=_BACKLOG)
+        self._socket.setblocking(False)
+        self._woken, self._waker = socket.socketpair()
+        self._woken.setblocking(False)
+        self._waker.setblocking(False)
+        self._strangers: dict[socket.socket, _Stranger] = {}
+        self._subtasks = {key: _Subtask() for key in subtasks}
+        self._waiting = deque(self._subtasks.values())  # those that have not ended
+        self._silent_from = time.monotonic() + SILENT_SECONDS
+        self._all_sent = self._closed = False
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port where it listens."""
+        host, port = self._socket.getsockname()[:2]
+        return str(host), int(port)
+
+    def next_records(self) -> list[Any]:
+        """The records of the next block; none at the end, after `close`, and after `wake(all_sent=False)`."""
+        while not self._closed and self._waiting:
+            first = self._waiting[0]
+            silent = self._is_silent()
+            for subtask in list(self._waiting) if silent else (first,):
+                block = subtask.block()
+                if block is None:
+                    continue
+                edge, payload = block
+                if edge == NO_EDGE:
+                    self._waiting.remove(subtask)
+                    subtask.end()
+                    break
+                records = subtask.not_taken(self._decode(edge, payload))
+                if subtask is first:
+                    self._silent_from = time.monotonic() + SILENT_SECONDS
+                if records:
+                    return records
+                break
+            else:
+                wanted = list(self._waiting) if silent else [first]
+                if not self._wait(wanted, self._patience(wanted)):
+                    return []
+        return []
+
+    def pass_over(self) -> None:
+        """Once all have ended: take what a subtask that is run again sends, for a moment."""
+        self._wait([], _MOMENT_SECONDS)
+
+    def take_only(self, attempts: Mapping[tuple[int, int], str]) -> bool:
+        """Take nothing of other attempts of those subtasks any more; False if something was taken of them."""
+        for key, attempt in attempts.items():
+            self._subtasks[key].accepted = attempt
+        return all(self._subtasks[key].attempts <= {attempt} for key, attempt in attempts.items())
+
+    def wake(self, *, all_sent: bool) -> None:
+        """The job has ended; unless all that was to be sent is sent, a reader gets nothing."""
+        self._all_sent = all_sent
+        with suppress(OSError):
+            self._waker.send(b"+" if all_sent else b"-")
+
+    def close(self) -> None:
+        """Take nothing more: subtasks that send fail."""
+        self._closed = True
+        with suppress(OSError):
+            self._waker.send(b"-")
+        connections = [subtask.connection for subtask in self._subtasks.values()]
+        for opened in (self._socket, self._woken, self._waker, *list(self._strangers), *connections):
+            if opened is not None:
+                opened.close()
+
+    def _wait(self, wanted: "list[_Subtask]", seconds: float) -> bool:
+        """Wait for bytes of `wanted`, or for a connection; False where none will come."""
+        with selectors.DefaultSelector() as selector:
+            try:
+                for source in (self._socket, self._woken, *self._strangers):
+                    selector.register(source, selectors.EVENT_READ)
+                for subtask in (*wanted, *self._ended()):
+                    if subtask.connection is not None:
+                        selector.register(subtask.connection, selectors.EVENT_READ, subtask)
+                ready = selector.select(seconds)
+            except (OSError, ValueError):
+                if self._closed:
+                    return False
+                raise
+            if not ready and self._all_sent and wanted:
+                if any(other.began for other in wanted):
+                    raise JobExecutionError("the job has ended, but not all of its records have arrived")
+                for subtask in wanted:
+                    self._waiting.remove(subtask)
+                    subtask.end()
+            for key, _ in ready:
+                if key.data is not None:
+                    key.data.receive()
+                elif key.fileobj is self._socket:
+                    self._accept()
+                elif key.fileobj is self._woken:
+                    with suppress(OSError):
+                        if b"-" in self._woken.recv(64):
+                            return False
+                else:
+                    self._greet(key.fileobj)  # type: ignore[arg-type]
+        now = time.monotonic()
+        for connection in [opened for opened, stranger in self._strangers.items() if stranger.until < now]:
+            self._drop(connection)
+        return not self._closed
+
+    def _is_silent(self) -> bool:
+        now = time.monotonic()
+        if now < self._silent_from:
+            return False
+        if all(subtask.connection is None for subtask in self._waiting):  # Spark has started none
+            self._silent_from = now + SILENT_SECONDS
+            return False
+        return True
+
+    def _ended(self) -> "list[_Subtask]":
+        return [subtask for subtask in self._subtasks.values() if subtask.ended]
+
+    def _patience(self, wanted: "list[_Subtask]") -> float:
+        if self._all_sent:
+            return SILENT_SECONDS if any(subtask.began for subtask in wanted) else _MOMENT_SECONDS
+        return max(0.0, min(self._silent_from - time.monotonic(), 1.0)) or 1.0
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._socket.accept()
+        except OSError:  # it is gone already, or this process has no descriptor left
+            time.sleep(0.01)
+            return
+        connection.setblocking(False)
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._drop(next(iter(self._strangers)))
+        self._strangers[connection] = _Stranger()
+
+    def _drop(self, connection: socket.socket) -> None:
+        del self._strangers[connection]
+        connection.close()
+
+    def _greet(self, connection: socket.socket) -> None:
+        """Read on in the first line of a connection, which says whose records follow."""
+        received = self._strangers[connection].received
+        try:
+            chunk = connection.recv(LONGEST_GREETING + 1 - len(received))
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        received += chunk
+        line, end, rest = bytes(received).partition(b"\n")
+        if not end:
+            if not chunk or len(received) > LONGEST_GREETING:
+                self._drop(connection)
+            return
+        greeted = self._find_greeted(line)
+        if greeted is None:
+            self._drop(connection)
+            return
+        del self._strangers[connection]
+        subtask, attempt = greeted
+        subtask.connect(connection, rest, attempt)
+
+    def _find_greeted(self, line: bytes) -> "tuple[_Subtask, str] | None":
+        try:
+            greeting = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(greeting, dict) or not isinstance(token := greeting.get("token"), str):
+            return None
+        if not secrets.compare_digest(token.encode(errors="replace"), self.token.encode()):
+            return None
+        key = (greeting.get("vertex"), greeting.get("subtask"))
+        if not all(type(number) is int for number in key) or key not in self._subtasks:
+            return None
+        return self._subtasks[key], str(greeting.get("attempt"))
+
+
+class _Stranger:
+    """A connection that has not said yet who it is."""
+
+    def __init__(self) -> None:
+        self.until = time.monotonic() + AUTHENTICATION_SECONDS
+        self.received = bytearray()
+
+
+class _Subtask:
+    """The connection of one subtask, and what it has sent."""
+
+    def __init__(self) -> None:
+        self.connection: socket.socket | None = None
+        self.began = False  #: Spark has run it; it leaves out the subtasks of a DataFrame without rows
+        self.ended = False  #: all of its records are here; those of a further attempt are passed over
+        self.attempts = set[str]()  #: those of which records were delivered
+        self.accepted: str | None = None  #: the one that counts for Spark, once that is known
+        self._attempt = ""
+        self._received = bytearray()
+        self._taken = self._known = 0  # records that were delivered; those of them yet to come once more
+
+    def connect(self, connection: socket.socket, received: bytes, attempt: str) -> None:
+        """An attempt begins; one before it is over."""
+        self.hang_up()
+        self.connection, self._received, self._known = connection, bytearray(received), self._taken
+        self._attempt = attempt
+        self.began = True
+
+    def hang_up(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+            self.connection = None
+
+    def end(self) -> None:
+        """There are no further records."""
+        self.ended = True
+        self.hang_up()
+
+    def receive(self) -> None:
+        """Read what is there; a connection that ends too early is not one any more: another may come."""
+        assert self.connection is not None
+        try:
+            chunk = self.connection.recv(_CHUNK_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        if chunk and not self.ended:
+            self._received += chunk
+        elif chunk:
+            return
+        else:
+            self.hang_up()
+            self._received.clear()
+
+    def block(self) -> tuple[int, pa.Buffer] | None:
+        """The next block and its edge, if it is here as a whole."""
+        if len(self._received) < BLOCK_HEADER.size:
+            return None
+        edge, length = BLOCK_HEADER.unpack_from(self._received)
+        end = BLOCK_HEADER.size + length
+        if len(self._received) < end:
+            return None
+        payload = pa.py_buffer(bytes(self._received[BLOCK_HEADER.size : end]))
+        del self._received[:end]
+        return edge, payload
+
+    def not_taken(self, records: list[Any]) -> list[Any]:
+        """The part of `records`, which come next, that no earlier attempt has delivered."""
+        known = min(self._known, len(records))
+        self._known -= known
+        self._taken += len(records) - known
+        if known < len(records):
+            self.attempts.add(self._attempt)
+            if self.accepted not in (None, self._attempt):
+                raise JobExecutionError(READ_OF_ANOTHER_ATTEMPT)
+        return records[known:]

@@ -1,0 +1,56 @@
+"""A run while it lasts, what stops it, and who is told of its begin and end."""
+
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pyspark.sql import SparkSession
+
+from penstock.engine.output.redaction import redact
+from penstock.engine.run.runtime.errors import JobCancelledError
+from penstock.engine.run.runtime.job_monitor import JobMonitor, now
+from penstock.engine.run.runtime.job_result import JobResult
+from penstock.engine.run.runtime.recover_jobs import RecoveredJob
+from penstock.engine.run.runtime.spark_application import cancel_group_and_future_jobs
+
+_FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
+
+
+@dataclass
+class RunControl:
+    """A run while it lasts: its id, its state, and whether it was asked to stop."""
+
+    job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    cancel_requested: threading.Event = field(default_factory=threading.Event)
+    submitted: threading.Event = field(default_factory=threading.Event)  #: it is with Spark's scheduler
+    state: str = "CREATED"  #: JobStatus
+    monitor: JobMonitor | None = None  #: while Spark runs it
+    recovered: RecoveredJob | None = None  #: what is kept of it
+    on_end: "list[Callable[[JobResult], None]]" = field(default_factory=list)
+    spark: SparkSession | None = None  #: what it runs in, once it is begun
+
+    def cancel(self) -> None:
+        """Stop the run; it ends as CANCELED."""
+        self.cancel_requested.set()
+        if self.spark is not None:
+            # jobs of the run that Spark does not know yet are not to start either
+            cancel_group_and_future_jobs(self.spark, self.job_id, lambda: self.state in _FINAL_STATES)
+
+
+def ended(control: RunControl, result: JobResult, error: BaseException | None = None) -> None:
+    """Say how the run has ended: in its result, to those who query it, and in the list of jobs."""
+    cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
+    result.state = "FINISHED" if error is None else "CANCELED" if cancelled else "FAILED"
+    result.failure = None if error is None else redact(str(error))
+    result.milliseconds = now() - result.started_at
+    control.state = result.state
+    for listener in control.on_end:
+        listener(result)
+
+
+#: Called with every run when it is planned and compiled, before Spark starts.
+submit_listeners: list[Callable[[JobResult, RunControl], None]] = []
+
+#: Called with every run when it has ended: `penstock run` puts what shows and records runs here.
+run_listeners: list[Callable[[JobResult], None]] = []

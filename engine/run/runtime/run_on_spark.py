@@ -1,0 +1,297 @@
+"""Runs a compiled job on Spark: as one Spark job, or vertex by vertex where what they finish is kept."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cache
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.engine.machine.machine_error import with_exit_code_of_disk
+from penstock.engine.run.runtime.compile_job import CompiledJob
+from penstock.engine.run.runtime.deliver_rows import Rows, terminal_rows
+from penstock.engine.run.runtime.errors import (
+    JobCancelledError,
+    JobCompileError,
+    JobExecutionError,
+    LostResultsError,
+)
+from penstock.engine.run.runtime.exchange_on_spark import JobFrames
+from penstock.engine.run.runtime.job import Job
+from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor
+from penstock.engine.run.runtime.keep_vertices import KeptVertices
+from penstock.engine.run.runtime.no_effect import say_once
+from penstock.engine.run.runtime.run_control import RunControl
+from penstock.engine.run.runtime.run_environment import cached_files_on_spark
+from penstock.engine.run.runtime.run_settings import spark_settings_for_runs, task_settings
+from penstock.engine.run.runtime.ship_python import ship_python
+from penstock.engine.run.runtime.spark_application import cancel_group, is_remote, job_group
+from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
+from penstock.engine.spark.drop_dead_workers import drop_dead_workers
+from penstock.operators.chain.describe_error import shortened
+from penstock.operators.task.task_spec import ResultsAddress
+from penstock.plans.frames.spark_schemas import has_ended
+from penstock.plans.vocabulary import ExecutionState
+
+_SIGNS_OF_CANCEL = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+
+
+def run_on_spark(
+    spark: SparkSession,
+    job: Job,
+    control: RunControl,
+    compiled: CompiledJob,
+    monitor: JobMonitor,
+    address: ResultsAddress | None,
+) -> Rows:
+    """Run `compiled`, and give the rows of its terminal vertices; `monitor` listens to its tasks.
+
+    Raises JobCancelledError, and JobExecutionError that says what failed.
+    """
+    if not is_remote(spark):
+        drop_dead_workers(spark)
+    dependencies = ship_python(spark, job)
+    files = cached_files_on_spark(spark, job.cached_files)
+    settings = task_settings(job, control.job_id, monitor.address, files, address)
+    settings = replace(settings, first_attempts=monitor.first_attempts)
+    try:
+        with (
+            job_group(spark, control.job_id, f"Penstock: {job.name}"),
+            spark_settings_for_runs(spark),
+            workers_python(spark, job),
+        ):
+
+            def submit() -> None:
+                monitor.submitted(None if address is None else address.here)
+                control.state = "RUNNING"
+                control.submitted.set()
+                if control.cancel_requested.is_set():
+                    raise KeyboardInterrupt
+
+            recovered = control.recovered
+            kept = None if recovered is None else KeptVertices(spark, recovered.kept, compiled, submit)
+            frames = JobFrames(spark, compiled, settings, dependencies, kept=kept)
+            if kept is None:
+                submit()
+            table = frames.terminal().toArrow()
+        monitor.ended(finished=True)
+        if address is not None and address.here is not None and _only_to_driver(compiled, address):
+            monitor.count_here(address.here, address.vertices)
+        return terminal_rows(table)
+    except KeyboardInterrupt as error:
+        monitor.cancelling()
+        with suppress(PySparkException):  # a session that has ended
+            cancel_group(spark, control.job_id)
+        monitor.ended(finished=False)
+        raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from error
+    except (PySparkException, Py4JError) as error:
+        # on Ctrl-C PySpark's own handler cancels all jobs, which may get here before KeyboardInterrupt does
+        cancelled = control.cancel_requested.is_set() or any(sign in str(error) for sign in _SIGNS_OF_CANCEL)
+        if cancelled:
+            monitor.cancelling()
+            monitor.ended(finished=False)
+            raise JobCancelledError(f"job {job.name!r} was cancelled; nothing of it is committed") from None
+        failure = describe_failure(job.name, compiled, monitor, error)
+        monitor.ended(finished=False)
+        raise failure from None
+
+
+def _only_to_driver(compiled: CompiledJob, address: ResultsAddress) -> bool:
+    writers = [vertex.chain for vertex in compiled.vertices if vertex.chain.vertex in address.vertices]
+    return all(output.to_driver for chain in writers for output in chain.outputs)
+
+
+def source_dataframes(name: str, compiled: CompiledJob) -> list[DataFrame]:
+    """The DataFrames that the job `name` reads.
+
+    JobCompileError where they are of several sessions, or of one that has been stopped.
+    """
+    frames = [
+        operator.operator.dataframe()
+        for vertex in compiled.vertices
+        for operator in vertex.chain.operators
+        if operator.source and getattr(operator.operator, "reads_dataframe", False)
+    ]
+    if any(is_remote(frame.sparkSession) != is_remote(frames[0].sparkSession) for frame in frames):
+        raise JobCompileError(f"job {name!r} reads DataFrames of Spark Connect and of classic Spark")
+    if any(has_ended(frame.sparkSession) for frame in frames):
+        raise JobCompileError(f"job {name!r} reads a DataFrame whose Spark session has been stopped")
+    return frames
+
+
+# Lets the workers of one job run on the Python interpreter that the job asks for.
+#
+# Source: org.apache.flink.python.PythonOptions.PYTHON_EXECUTABLE.
+
+
+_OPTION = "python.executable"
+_PROBE = (
+    "import importlib, json, sys\n"
+    "missing = []\n"
+    "for name in ('penstock.operators', 'pyspark', 'pyarrow'):\n"
+    "    try: importlib.import_module(name)\n"
+    "    except ImportError: missing.append(name)\n"
+    "print(json.dumps([list(sys.version_info[:2]), missing]))"
+)
+
+
+@contextmanager
+def workers_python(spark: SparkSession, job: Job) -> Iterator[None]:
+    """Functions that are handed to Spark inside the block run on the interpreter of `job`, if it names one.
+
+    JobCompileError for one that is not there, or on which workers could not run.
+    """
+    wanted = job.python_executable
+    if wanted is None:
+        yield
+        return
+    if is_remote(spark):
+        say_once([f"{_OPTION} {wanted}"], "the workers of a session run on the session's own Python")
+        yield
+        return
+    if any(wanted.startswith(f"{folder or os.path.basename(path)}/") for path, folder in job.archives):
+        say_once([f"{_OPTION} {wanted}"], "workers run already where they unpack a job's archives")
+        yield
+        return
+    context = spark.sparkContext
+    executable = _usable(wanted) if str(context.master).startswith("local") else wanted
+    before, context.pythonExec = context.pythonExec, executable
+    try:
+        yield
+    finally:
+        context.pythonExec = before
+
+
+@cache
+def _usable(wanted: str) -> str:
+    """The path of an interpreter of this machine on which workers can run."""
+    executable = shutil.which(wanted)
+    if executable is None:
+        raise JobCompileError(f"{_OPTION} {wanted!r}: there is no such program")
+    if os.path.samefile(executable, sys.executable):
+        return sys.executable
+    done = subprocess.run([executable, "-c", _PROBE], capture_output=True, text=True, check=False)
+    try:
+        version, missing = json.loads(done.stdout)
+    except ValueError:
+        raise JobCompileError(f"{_OPTION} {wanted!r} is no Python interpreter") from None
+    here = list(sys.version_info[:2])
+    if version != here:
+        raise JobCompileError(
+            f"{_OPTION} {wanted!r} is Python {'.'.join(map(str, version))}, and this process runs on "
+            f"{'.'.join(map(str, here))}: Spark's workers need the same version"
+        )
+    if missing:
+        raise JobCompileError(
+            f"{_OPTION} {wanted!r} has no {' and no '.join(missing)}: install Penstock for it as here, "
+            "because workers run Penstock's operators"
+        )
+    return executable
+
+
+# Why a job failed, as one message: what its subtasks reported, else what Spark says.
+
+
+_NAME_CHARACTERS = 200
+#: What Spark says where a Python worker has ended in the middle of its work.
+_SIGNS_OF_A_DEAD_WORKER = (
+    "EOFException",
+    "Python worker exited unexpectedly",
+    "Connection reset",
+    "Broken pipe",
+)
+_HINT_OF_A_DEAD_WORKER = (
+    "a function has ended the process (os._exit), a native library has crashed, or the system has killed it "
+    "for lack of memory (see the worker's standard error, and dmesg). If it is memory: give the machine more "
+    "of it, run fewer subtasks at a time (a smaller parallelism, spark.executor.cores or local[n]), or keep "
+    "less in functions and state (penstock.state.memory-bytes)"
+)
+#: What it says where it cannot run all readers of lost results again.
+_LOST_RESULTS = re.compile(
+    "(?:of|with) indeterminate (?:output|results)|indeterminate output of shuffle map stage"
+    "|cannot rollback (?:a running|completed) result stage|CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+)
+_DESCRIBED_LOST_RESULTS = (
+    "an executor was lost, and with it results that had been read in part; the functions that made them gave "
+    "other results when they ran again"
+)
+#: What it says where that has happened to a worker before this job had it.
+_SIGN_OF_WORKERS_DEAD_BEFORE = "IOException: Stream closed"
+_WORKERS_DEAD_BEFORE = (
+    "the process that Python workers are forked from has been killed, and the workers too; Spark starts "
+    "them anew for the next job"
+)
+
+
+def describe_failure(
+    name: str, compiled: CompiledJob, monitor: JobMonitor, error: Exception
+) -> JobExecutionError:
+    """What becomes of `error`, which Spark raised for the job `name`: job, vertex, operator, subtask, record,
+    cause and hint. The attempt of a worker that died is marked as failed.
+    """
+    monitor.catch_up()
+    if _LOST_RESULTS.search(str(error)):
+        return LostResultsError(f"job {name!r} failed: {_DESCRIBED_LOST_RESULTS}")
+    attempt = monitor.first_failure()
+    if attempt is not None:
+        return _error_from_report(name, compiled, attempt)
+    text = describe_spark_error(error)
+    if any(sign in text or sign in str(error) for sign in _SIGNS_OF_A_DEAD_WORKER):
+        lost = monitor.first_lost()
+        if lost is not None:
+            return _error_from_dead_worker(name, compiled, lost)
+    if _SIGN_OF_WORKERS_DEAD_BEFORE in text:
+        text = _WORKERS_DEAD_BEFORE
+    refused = disk_error_of_spark(error)
+    if refused is not None:
+        text = refused.message
+    return with_exit_code_of_disk(
+        JobExecutionError(f"job {name!r} failed: {text}", refused.hint if refused else None)
+    )
+
+
+def _error_from_report(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
+    failure = attempt.failure or {}
+    where = "vertex"
+    if "operator" in failure:
+        where = f"operator {shortened(failure['operator'], _NAME_CHARACTERS)!r} of vertex"
+    during = f"{failure['during']}: " if failure.get("during") else ""
+    message = (
+        f"job {name!r} failed in {where} {_place(compiled, attempt)}: "
+        f"{during}{failure.get('cause') or failure.get('error')}"
+    )
+    if failure.get("frames"):
+        message = f"{failure['frames']}\n{message}"
+    for label in ("record", "hint"):
+        if failure.get(label):
+            message += f"\n  {label}: {failure[label]}"
+    result = with_exit_code_of_disk(JobExecutionError(message))
+    result.add_note(failure.get("traceback", ""))
+    return result
+
+
+def _error_from_dead_worker(name: str, compiled: CompiledJob, attempt: Attempt) -> JobExecutionError:
+    cause = "its Python worker died without a word"
+    attempt.failure = {"error": cause}
+    attempt.enter(ExecutionState.FAILED, attempt.lost_at)
+    return JobExecutionError(
+        f"job {name!r} failed in vertex {_place(compiled, attempt)}: {cause}, after "
+        f"{attempt.records_in:,} records in and {attempt.records_out:,} out at its last report\n"
+        f"  hint: {_HINT_OF_A_DEAD_WORKER}"
+    )
+
+
+def _place(compiled: CompiledJob, attempt: Attempt) -> str:
+    chain = next(vertex.chain for vertex in compiled.vertices if vertex.chain.vertex == attempt.vertex)
+    return (
+        f"{shortened(chain.name, _NAME_CHARACTERS)!r}, subtask {attempt.subtask + 1} of {chain.parallelism}, "
+        f"attempt {attempt.attempt_number}"
+    )

@@ -1,0 +1,232 @@
+"""Whether the state of old topologies can be restored in new ones."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from penstock.engine.planning.plan_in_process import plan_in_process
+from penstock.engine.views.diff.read_pairs import Pair
+from penstock.plans.errors import WorseVerdictError
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.printable import MOST_OF_A_NAME, limited
+from penstock.plans.savepoint.restore_savepoint import (
+    JOB_COLUMNS,
+    Failure,
+    Job,
+    jobs_to_restore,
+    restore_last_state,
+    restore_savepoint,
+    take_last_state,
+    take_savepoint,
+)
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.vocabulary import Layer
+
+
+class RestoreFrom(StrEnum):
+    """The values of --from: where the new job gets its state."""
+
+    SAVEPOINT = "savepoint"
+    LAST_STATE = "last-state"
+
+
+class Verdict(StrEnum):
+    """What becomes of the state, best first."""
+
+    RESTORES = "restores"
+    RESTORES_WITH_WARNINGS = "restores-with-warnings"
+    ALLOW_NON_RESTORED = "allow-non-restored"
+    REFUSED = "refused"
+    NOT_PLANNED = "not-planned"
+
+    @property
+    def rank(self) -> int:
+        """0 for the best."""
+        return list(Verdict).index(self)
+
+
+VERDICT_WORDS = {
+    Verdict.RESTORES: "restored",
+    Verdict.RESTORES_WITH_WARNINGS: "restored with warnings",
+    Verdict.ALLOW_NON_RESTORED: "restored only with --allow-non-restored-state",
+    Verdict.REFUSED: "refused",
+    Verdict.NOT_PLANNED: "not planned",
+}
+
+
+class Restored(NamedTuple):
+    """Flink's answer to a pair.
+
+    `unplanned`: why it plans one of the two topologies not, the old one first. Else `strict` and
+    `allow_non_restored` are its errors without and with --allow-non-restored-state, or `last_state` its error
+    where it restores without a savepoint; None: it restores.
+    """
+
+    name: str
+    unplanned: Failure | None = None
+    strict: Failure | None = None
+    allow_non_restored: Failure | None = None
+    last_state: Failure | None = None
+    source: RestoreFrom = RestoreFrom.SAVEPOINT
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict in one word."""
+        if self.unplanned is not None:
+            return Verdict.NOT_PLANNED
+        if self.why_refused is not None:
+            return Verdict.REFUSED
+        return Verdict.RESTORES if self.strict is None else Verdict.ALLOW_NON_RESTORED
+
+    @property
+    def why_refused(self) -> Failure | None:
+        """The error that no option avoids."""
+        return self.last_state if self.source is RestoreFrom.LAST_STATE else self.allow_non_restored
+
+    def as_json(self) -> dict[str, Any]:
+        """The verdict as JSON (see docs/savepoints.md)."""
+        if self.unplanned is not None:
+            return {"name": self.name, **self.unplanned._asdict()}
+        return {"name": self.name} | self.answers()
+
+    def answers(self) -> dict[str, Any]:
+        """Flink's answers by key: "ok", or its error and message."""
+        errors = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
+        if self.source is RestoreFrom.LAST_STATE:
+            errors = {"last_state": self.last_state}
+        return {key: "ok" if why is None else why._asdict() for key, why in errors.items()}
+
+
+def savepoint_verdicts(
+    pairs: Sequence[Pair],
+    job_defaults: JobDefaults = NO_DEFAULTS,
+    source: RestoreFrom = RestoreFrom.SAVEPOINT,
+) -> Iterator[Restored]:
+    """Flink's answer to each pair, in order; both topologies are planned with `job_defaults`.
+
+    Raises NotEnoughMemoryError before memory runs out.
+    """
+    topologies = [
+        {**topology, "name": f"{side} {number}"}
+        for number, pair in enumerate(pairs)
+        for side, topology in (("old", pair.old), ("new", pair.new))
+    ]
+    planned = plan_in_process(topologies, until=Layer.EXECUTION_GRAPH, job_defaults=job_defaults).tables
+    jobs = jobs_to_restore(
+        {name: from_arrow(planned[name].select(JOB_COLUMNS[name])) for name in JOB_COLUMNS}
+    )
+    nodes_of = _nodes_by_transformation(planned)
+    rejected = from_arrow(planned["rejected"].select(["name", "error", "message"]))
+    refusals = {name: Failure(error, message) for name, error, message in rejected.iter_rows()}
+    for number, pair in enumerate(pairs):
+        old, new = f"old {number}", f"new {number}"
+        if (refusal := refusals.get(old) or refusals.get(new)) is not None:
+            yield Restored(pair.name, refusal, source=source)
+            continue
+        stateful = pair.stateful
+        if stateful is not None:
+            stateful = frozenset(
+                node for transformation in stateful for node in nodes_of.get((old, transformation), ())
+            )
+        yield restored(pair.name, jobs[old], jobs[new], stateful, source)
+
+
+def _nodes_by_transformation(planned: Mapping[str, pa.Table]) -> dict[tuple[str, int], list[int]]:
+    """(topology's name, transformation) to the stream nodes that it was made into: of a sink, several."""
+    names = dict(from_arrow(planned["topologies"].select([TOPOLOGY, "name"])).iter_rows())
+    nodes_of: dict[tuple[str, int], list[int]] = {}
+    nodes = from_arrow(planned["stream_nodes"].select([TOPOLOGY, "id", "transformation"]))
+    for topology, node, transformation in nodes.iter_rows():
+        made_from = node if transformation is None else transformation
+        nodes_of.setdefault((names[topology], made_from), []).append(node)
+    return nodes_of
+
+
+def restored(
+    name: str,
+    old: Job,
+    new: Job,
+    stateful: frozenset[int] | None = None,
+    source: RestoreFrom = RestoreFrom.SAVEPOINT,
+    *,
+    with_empty: bool = False,
+) -> Restored:
+    """Flink's answer when the state of `old` is restored in `new`; for `stateful` see take_savepoint.
+
+    `with_empty`: the savepoint also has entries of operators without state, as those that Flink takes.
+    """
+    if source is RestoreFrom.LAST_STATE:
+        last_state = restore_last_state(take_last_state(old, stateful), new)
+        return Restored(name, last_state=last_state, source=source)
+    states = take_savepoint(old, stateful, with_empty=with_empty)
+    strict = restore_savepoint(states, new, allow_non_restored_state=False)
+    if strict is None:  # where no state is skipped, the option changes nothing
+        return Restored(name)
+    return Restored(name, None, strict, restore_savepoint(states, new, allow_non_restored_state=True))
+
+
+# `penstock diff --require`: which verdicts it lets pass, and the error for those that are worse.
+
+
+_SHOWN = 5
+KEEP_ALL_IDS = (
+    "give every operator the uid, or the uid hash, that it had; or stop the job with a savepoint, and start "
+    "from it with allowNonRestoredState"
+)
+KEEP_IDS = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"
+
+
+class Required(StrEnum):
+    """The values of --require."""
+
+    RESTORES = Verdict.RESTORES.value
+    RESTORES_WITH_WARNINGS = Verdict.RESTORES_WITH_WARNINGS.value
+    ALLOW_NON_RESTORED = Verdict.ALLOW_NON_RESTORED.value
+    REFUSED = Verdict.REFUSED.value
+
+
+class Worse:
+    """Counts verdicts that are worse than required, and keeps the first names."""
+
+    def __init__(self, required: Required | None) -> None:
+        self._required = required
+        self._number = 0
+        self._shown: list[str] = []
+        self._unnamed = 0
+        self._line_of_unnamed = ""
+        self._hint = "what is not planned is refused by Flink or Penstock: the output says why"
+
+    def add(self, name: str, verdict: Verdict | None, hint: str = KEEP_IDS) -> None:
+        """Take one verdict into account; None is never worse. `hint`: against this verdict."""
+        if self._required is None or verdict is None:
+            return
+        if verdict.rank <= Verdict(self._required.value).rank:
+            return
+        self._number += 1
+        if verdict != Verdict.NOT_PLANNED:
+            self._hint = hint
+        if len(self._shown) < _SHOWN:
+            self._shown.append(f"\n  {limited(name, MOST_OF_A_NAME)!r}: {VERDICT_WORDS[verdict]}")
+
+    def add_unnamed(self, source: str, number: int) -> None:
+        """Take refused inputs of the new side into account that no name pairs: as not planned."""
+        if self._required is None or number <= 0:
+            return
+        inputs = "1 more refused input" if number == 1 else f"{number:,} more refused inputs"
+        self._unnamed = number
+        self._line_of_unnamed = f"\n  {source}: {inputs} without a readable name, or with that of another"
+
+    def raise_if_any(self, out_of: int, named: str) -> None:
+        """WorseVerdictError if any verdict was worse. `out_of`: how many had a name; `named`: their noun."""
+        number = self._number + self._unnamed
+        if not number:
+            return
+        more = f"\n  and {self._number - _SHOWN:,} more" if self._number > _SHOWN else ""
+        raise WorseVerdictError(
+            f"{number:,} of {out_of + self._unnamed:,} {named} {'is' if number == 1 else 'are'} worse than "
+            f"--require {self._required}:{''.join(self._shown)}{more}{self._line_of_unnamed}",
+            self._hint,
+        )

@@ -1,0 +1,299 @@
+"""A graph as boxes and lines with coordinates, in pixels."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from penstock.engine.views.draw.graph import DrawnGraph, Edge, Node
+from penstock.engine.views.draw.layered_layout import (
+    BoxSize,
+    Layout,
+    Point,
+    cut,
+    layered_layout,
+    place_in_line,
+    text_width,
+)
+from penstock.plans.printable import printable
+
+TEXT, SMALL = 13.0, 11.0
+"""Sizes of the font, in pixels."""
+
+BOLD = 14.2
+"""The size at which plain text is as wide as bold text is at 13 pixels."""
+
+LINE, PADDING = 17.0, 8.0
+_WIDEST, _NARROWEST = 236.0, 96.0
+_MOST_LINES = 6
+_PORT = 15.0
+_MOST_PORTS = 16
+"""Edges at one side of a box that have room for a label each; more are drawn closer together."""
+
+_TITLE = 22.0
+_GAP = 46.0
+_ASPECT = 1.6
+
+
+@dataclass(frozen=True)
+class Box:
+    """A node that is drawn, its upper left corner relative to the picture."""
+
+    node: Node
+    x: float
+    y: float
+    size: BoxSize
+    lines: tuple[str, ...]  #: as they are shown, cut to fit
+    note: str
+    is_open: bool = False  #: it encloses other boxes that are drawn
+    inner: "Picture | None" = None  #: what is in it, of a closed one
+
+
+@dataclass(frozen=True)
+class EdgeLine:
+    """Edges from one box to another, drawn as one line."""
+
+    edges: tuple[int, ...]  #: places in Graph.edges
+    source: str  #: keys of the nodes at its ends
+    target: str
+    points: tuple[Point, ...]
+    label: str
+    label_at: Point  #: where the label ends, on its baseline
+    kind: str
+
+
+@dataclass
+class Picture:
+    """All of it, boxes before those that are drawn on them."""
+
+    size: BoxSize
+    boxes: list[Box] = field(default_factory=list)
+    lines: list[EdgeLine] = field(default_factory=list)
+
+
+@dataclass
+class _Bundle:
+    """Edges that are drawn as one line, at one level."""
+
+    source: str  #: the boxes of this level
+    target: str
+    ends: tuple[str, str]  #: what the line begins and ends at: these boxes or, if they are open, inner ones
+    edges: list[int]
+
+
+def lay_out(graph: DrawnGraph) -> Picture:
+    """Lay a graph out, always in the same way. Boxes overlap only the boxes that they are inside of."""
+    return _Level(graph).picture(None)
+
+
+class _Level:
+    """The nodes that one node encloses, or that none does, laid out; it goes down as deep as nodes do."""
+
+    def __init__(self, graph: DrawnGraph) -> None:
+        self.graph = graph
+        self.nodes = {node.key: node for node in graph.nodes}
+        self.children: dict[str | None, list[Node]] = defaultdict(list)
+        for node in graph.nodes:
+            self.children[node.inside].append(node)
+        self.folded = set(graph.folded)
+        self.bundles = self._bundles()
+
+    def picture(self, key: str | None) -> Picture:
+        """A picture of what the node `key` encloses."""
+        members = self.children[key]
+        place = {node.key: at for at, node in enumerate(members)}
+        bundles = self.bundles.get(key, [])
+        labels = [_label([self.graph.edges[edge] for edge in bundle.edges]) for bundle in bundles]
+        ports: tuple[dict[str, int], dict[str, int]] = (defaultdict(int), defaultdict(int))
+        for bundle in bundles:
+            ports[0][bundle.source] += 1
+            ports[1][bundle.target] += 1
+        insides = {node.key: self.picture(node.key) for node in members if node.key in self.children}
+        boxes = [
+            self._box(node, max(ports[0][node.key], ports[1][node.key]), insides.get(node.key))
+            for node in members
+        ]
+        run = max([0.0, *(text_width(label, SMALL) + 18 for label in labels if label)])
+        runs = [run if ports[1][node.key] else 0.0 for node in members]
+        ends = [(place[bundle.source], place[bundle.target]) for bundle in bundles]
+        in_one_column = key is not None and key not in self.folded and not bundles
+        layout = layered_layout(
+            [
+                BoxSize(box.size.width + before, box.size.height)
+                for box, before in zip(boxes, runs, strict=True)
+            ],
+            ends,
+            _GAP,
+            aspect=0.0 if in_one_column else _ASPECT,
+        )
+        picture = Picture(layout.size)
+        for box, before, (corner_x, y) in zip(boxes, runs, layout.corners, strict=True):
+            x = corner_x + before
+            picture.boxes.append(_moved(box, x, y))
+            inner = insides.get(box.node.key)
+            if box.is_open and inner is not None:
+                _put_inside(picture, inner, x + PADDING * 1.5, y + _TITLE + PADDING)
+        self._draw_lines(picture, bundles, labels, layout, place)
+        return picture
+
+    def _box(self, node: Node, ports: int, inner: Picture | None) -> Box:
+        is_open = inner is not None and node.key not in self.folded
+        tall = min(ports, _MOST_PORTS) * _PORT + PADDING
+        if is_open and inner is not None:
+            title_width = 0.0 if node.note else min(text_width(node.name, SMALL), _WIDEST)
+            width = max(inner.size.width + 3 * PADDING, title_width + 3 * PADDING, _NARROWEST)
+            size = BoxSize(width, max(inner.size.height + _TITLE + 2.5 * PADDING, tall))
+            title = cut(printable(node.name), width - 2 * PADDING, SMALL)
+            note = cut(node.note, width - 2 * PADDING, SMALL)
+            return Box(node, 0, 0, size, (title,) if not node.note else (), note, is_open=True)
+        texts = node.lines or (node.name,)
+        if len(texts) > _MOST_LINES:
+            texts = (*texts[: _MOST_LINES - 1], f"… {len(texts) - _MOST_LINES + 1:,} more")
+        room = _WIDEST - 2 * PADDING
+        # the first is bold
+        lines = tuple(cut(printable(text), room, TEXT if place else BOLD) for place, text in enumerate(texts))
+        note = cut(node.note, room, SMALL)
+        wide = max([*(text_width(line, BOLD) for line in lines), text_width(note, SMALL)]) + 2 * PADDING
+        tall = max(tall, LINE * (len(lines) + bool(note)) + 2 * PADDING)
+        return Box(node, 0, 0, BoxSize(min(max(wide, _NARROWEST), _WIDEST), tall), lines, note, inner=inner)
+
+    def _bundles(self) -> dict[str | None, list[_Bundle]]:
+        """Edges that are drawn as one line, by the node that encloses both ends."""
+        bundles: dict[str | None, dict[tuple[str, str, int], _Bundle]] = defaultdict(dict)
+        ways: dict[str, list[str]] = {}
+        for node in self.graph.nodes:
+            way = [node.key]
+            while (above := self.nodes[way[-1]].inside) is not None:
+                way.append(above)
+            ways[node.key] = way[::-1]
+        for number, edge in enumerate(self.graph.edges):
+            source, target = ways[edge.source], ways[edge.target]
+            depth = 0
+            while depth < min(len(source), len(target)) and source[depth] == target[depth]:
+                depth += 1
+            if depth in (len(source), len(target)):
+                continue  # from a node to itself or to what it is in
+            ends = (self._drawn(source[depth:]), self._drawn(target[depth:]))
+            one_by_one = ends == (edge.source, edge.target)
+            key = (*ends, number) if one_by_one else (*ends, -1)
+            level = bundles[source[depth - 1] if depth else None]
+            bundle = level.setdefault(key, _Bundle(source[depth], target[depth], ends, []))
+            bundle.edges.append(number)
+        return {key: list(level.values()) for key, level in bundles.items()}
+
+    def _drawn(self, way: Sequence[str]) -> str:
+        """The first of these that is closed, else the innermost."""
+        return next((key for key in way if key in self.folded), way[-1])
+
+    def _draw_lines(
+        self,
+        picture: Picture,
+        bundles: Sequence[_Bundle],
+        labels: Sequence[str],
+        layout: Layout,
+        place: dict[str, int],
+    ) -> None:
+        boxes = {box.node.key: box for box in picture.boxes}
+        leaving: dict[str, list[int]] = defaultdict(list)
+        coming: dict[str, list[int]] = defaultdict(list)
+        for number, bundle in enumerate(bundles):
+            leaving[bundle.source].append(number)
+            coming[bundle.target].append(number)
+        begins: dict[int, Point] = {}
+        arrives: dict[int, Point] = {}
+        crowded: set[int] = set()
+        for key, numbers in leaving.items():
+            inner = {number: boxes[bundles[number].ends[0]] for number in numbers}
+            towards = {
+                number: _next_height(layout.bends[number], boxes[bundles[number].target])
+                for number in numbers
+            }
+            begins |= _ports(boxes[key], inner, towards, right=True)
+        for key, numbers in coming.items():
+            inner = {number: boxes[bundles[number].ends[1]] for number in numbers}
+            towards = {
+                number: _next_height(layout.bends[number][::-1], boxes[bundles[number].source])
+                for number in numbers
+            }
+            arrives |= _ports(boxes[key], inner, towards, right=False)
+            if len(numbers) > _MOST_PORTS and not boxes[key].is_open:
+                crowded |= set(numbers)
+        for number, (bundle, label) in enumerate(zip(bundles, labels, strict=True)):
+            begin, end = begins[number], arrives[number]
+            _, after = layout.sides[place[bundle.source]]
+            before, _ = layout.sides[place[bundle.target]]
+            points = [begin, (after, begin[1]), *layout.bends[number], (before, end[1]), end]
+            if bundle.ends[0] != bundle.source:
+                end_box = boxes[bundle.ends[0]]
+                points.insert(0, (end_box.x + end_box.size.width, _within(end_box, begin[1])))
+            if bundle.ends[1] != bundle.target:
+                end_box = boxes[bundle.ends[1]]
+                points.append((end_box.x, _within(end_box, end[1])))
+            first = self.graph.edges[bundle.edges[0]]
+            picture.lines.append(
+                EdgeLine(
+                    tuple(bundle.edges),
+                    *bundle.ends,
+                    tuple(_without_repeats(points)),
+                    "" if number in crowded else label,
+                    (end[0] - 9, end[1] - 4),
+                    first.kind,
+                )
+            )
+
+
+def _label(edges: Sequence[Edge]) -> str:
+    """The text at a line."""
+    count = sum(edge.edges for edge in edges)
+    labels = {edge.label for edge in edges}
+    label = labels.pop() if len(labels) == 1 else ""
+    if count == 1:
+        return label
+    return f"{count:,} {label}" if label else f"{count:,} edges"
+
+
+def _moved(box: Box, x: float, y: float) -> Box:
+    return Box(box.node, x, y, box.size, box.lines, box.note, box.is_open, box.inner)
+
+
+def _put_inside(picture: Picture, inner: Picture, x: float, y: float) -> None:
+    picture.boxes += [_moved(box, box.x + x, box.y + y) for box in inner.boxes]
+    picture.lines += [
+        EdgeLine(
+            line.edges,
+            line.source,
+            line.target,
+            tuple((a + x, b + y) for a, b in line.points),
+            line.label,
+            (line.label_at[0] + x, line.label_at[1] + y),
+            line.kind,
+        )
+        for line in inner.lines
+    ]
+
+
+def _next_height(bends: Sequence[Point], other: Box) -> float:
+    return bends[0][1] if bends else other.y + other.size.height / 2
+
+
+def _ports(box: Box, inner: dict[int, Box], towards: dict[int, float], *, right: bool) -> dict[int, Point]:
+    """Where lines meet the side of a box: around its middle, or near the `inner` boxes at which they end.
+
+    Lines are in the order of the heights that they go `towards`.
+    """
+    middles = {line: end.y + end.size.height / 2 for line, end in inner.items()}
+    order = sorted(inner, key=lambda line: (middles[line], towards[line], line))
+    pitch = min(_PORT, (box.size.height - PADDING) / len(order))
+    wanted = [middles[line] for line in order]
+    heights = place_in_line(wanted, [pitch] * len(order), [0.0] * len(order))
+    x = box.x + (box.size.width if right else 0)
+    return {line: (x, y) for line, y in zip(order, heights, strict=True)}
+
+
+def _within(box: Box, y: float) -> float:
+    """The height nearest to `y` at which a line can meet the side of a box."""
+    return min(max(y, box.y + PADDING), box.y + box.size.height - PADDING)
+
+
+def _without_repeats(points: Sequence[Point]) -> list[Point]:
+    rounded = [(round(x, 1), round(y, 1)) for x, y in points]
+    return [point for at, point in enumerate(rounded) if at == 0 or point != rounded[at - 1]]

@@ -1,0 +1,165 @@
+"""How a run goes, as the texts that its page shows and is sent."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+import polars as pl
+
+from penstock.engine.output.redaction import redact
+from penstock.engine.run.jobs.job_records import JobRecord
+from penstock.engine.run.jobs.measured_values import measured_texts
+from penstock.engine.run.jobs.vertex_states import VertexState, vertex_states
+from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.printable import printable
+
+_ENDED = ("FINISHED", "FAILED", "CANCELED")
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_LONGEST_FAILURE = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VertexTexts:
+    """A row of the table of vertices, and a line in the box of the picture."""
+
+    key: str  #: of the box, as engine.draw.job_graph.vertex_key gives it
+    state: str
+    note: str
+    name: str
+    subtasks: str
+    records: str
+    bytes: str
+    busy: str
+    skew: str
+    attempts: str
+    measured: str  #: what functions have measured
+    failure: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunTexts:
+    """A run, as it is now."""
+
+    state: str
+    is_final: bool
+    seconds: str
+    failure: str
+    vertices: tuple[VertexTexts, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """The texts as a dict, for JSON."""
+        return asdict(self)
+
+
+def run_figures(run: JobRecord) -> RunTexts:
+    """The state of a run and of its vertices, in topological order. InputError where it cannot be read."""
+    times = _times(run)
+    return RunTexts(
+        state=run.state,
+        is_final=run.is_final,
+        seconds=seconds(run.milliseconds),
+        failure=_text(run.failure or ""),
+        vertices=tuple(_row(vertex, times.get(vertex.vertex, _NONE)) for vertex in vertex_states(run)),
+    )
+
+
+def seconds(milliseconds: int) -> str:
+    """A time that a person reads."""
+    whole = milliseconds / 1000
+    if whole < 60:
+        return f"{whole:.1f} s"
+    minutes, rest = divmod(int(whole), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def size(count: int) -> str:
+    """A number of bytes that a person reads."""
+    amount, unit = float(count), 0
+    while amount >= 1024 and unit < len(_UNITS) - 1:
+        amount, unit = amount / 1024, unit + 1
+    return f"{amount:.1f} {_UNITS[unit]}" if unit else f"{count} B"
+
+
+@dataclass(frozen=True)
+class _Times:
+    """Running times of the latest attempts of a vertex, and how uneven their records are."""
+
+    busy: int  #: milliseconds that they ran, in sum
+    longest: int
+    skew: float | None  #: most records of a subtask, as a multiple of the mean
+
+
+_NONE = _Times(0, 0, None)
+
+
+def _times(run: JobRecord) -> Mapping[int, _Times]:
+    executions = from_arrow(run.table("executions").drop_columns(["topology_id", "failed_record"]))
+    if executions.is_empty():
+        return {}
+    now = time.time_ns() // 1_000_000
+    entered = executions["state_timestamps"].to_list()
+    spans = []
+    for state, stamps in zip(executions["state"].to_list(), entered, strict=True):
+        at = {name: int(entry.timestamp() * 1000) for name, entry in stamps.items()}
+        begin = at.get("RUNNING")
+        end = at.get(state, now) if state in _ENDED else now
+        spans.append(0 if begin is None else max(0, end - begin))
+    latest = (
+        executions.with_columns(span=pl.Series(spans, dtype=pl.Int64))
+        .sort("vertex", "subtask", "attempt_number")
+        .group_by("vertex", "subtask", maintain_order=True)
+        .last()
+        .with_columns(pl.col("records_in", "records_out").fill_null(0))
+    )
+    times = {}
+    for row in (
+        latest.group_by("vertex", maintain_order=True)
+        .agg(
+            busy=pl.col("span").sum(),
+            longest=pl.col("span").max(),
+            subtasks=pl.len(),
+            **{f"{statistic}_{name}": getattr(pl.col(f"records_{name}"), statistic)()
+               for name in ("in", "out") for statistic in ("max", "mean")},
+        )
+        .iter_rows(named=True)
+    ):  # fmt: skip
+        side = "in" if row["max_in"] else "out"
+        mean = row[f"mean_{side}"]
+        skew = row[f"max_{side}"] / mean if row["subtasks"] > 1 and mean else None
+        times[row["vertex"]] = _Times(row["busy"], row["longest"], skew)
+    return times
+
+
+def _row(vertex: VertexState, times: _Times) -> VertexTexts:
+    ended = sum(count for state, count in vertex.subtasks.items() if state in _ENDED)
+    known = vertex.records_in or vertex.records_out
+    return VertexTexts(
+        key=f"v{vertex.vertex}",
+        state=vertex.state,
+        note=f"{vertex.state} {ended:,} of {vertex.parallelism:,}"
+        + (f", {short(vertex.records_in)} in, {short(vertex.records_out)} out" if known else ""),
+        name=_text(vertex.name),
+        subtasks="kept from an earlier run"
+        if vertex.kept
+        else ", ".join(f"{count:,} {state}" for state, count in sorted(vertex.subtasks.items())),
+        records=f"{vertex.records_in:,} in, {vertex.records_out:,} out",
+        bytes=f"{size(vertex.bytes_in)} in, {size(vertex.bytes_out)} out",
+        busy=f"{seconds(times.busy)}, longest {seconds(times.longest)}" if times.longest else "",
+        skew="" if times.skew is None else f"{times.skew:.2f}",
+        attempts=f"{vertex.attempts:,}",
+        measured=_text("; ".join(measured_texts(vertex.metrics))),
+        failure=_text(vertex.failures[-1]) if vertex.failures else "",
+    )
+
+
+def short(count: int) -> str:
+    """A count in few characters."""
+    for limit, unit in ((10**9, "G"), (10**6, "M"), (10**4, "k")):
+        if count >= limit:
+            return f"{count / (1000 if unit == 'k' else limit):.1f}{unit}"
+    return f"{count:,}"
+
+
+def _text(text: str) -> str:
+    return printable(redact(text))[:_LONGEST_FAILURE]

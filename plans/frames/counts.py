@@ -1,0 +1,142 @@
+"""Counts, sums, runs and components of arrays, and rows put in order, for the walks of both planners."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.plans.error_kinds import ErrorKind
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.compiled import run_loop
+
+
+def sums_before(values: Ints) -> Ints:
+    """The sum of the elements before each element."""
+    return np.cumsum(values) - values
+
+
+def counts_up(lengths: Ints) -> Ints:
+    """0, 1, … for each of `lengths` in turn."""
+    return counts_from(np.zeros_like(lengths), lengths)
+
+
+def counts_from(starts: Ints, lengths: Ints) -> Ints:
+    """`lengths` consecutive numbers from each of `starts`, concatenated."""
+    numbers: Ints = np.repeat(starts - sums_before(lengths), lengths)
+    numbers += np.arange(len(numbers))
+    return numbers
+
+
+def bounds_of(owners: Ints, count: int) -> Ints:
+    """Elements whose sorted `owners` are i lie between bounds i and i + 1."""
+    return np.concatenate(([0], np.cumsum(np.bincount(owners, minlength=count))))
+
+
+class Runs(NamedTuple):
+    """The starts of runs, and the run of each row."""
+
+    starts: Ints
+    of_row: Ints
+
+    def numbers(self) -> Ints:
+        """The number of rows of its run before each row."""
+        return np.arange(len(self.of_row), dtype=np.int64) - self.starts[self.of_row]
+
+    def lengths(self) -> Ints:
+        """The number of rows in each row's run."""
+        return np.diff(self.starts, append=len(self.of_row))[self.of_row]
+
+
+def runs(*columns: Ints) -> Runs:
+    """The runs of rows that agree in all columns."""
+    differs = np.zeros(len(columns[0]), bool)
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    differs[:1] = True
+    starts = np.flatnonzero(differs)
+    return Runs(starts, np.repeat(np.arange(len(starts)), np.diff(starts, append=len(differs))))
+
+
+def rows_in_order(owners: Ints, numbers: Ints) -> Ints:
+    """The rows by owner (from 0) and then by number."""
+    counts = np.bincount(owners)
+    if ((numbers >= 0) & (numbers < counts[owners])).all():
+        rows = np.full(len(owners), -1)
+        rows[sums_before(counts)[owners] + numbers] = np.arange(len(owners))
+        if (rows >= 0).all():
+            return rows
+    return _by_cells(owners, numbers, len(counts))
+
+
+_CELLS_A_ROW = 8
+
+
+def _by_cells(owners: Ints, numbers: Ints, count: int) -> Ints:
+    """A cell for each number that an owner may have; a sort where that takes too many, or numbers repeat."""
+    spans = np.zeros(count, np.int64)
+    np.maximum.at(spans, owners, numbers.astype(np.int64) + 1)
+    if (numbers >= 0).all() and spans.sum() <= _CELLS_A_ROW * len(owners):
+        cells = np.full(spans.sum(), -1)
+        cells[sums_before(spans)[owners] + numbers] = np.arange(len(owners))
+        rows: Ints = cells[cells >= 0]
+        if len(rows) == len(owners):
+            return rows
+    return np.lexsort((numbers, owners))
+
+
+def smallest_in_component(ranks: Ints, ones: Ints, others: Ints) -> Ints:
+    """The smallest rank in each element's component; edges connect `ones` with `others`.
+
+    Source: disjoint sets with path halving (Tarjan and van Leeuwen, 1984), linked towards the smaller rank.
+    """
+    smallest = np.array(ranks, dtype=np.int64)
+    edges = (smallest.copy(), np.asarray(ones, np.int64), np.asarray(others, np.int64))
+    run_loop(_unite, len(smallest) + len(ones), edges, (np.arange(len(smallest)), smallest))
+    return smallest
+
+
+def _unite(ranks: Ints, ones: Ints, others: Ints, parent: Ints, smallest: Ints) -> None:
+    """The loop (see run_loop)."""
+    for edge in range(len(ones)):
+        a, b = ones[edge], others[edge]
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        while parent[b] != b:
+            parent[b] = parent[parent[b]]
+            b = parent[b]
+        if ranks[a] < ranks[b]:
+            parent[b] = a
+        else:
+            parent[a] = b
+    for element in range(len(ranks)):
+        a = element
+        while parent[a] != a:
+            parent[a] = parent[parent[a]]
+            a = parent[a]
+        smallest[element] = ranks[a]
+
+
+# How many tasks, with their inputs, a topology may have: counted by vertices, before any row is made.
+#
+# Flink keeps an object of a kilobyte or two for each task.
+
+
+MOST_TASKS = 1 << 26
+"""Of one topology: each vertex counts as its parallelism times one more than its inputs."""
+
+TASKS_OF_A_VERTEX = 4_096
+"""A topology of many vertices may have this many for each of them."""
+
+TOO_MANY_TASKS = str(ErrorKind.TOO_MANY_TASKS)
+ALLOWED_TASKS = (
+    f"at most {MOST_TASKS:,} tasks and inputs of tasks in a topology, "
+    f"or {TASKS_OF_A_VERTEX:,} for each vertex"
+)
+HINT_TASKS = "lower the parallelism, or plan with --until job_graph, which has no tasks"
+
+AROUND_FOUND = (": found ", f"; allowed: {ALLOWED_TASKS}; hint: {HINT_TASKS}")
+"""What stands, in the message, between the vertex and what was found, and after that; see TopologyError."""
+
+OF_ALL = " tasks and inputs of tasks in the topology, most of them in this vertex: parallelism "
+INPUTS_EACH = ", inputs of each task "
+"""What stands after the number of all tasks and inputs, and after the parallelism of the largest vertex."""

@@ -1,0 +1,148 @@
+"""Joins, renaming, numbering and texts of DataFrames, for all passes."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from penstock.plans.frames.packed_blocks import block, rows_per_block
+from penstock.plans.frames.spark_schemas import spark_type
+from penstock.plans.printable import MOST_CHARACTERS
+from penstock.plans.tables.column_types import TOPOLOGY
+
+MOST_BROADCAST_GROUPS = 500_000
+"""Groups that every executor can hold."""
+
+
+def no_rows(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A table that is empty, and known to be: PySpark's own way starts Python workers that look."""
+    session, jvm = spark._jsparkSession, spark._jvm
+    assert jvm is not None
+    return DataFrame(
+        session.createDataFrame(jvm.java.util.ArrayList(), session.parseDataType(schema.json())), spark
+    )
+
+
+def join_local(left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str = "inner") -> DataFrame:
+    """`left` joined with `right` on the topology and on columns of left and right as `on` pairs them.
+
+    Out: the columns of left, then those of right without its keys; the two sets of names must be disjoint. A
+    shuffled hash join that builds `right`: with both sides partitioned by topology nothing is exchanged or
+    sorted. Where topologies have blocks, `right` is broadcast if it is joined on the topology alone: it has
+    few rows for each topology then, and the rows of left stay where they are.
+    """
+    return _joined(left, right, on, how, broadcast=not on and rows_per_block(left) is not None)
+
+
+def _joined(
+    left: DataFrame, right: DataFrame, on: Mapping[str, str], how: str, *, broadcast: bool
+) -> DataFrame:
+    keys = {TOPOLOGY: TOPOLOGY, **on}
+    # Renamed, not qualified by alias: Spark forgets how a checkpoint is partitioned when it has to tell two
+    # uses of it apart and its columns carry qualifiers.
+    names = {name: f"_key_{index}" for index, name in enumerate(keys.values())}
+    renamed = right.withColumnsRenamed(names)
+    # As text: PySpark sends the JVM some ten messages for each column that is built out of objects.
+    condition = F.expr(" AND ".join(f"`{column}` = {names[key]}" for column, key in keys.items()))
+    hinted = F.broadcast(renamed) if broadcast else renamed.hint("shuffle_hash")
+    joined = left.join(hinted, condition, how)
+    return joined if how in ("left_semi", "left_anti") else joined.drop(*names.values())
+
+
+def join_groups(
+    left: DataFrame,
+    groups: DataFrame,
+    on: Mapping[str, str],
+    how: str = "inner",
+    *,
+    at_most: DataFrame,
+) -> DataFrame:
+    """As join_local, where many rows of left may have one row of `groups`.
+
+    Where topologies have blocks, a shuffle would send all rows of a group to one task: groups are broadcast,
+    unless there are so many that each has only few rows. The rows of `at_most`, which are counted, bound
+    their number.
+    """
+    broadcast = rows_per_block(left) is not None and _few(at_most)
+    return _joined(left, groups, on, how, broadcast=broadcast)
+
+
+def _few(groups: DataFrame) -> bool:
+    return groups.limit(MOST_BROADCAST_GROUPS + 1).count() <= MOST_BROADCAST_GROUPS
+
+
+def join_few(rows: DataFrame, few: DataFrame, on: Mapping[str, str]) -> DataFrame:
+    """As join_local, where `few` has at most a row for each topology or block: `rows` stay where they are.
+
+    Spark would else exchange `rows` as `few` lies, which may be by topology alone: a giant in one task.
+    """
+    return _joined(rows, few, on, "inner", broadcast=rows_per_block(rows) is not None)
+
+
+def rename(frame: DataFrame, **names: str) -> DataFrame:
+    """The topology and the columns `names` maps to, renamed: rename(df, new="old")."""
+    return frame.selectExpr(TOPOLOGY, *(f"`{old}` AS `{new}`" for new, old in names.items()))
+
+
+_IS_NULL = " is null"
+
+
+def without_null_lists(rows: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The columns of `schema`, with empty lists for null, and columns that say which lists are null."""
+    columns = []
+    for field in schema:
+        column = F.col(field.name)
+        if _may_be_null(field):
+            columns.append(column.isNull().alias(field.name + _IS_NULL))
+            column = F.coalesce(column, F.array().cast(spark_type(field.type))).alias(field.name)
+        columns.append(column)
+    return rows.select(*columns)
+
+
+def with_null_lists(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of `schema` as they were before `without_null_lists`."""
+    columns = []
+    for field in schema:
+        column = rows.column(field.name)
+        if _may_be_null(field):
+            column = pc.if_else(rows.column(field.name + _IS_NULL), pa.scalar(None, column.type), column)
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema.names)
+
+
+def _may_be_null(field: pa.Field) -> bool:
+    return bool(field.nullable and pa.types.is_list(field.type))
+
+
+def limited_column(text: Column, most: int = MOST_CHARACTERS) -> Column:
+    """The text, or its first `most` characters and how many more there are."""
+    more = F.length(text) - most
+    count = F.format_number(more, 0)
+    cut = F.concat(F.substring(text, 1, most), F.lit("… ("), count, F.lit(" more characters)"))
+    return F.when(more > 0, cut).otherwise(text)
+
+
+_ROWS_OF_A_BLOCK = 250_000
+
+
+def number_in_order(rows: DataFrame, order: str, number: str) -> DataFrame:
+    """`rows` with the column `number`: how many rows of the topology have a smaller `order`.
+
+    `order` holds whole numbers from 0, no two of a topology alike. Rows are counted and ordered within blocks
+    of them; the counts of the blocks before are added, so that no task sees a whole topology.
+    """
+    placed = rows.select("*", block(order, rows_per_block(rows) or _ROWS_OF_A_BLOCK).alias("block"))
+    counts = placed.groupBy(TOPOLOGY, "block").agg(F.count(F.lit(1)).alias("rows"))
+    before = Window.partitionBy(TOPOLOGY).orderBy("block").rowsBetween(Window.unboundedPreceding, -1)
+    offsets = counts.select(
+        TOPOLOGY,
+        F.col("block").alias("of_block"),
+        F.coalesce(F.sum("rows").over(before), F.lit(0)).alias("before"),
+    )
+    of_block = Window.partitionBy(TOPOLOGY, "block").orderBy(order)
+    return join_few(placed, offsets, {"block": "of_block"}).select(
+        *rows.columns, (F.col("before") + F.row_number().over(of_block) - 1).cast("int").alias(number)
+    )

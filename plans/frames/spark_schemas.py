@@ -1,0 +1,225 @@
+"""The declared tables as Spark's schemas, and DataFrames that have them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from penstock.plans.frames.packed_blocks import rows_per_block
+from penstock.plans.tables import TABLES, require_schema
+from penstock.plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP
+
+_SIMPLE: dict[pa.DataType, DataType] = {
+    BOOL: BooleanType(),
+    DOUBLE: DoubleType(),
+    INT: IntegerType(),
+    LONG: LongType(),
+    STR: StringType(),
+    TIMESTAMP: TimestampType(),
+}
+
+
+@cache
+def spark_schema(table: str) -> StructType:
+    """The schema of a declared table, with comments as metadata. Values inside columns are not null."""
+    return StructType(
+        [
+            StructField(
+                field.name,
+                spark_type(field.type),
+                field.nullable,
+                {"comment": field.metadata[COMMENT].decode()},
+            )
+            for field in TABLES[table]
+        ]
+    )
+
+
+def spark_type(kind: pa.DataType) -> DataType:
+    """Spark's type for a column type of plans.tables."""
+    if pa.types.is_map(kind):
+        return MapType(spark_type(kind.key_type), spark_type(kind.item_type), valueContainsNull=False)
+    if pa.types.is_list(kind):
+        return ArrayType(spark_type(kind.value_type), containsNull=False)
+    if pa.types.is_struct(kind):
+        # Nullable, though no value is null: PySpark's toArrow fails where the whole struct is null otherwise.
+        return StructType([StructField(field.name, spark_type(field.type)) for field in kind])
+    return _SIMPLE[kind]
+
+
+def column_types(frame: DataFrame) -> dict[str, str]:
+    """Column to the name of its type, as require_schema takes them."""
+    return {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+
+
+def conform(frame: DataFrame, table: str) -> DataFrame:
+    """`frame` with exactly the declared columns of `table`, in order, with their comments.
+
+    Raises SchemaError naming every column that is missing, extra or of another type.
+    """
+    require_schema(column_types(frame), table)
+    columns = {field.name: field for field in frame.schema.fields}
+    wanted = StructType()
+    for field in spark_schema(table).fields:
+        column = columns[field.name]
+        wanted.add(StructField(field.name, column.dataType, column.nullable, field.metadata))
+    return frame.to(wanted)
+
+
+def free(kept: DataFrame) -> None:
+    """Give back the storage of what `cut_lineage` has kept; it can no longer be read then.
+
+    A session that has been stopped has given it back.
+    """
+    context: Any = kept.sparkSession.sparkContext
+    with unless_ended(kept.sparkSession):
+        rows = kept._jdf.logicalPlan().rdd()
+        written = rows.getCheckpointFile()
+        if written.isEmpty():
+            rows.unpersist(False)
+            return
+        path = java_class(context._jvm, "org.apache.hadoop.fs.Path")(written.get())
+        path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
+
+
+def has_ended(spark: Any) -> bool:
+    """Whether a session, classic or Connect, has been stopped, or its JVM has ended."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return bool(spark.is_stopped)
+    java: Any = spark.sparkContext._jsc
+    try:
+        return java is None or bool(java.sc().isStopped())
+    except Py4JError:
+        return True
+
+
+@contextmanager
+def unless_ended(spark: Any) -> Iterator[None]:
+    """Pass over errors of the block where the session has ended: what it would put in order is gone, too."""
+    try:
+        yield
+    except Exception:
+        if not has_ended(spark):
+            raise
+
+
+def cut_lineage(rows: DataFrame) -> DataFrame:
+    """`rows`, computed now and kept, with their partitioning and without their history (see keep)."""
+    kept = keep(rows)
+    compute(kept)
+    return kept
+
+
+def keep(rows: DataFrame) -> DataFrame:
+    """`rows` with their partitioning, kept once they are computed: by `compute`, or by the first reader.
+
+    Until then the caller has to hold a reference to `rows`: tasks report to metrics of its plan, and Spark
+    complains if they are gone.
+    If the Spark context has a checkpoint directory, rows are computed at once and kept there. If not, the
+    executors keep them; on a cluster two executors keep each block, so that the run survives the loss of one.
+    Giants are kept on disk.
+
+    Spark's checkpoint forgets the partitioning where its optimizer has taken out aliases: the columns are
+    named as before, the partitioning as without them. It is said here by the columns.
+
+    `localCheckpoint` keeps the size that Spark estimated for the plan it cuts. The estimate of a join is the
+    product of its sides, so that a table which is joined with itself round after round gets one whose digits
+    double every time, until the driver does nothing but multiply. Python has no API for a checkpoint without
+    that estimate, hence the constructor of Spark's own LogicalRDD.
+    """
+    spark = rows.sparkSession
+    context = spark.sparkContext
+    if context.getCheckpointDir() is not None:
+        kept = rows.checkpoint()
+    elif not str(context.master).startswith("local"):
+        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY_2)
+    elif rows_per_block(rows) is not None:
+        # Rows of a giant that are kept as objects leave the heap too small for the joins.
+        kept = rows.localCheckpoint(eager=False, storageLevel=StorageLevel.DISK_ONLY)
+    else:
+        kept = rows.localCheckpoint(eager=False)
+    jvm: Any = spark._jvm
+    cut = kept._jdf.logicalPlan()
+    none = _scala_object(jvm, "scala.None")
+    computed = rows._jdf.queryExecution().executedPlan().output()
+    partitioning, ordering = cut.outputPartitioning(), cut.outputOrdering()
+    if computed.toString() != cut.output().toString():
+        partitioning = _by_columns(jvm, partitioning, computed, cut.output())
+        ordering = jvm.PythonUtils.toSeq([])
+    plan = java_class(jvm, "org.apache.spark.sql.execution.LogicalRDD")(
+        cut.output(),
+        cut.rdd(),
+        partitioning,
+        ordering,
+        False,
+        none,
+        kept._jdf.sparkSession(),
+        none,
+        none,
+    )
+    return _frame_of_plan(plan, rows)
+
+
+def compute(kept: DataFrame) -> None:
+    """Compute a DataFrame that `keep` returned, unless that has been done.
+
+    It reads one row of each partition; Spark's own eager checkpoint reads everything it has just written.
+    """
+    if not kept._jdf.logicalPlan().rdd().isCheckpointed():
+        jvm: Any = kept.sparkSession._jvm
+        literal = _scala_object(jvm, "org.apache.spark.sql.catalyst.expressions.Literal").apply(1)
+        limit = java_class(jvm, "org.apache.spark.sql.catalyst.plans.logical.LocalLimit")
+        first = limit(literal, kept._jdf.logicalPlan())
+        _frame_of_plan(first, kept).select(F.lit(1)).collect()
+
+
+def _frame_of_plan(plan: Any, like: DataFrame) -> DataFrame:
+    spark = like.sparkSession
+    jvm: Any = spark._jvm
+    dataset = _scala_object(jvm, "org.apache.spark.sql.classic.Dataset")
+    return DataFrame(dataset.ofRows(like._jdf.sparkSession(), plan), spark)
+
+
+def java_class(jvm: Any, name: str) -> Any:
+    """The class `name`: one look-up, where `jvm.a.b.C` looks in all jars for classes `a` and `a.b`, too."""
+    return getattr(jvm, name)
+
+
+def _scala_object(jvm: Any, name: str) -> Any:
+    return getattr(java_class(jvm, f"{name}$"), "MODULE$")
+
+
+def _by_columns(jvm: Any, partitioning: Any, computed: Any, columns: Any) -> Any:
+    """A hash partitioning by some of the columns `computed`, expressed by `columns` at the same positions."""
+    if partitioning.getClass().getSimpleName() != "HashPartitioning":
+        return partitioning
+    place = {computed.apply(i).exprId().id(): i for i in range(computed.size())}
+    by = partitioning.expressions()
+    kinds = {by.apply(i).getClass().getSimpleName() for i in range(by.size())}
+    if kinds != {"AttributeReference"}:
+        return partitioning
+    ids = [by.apply(i).exprId().id() for i in range(by.size())]
+    if not place.keys() >= set(ids):
+        return partitioning
+    return partitioning.withNewChildren(
+        jvm.PythonUtils.toSeq([columns.apply(place[expression_id]) for expression_id in ids])
+    )

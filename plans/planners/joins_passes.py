@@ -1,0 +1,231 @@
+"""The passes as joins and windows on Spark, each with how the runner keeps its rows."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from inspect import signature
+from operator import itemgetter
+
+import polars as pl
+from pyspark.sql import DataFrame
+
+from penstock.plans.execution_graph.columnar.create_intermediate_results import (
+    execution_edges,
+    execution_vertices,
+    intermediate_result_partitions,
+    intermediate_results,
+)
+from penstock.plans.execution_graph.joins.find_pipelined_regions import (
+    create_execution_job_vertices,
+    find_pipelined_regions,
+)
+from penstock.plans.execution_graph.joins.job_graph_arrays import place_job_edges
+from penstock.plans.execution_graph.joins.refuse_execution_graphs import refuse_execution_graphs
+from penstock.plans.job_graph.joins.choose_result_partition_types import choose_result_partition_types
+from penstock.plans.job_graph.joins.connect_vertices import connect_vertices, create_data_sets
+from penstock.plans.job_graph.joins.create_vertices import assign_operators_to_vertices, create_vertices
+from penstock.plans.job_graph.joins.mark_chainable_edges import (
+    find_chain_heads,
+    mark_chainable_edges,
+    mark_local_reasons,
+)
+from penstock.plans.job_graph.joins.number_slot_sharing_groups import (
+    co_location_groups,
+    number_co_location_groups,
+    number_slot_sharing_groups,
+    slot_sharing_groups,
+    sort_vertices_topologically,
+)
+from penstock.plans.job_graph.joins.refuse_job_graphs import refuse_job_graphs
+from penstock.plans.job_graph.joins.reuse_data_sets import reuse_data_sets
+from penstock.plans.job_graph.joins.set_dynamic_parallelism import (
+    find_forward_groups,
+    set_dynamic_parallelism,
+)
+from penstock.plans.job_graph.joins.set_managed_memory_fractions import set_managed_memory_fractions
+from penstock.plans.job_graph.joins.walk_stream_graph import walk_stream_graph
+from penstock.plans.layers import Choices
+from penstock.plans.planners.expand_in_workers import Expansion, expand_in_workers
+from penstock.plans.planners.order_passes import in_order, produced_by_layer
+from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
+from penstock.plans.resources.joins.size_managed_memory import size_managed_memory
+from penstock.plans.slots.columnar.create_slot_sharing_groups import slots_of_tasks
+from penstock.plans.slots.joins.create_slot_sharing_groups import grouped_slots, required_slots, share_slots
+from penstock.plans.slots.strategies import STRATEGIES
+from penstock.plans.stream_graph.joins import expand_virtual_nodes
+from penstock.plans.stream_graph.joins.choose_partitioners import choose_partitioners
+from penstock.plans.stream_graph.joins.expand_sinks import expand_sinks
+from penstock.plans.stream_graph.joins.inherit_slot_sharing_groups import inherit_slot_sharing_groups
+from penstock.plans.stream_graph.joins.refuse_stream_graphs import refuse_stream_graphs
+from penstock.plans.stream_graph.joins.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans.stream_graph.joins.translate_nodes import translate_nodes
+from penstock.plans.vocabulary import Layer
+
+
+@dataclass(frozen=True, slots=True)
+class JoinStep:
+    """An implementation: `derive` makes one table of the tables that its positional parameters name."""
+
+    derive: Callable[..., DataFrame]
+
+    @property
+    def reads(self) -> list[str]:
+        """The parameters that name tables; keyword-only ones are choices and bound already."""
+        parameters = signature(self.derive).parameters.values()
+        return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+class Checkpointed(JoinStep):
+    """A step that several read: its rows are computed once and kept."""
+
+
+class View(JoinStep):
+    """A step without a Spark job of its own: it becomes part of the step that reads it, or of the writing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded(View):
+    """A view with several rows for each row of the table `source`, which Python workers make.
+
+    What stores it makes them itself. The function is that of the columnar planner.
+    """
+
+    source: str
+    expansion: Expansion
+
+    @property
+    def reads(self) -> list[str]:
+        """The table that it reads."""
+        return [self.source]
+
+
+class Walk(JoinStep):
+    """A step whose rows come out of a walk in Python: they have to be partitioned by topology again."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedPoint(JoinStep):
+    """`derive` gives the rows to start from; `step` is repeated until no row is `open`."""
+
+    step: Callable[[DataFrame], DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """No pass: `tables` (name in plans.tables.TABLES to the table of passes) go to what stores them, unless
+    one of the tables `refusals` has rows."""
+
+    tables: Mapping[str, str]
+    refusals: tuple[str, ...]
+
+    @property
+    def reads(self) -> list[str]:
+        """The tables of passes that it needs."""
+        return [*self.tables.values(), *self.refusals]
+
+
+def _expanded(
+    table: str,
+    source: str,
+    expand: Callable[[pl.DataFrame], pl.DataFrame],
+    rows_of_each: Callable[[pl.DataFrame], pl.Series],
+) -> Expanded:
+    expansion = Expansion(table, expand, rows_of_each)
+    return Expanded(lambda **tables: expand_in_workers(tables[source], expansion), source, expansion)
+
+
+def _lengths_of(lists: str) -> Callable[[pl.DataFrame], pl.Series]:
+    return lambda rows: rows[lists].list.len()
+
+
+OF_ITS_OWN: dict[str, tuple[str, JoinStep]] = {
+    "virtual_expansions": (
+        "resolved_inputs",
+        FixedPoint(expand_virtual_nodes.start, expand_virtual_nodes.step),
+    ),
+    "placed_edges": ("intermediate_results", View(place_job_edges)),
+    "grouped_slots": ("execution_slot_sharing_groups", View(grouped_slots)),
+}
+"""Tables that only this planner keeps: name to the pass before which it is made, and how."""
+
+
+def produced() -> dict[Layer, tuple[str, ...]]:
+    """Layer to the tables that this planner derives in it."""
+    return produced_by_layer((name, before) for name, (before, _) in OF_ITS_OWN.items())
+
+
+def implementations(choices: Choices) -> dict[str, JoinStep]:
+    """The table that a pass produces to how it is produced here."""
+    return {**_ALWAYS, **_slots(choices)}
+
+
+def steps(choices: Choices, until: Layer) -> list[tuple[str, JoinStep]]:
+    """(table, step) of all layers up to `until`, in the order of plans.passes.PASSES."""
+    return in_order(implementations(choices), OF_ITS_OWN, until)
+
+
+def stages(until: Layer) -> int:
+    """The number of stages that a run until that layer reports."""
+    return 1 + sum(not isinstance(step, View) for _, step in steps(Choices(), until))
+
+
+_ALWAYS: dict[str, JoinStep] = {
+    "expanded_transformations": Checkpointed(expand_sinks),
+    "resolved_inputs": Checkpointed(resolve_virtual_nodes),
+    "inherited_groups": Walk(inherit_slot_sharing_groups),
+    "stream_nodes": Checkpointed(translate_nodes),
+    "edges_with_ends": View(choose_partitioners),
+    "marked_edges": Checkpointed(mark_local_reasons),
+    "chain_heads": Walk(find_chain_heads),
+    "stream_edges": Checkpointed(mark_chainable_edges),
+    "stream_graph_refusals": Checkpointed(refuse_stream_graphs),
+    "walked": Walk(walk_stream_graph),
+    "operators": Checkpointed(assign_operators_to_vertices),
+    "chain_vertices": Checkpointed(create_vertices),
+    "typed_edges": Checkpointed(choose_result_partition_types),
+    "forward_groups": Walk(find_forward_groups),
+    "vertices": Checkpointed(set_dynamic_parallelism),
+    "shared_edges": View(reuse_data_sets),
+    "connected_edges": Checkpointed(connect_vertices),
+    "sorted_vertices": Walk(sort_vertices_topologically),
+    "grouped_vertices": Checkpointed(number_slot_sharing_groups),
+    "job_vertices": Checkpointed(number_co_location_groups),
+    "chained_operators": Checkpointed(set_managed_memory_fractions),
+    "intermediate_data_sets": View(create_data_sets),
+    "slot_sharing_groups": View(slot_sharing_groups),
+    "co_location_groups": View(co_location_groups),
+    "job_graph_refusals": Checkpointed(refuse_job_graphs),
+    "execution_job_vertices": Checkpointed(create_execution_job_vertices),
+    "task_regions": Walk(find_pipelined_regions),
+    "execution_vertices": _expanded(
+        "execution_vertices", "task_regions", execution_vertices, _lengths_of("regions")
+    ),
+    "intermediate_results": _expanded(
+        "intermediate_results", "placed_edges", intermediate_results, itemgetter("producers")
+    ),
+    "intermediate_result_partitions": _expanded(
+        "intermediate_result_partitions",
+        "placed_edges",
+        intermediate_result_partitions,
+        itemgetter("producers"),
+    ),
+    "execution_edges": _expanded("execution_edges", "placed_edges", execution_edges, itemgetter("consumers")),
+    "execution_graph_refusals": Checkpointed(refuse_execution_graphs),
+}
+
+
+def _slots(choices: Choices) -> dict[str, JoinStep]:
+    return {
+        "task_slots": Walk(partial(share_slots, strategy=STRATEGIES[choices.slot_sharing_strategy])),
+        "execution_slot_sharing_groups": _expanded(
+            "execution_slot_sharing_groups", "grouped_slots", slots_of_tasks, _lengths_of("slots")
+        ),
+        "required_slots": View(required_slots),
+        "network_buffers": _expanded(
+            "network_buffers",
+            "placed_edges",
+            partial(count_network_buffers, options=choices.network),
+            lambda edges: edges["consumer_index"] * 0 + 2,
+        ),
+        "managed_memory": View(partial(size_managed_memory, task_manager=choices.task_manager)),
+    }

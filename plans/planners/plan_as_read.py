@@ -1,0 +1,210 @@
+"""A fleet planned in parts while it is read, so that memory does not grow with the fleet."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Condition
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.layers import Choices
+from penstock.plans.planners.plan_columnar import Tables, plan_columnar
+from penstock.plans.planners.plan_in_parts import in_polars_threads, without_garbage_collection
+from penstock.plans.topology.columnar.read_topology_files import read_topology_files
+from penstock.plans.topology.columnar.read_topology_objects import read_topology_objects
+from penstock.plans.topology.columnar.read_topology_tables import (
+    holds_tables,
+    read_topology_folder,
+    read_topology_tables,
+)
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.vocabulary import Layer
+
+ROWS_AT_A_TIME = 100_000
+"""Transformations or stream nodes of a part. Larger parts are no quicker, and take more memory."""
+
+
+def plan_as_read(
+    parts: Iterator[Tables],
+    until: Layer,
+    choices: Choices,
+    take: Callable[[dict[str, pa.Table]], None],
+    before_tasks: Callable[[TaskRows], None] = lambda rows: None,
+    at_once: int | None = None,
+) -> None:
+    """plan_columnar of `parts`, whose tables are handed to `take`, in order, in this thread.
+
+    One part is read while `at_once` others are planned (by default and at most one per thread of polars) and
+    one is taken. `before_tasks` is called from the planning threads and must not wait for another call: a
+    thread of polars may plan a part in the midst of another one. The first error ends all and is raised here.
+    """
+    threads = pl.thread_pool_size()
+    line = _Line(parts, threads if at_once is None else min(threads, at_once))
+
+    def plan() -> None:
+        with line.raising_here():
+            while (numbered := line.next_to_plan()) is not None:
+                place, part = numbered
+
+                def plan_part(
+                    rows: pl.Series, place: int = place, part: Tables = part, **_: object
+                ) -> pl.Series:
+                    with line.raising_here(), without_pandas():
+                        line.planned(place, plan_columnar(part, until, choices, line.go_on, before_tasks))
+                    return rows
+
+                del part
+                # For one part only, so that reading, which waits for polars' threads, can go on in between.
+                in_polars_threads(plan_part, 1)
+
+    with without_garbage_collection():
+        works = [line.read, *[plan] * line.threads]
+        beside = [threading.Thread(target=work, daemon=True) for work in works]
+        for thread in beside:
+            thread.start()
+        try:
+            while (tables := line.next_to_take()) is not None:
+                take(tables)
+                del tables
+        except BaseException as error:
+            line.give_up(error)
+        for thread in beside:
+            thread.join()
+    if line.error is not None:
+        raise line.error
+
+
+class _Line:
+    """Parts on their way: one that is read waits, and no more are planned ahead than there are threads."""
+
+    def __init__(self, parts: Iterator[Tables], threads: int) -> None:
+        self.threads = threads
+        self.error: BaseException | None = None
+        self._parts = parts
+        self._changed = Condition()
+        self._read: list[Tables] = []
+        self._done: dict[int, dict[str, pa.Table]] = {}
+        self._begun = self._taken = 0
+        self._all_read = False
+
+    def read(self) -> None:
+        """Read all parts, none before the one before it is being planned."""
+        with self.raising_here(), without_pandas():
+            for part in self._parts:
+                with self._changed:
+                    self._changed.wait_for(lambda: not self._read or self.error is not None)
+                    if self.error is not None:
+                        return
+                    self._read.append(part)
+                    self._changed.notify_all()
+                del part
+            with self._changed:
+                self._all_read = True
+                self._changed.notify_all()
+
+    def next_to_plan(self) -> tuple[int, Tables] | None:
+        """A part and its place; None when there are no more."""
+
+        def is_ready() -> bool:
+            ahead = self._begun - self._taken
+            return bool(self._read) and ahead <= self.threads
+
+        with self._changed:
+            self._changed.wait_for(
+                lambda: is_ready() or self.error is not None or (self._all_read and not self._read)
+            )
+            if self.error is not None or not self._read:
+                return None
+            self._begun += 1
+            self._changed.notify_all()
+            return self._begun - 1, self._read.pop()
+
+    def planned(self, place: int, tables: dict[str, pa.Table]) -> None:
+        """Keep the tables of a part until it is its turn."""
+        with self._changed:
+            self._done[place] = tables
+            self._changed.notify_all()
+
+    def next_to_take(self) -> dict[str, pa.Table] | None:
+        """The tables of the part whose turn it is; None when there are no more, or something was raised."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: (
+                    self._taken in self._done
+                    or self.error is not None
+                    or (self._all_read and not self._read and self._taken == self._begun)
+                )
+            )
+            if self.error is not None or self._taken not in self._done:
+                return None
+            self._taken += 1
+            self._changed.notify_all()
+            return self._done.pop(self._taken - 1)
+
+    def go_on(self, stage: str) -> None:
+        """Called when a stage of a part begins; ends the part if all is given up."""
+        if self.error is not None:
+            raise KeyboardInterrupt
+
+    def give_up(self, error: BaseException) -> None:
+        """Have all threads end; the first error counts."""
+        with self._changed:
+            self.error = self.error or error
+            self._changed.notify_all()
+
+    @contextmanager
+    def raising_here(self) -> Iterator[None]:
+        """Inside the block, what is raised ends all."""
+        try:
+            yield
+        except BaseException as error:
+            self.give_up(error)
+
+
+Topologies = str | Path | Sequence[str | Path] | tuple[Any, Any] | Iterable[Mapping[str, Any] | str | bytes]
+
+
+def read_topologies(
+    topologies: Topologies,
+    *,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    before_block: Callable[[], None] = lambda: None,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+) -> TopologyTables:
+    """The tables of `topologies`: paths, objects, or the tables (topologies, transformations) themselves.
+
+    As engine.planning.plan_topologies.read_topologies; paths are local, tables of PyArrow or Polars. For
+    `max_line_bytes`, `before_block` and `job_defaults` see read_topology_files. Raises InputError, and
+    SchemaError for tables with other columns.
+    """
+    if isinstance(topologies, str | Path):
+        return _read_paths([str(topologies)], max_line_bytes, before_block, job_defaults)
+    items: list[Any] = list(topologies)
+    match items:
+        case [pa.Table() | pl.DataFrame() as given, pa.Table() | pl.DataFrame() as transformations]:
+            return read_topology_tables(_as_arrow(given), _as_arrow(transformations), job_defaults)
+    if items and all(isinstance(item, str | Path) for item in items):
+        return _read_paths([str(item) for item in items], max_line_bytes, before_block, job_defaults)
+    return read_topology_objects(items, job_defaults)
+
+
+def _as_arrow(table: pl.DataFrame | pa.Table) -> pa.Table:
+    return table.to_arrow(compat_level=pl.CompatLevel.oldest()) if isinstance(table, pl.DataFrame) else table
+
+
+def _read_paths(
+    paths: list[str], max_line_bytes: int, before_block: Callable[[], None], job_defaults: JobDefaults
+) -> TopologyTables:
+    folders = [path for path in paths if holds_tables(path)]
+    if not folders:
+        return read_topology_files(paths, max_line_bytes, before_block, job_defaults)
+    if len(paths) > 1:
+        raise tables_beside_others(folders[0])
+    return read_topology_folder(paths[0], job_defaults)

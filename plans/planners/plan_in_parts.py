@@ -1,0 +1,315 @@
+"""Plans many topologies in parts, side by side on all cores."""
+
+import ctypes
+import gc
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from math import ceil
+from threading import Event, Lock
+from typing import NamedTuple, TypeVar
+from weakref import WeakSet
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+from penstock.plans.frames.arrow_walks import Ints
+from penstock.plans.frames.polars_frames import look_up
+from penstock.plans.layers import Choices
+from penstock.plans.planners.plan_columnar import Finished, Tables, plan_columnar, plan_into
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import Layer
+
+Part = TypeVar("Part")
+Done = TypeVar("Done")
+
+
+def side_by_side(
+    work: Callable[[Part], Done], parts: Sequence[Part], given_up: threading.Event | None = None
+) -> list[Done]:
+    """`work` of every part, in order; as many at a time as polars has threads (POLARS_MAX_THREADS).
+
+    Runs on polars' own threads, so nested polars calls execute in place instead of queueing for a busy pool:
+    from any other thread, handing a call over takes longer than most calls do. After Ctrl-C or an error no
+    other part is started, and `given_up` is set for the parts that run; when they have ended, the first error
+    is raised.
+    """
+    todo = enumerate(parts)
+    done: dict[int, Done] = {}
+    errors: list[BaseException] = []
+
+    def give_up(error: BaseException) -> None:
+        errors.append(error)
+        if given_up is not None:
+            given_up.set()
+
+    def work_off(rows: pl.Series, **_: object) -> pl.Series:
+        try:
+            with without_pandas():
+                for place, part in todo:
+                    if errors:
+                        break
+                    done[place] = work(part)
+        except BaseException as error:
+            give_up(error)
+        return rows
+
+    threads = min(pl.thread_pool_size(), len(parts))
+    if threading.current_thread() is threading.main_thread():
+        # A thread that waits inside polars handles no signals, and the main thread has handlers to run.
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                beside.submit(in_polars_threads, work_off, threads).result()
+            except BaseException as error:
+                give_up(error)
+    else:
+        in_polars_threads(work_off, threads)
+    if errors:
+        raise errors[0]
+    return [done[place] for place in range(len(parts))]
+
+
+def in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
+    """Runs the call `times` times at once: polars evaluates two or more expressions in a thread each."""
+    row = pl.DataFrame({"row": [0]})
+    once = pl.col("row").map_batches(call, return_dtype=pl.Int64)
+    others = [once.alias(str(number)) for number in range(1, times)] or [pl.lit(1)]
+    row.select(once, *others)
+
+
+def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> Iterator[Done]:
+    """side_by_side that takes parts, and keeps results, only for as many parts as run at once."""
+    threads = pl.thread_pool_size()
+    if threads == 1:
+        yield from map(without_pandas()(work), parts)
+        return
+    pending: deque[Future[Done]] = deque()
+    working = _Working()
+    interruptible = working(without_pandas()(work))
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for part in parts:
+                pending.append(pool.submit(interruptible, part))
+                del part
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        except BaseException:
+            working.interrupt()
+            raise
+
+
+class _Working:
+    """Work in threads that ends early once nobody wants it any more.
+
+    Signals reach the main thread alone. A process that is asked to stop would wait for its threads, and
+    nothing else ends a loop over the rows of one large part.
+    """
+
+    def __init__(self) -> None:
+        self._threads: set[int] = set()  #: that are inside of it
+        self._interrupted = False
+        self._lock = Lock()
+        _WORKING.add(self)
+
+    def __call__(self, work: Callable[[Part], Done]) -> Callable[[Part], Done]:
+        """`work`, which raises KeyboardInterrupt after `interrupt`."""
+
+        def interruptible(part: Part) -> Done:
+            thread = threading.get_ident()
+            with self._lock:
+                if self._interrupted:
+                    raise KeyboardInterrupt
+                self._threads.add(thread)
+            try:
+                return work(part)
+            finally:
+                with self._lock:
+                    self._threads.discard(thread)
+
+        return interruptible
+
+    def interrupt(self) -> None:
+        interrupt = ctypes.py_object(KeyboardInterrupt)
+        with self._lock:
+            self._interrupted = True
+            for thread in self._threads:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), interrupt)
+
+
+_WORKING: WeakSet[_Working] = WeakSet()
+
+
+def interrupt_parts() -> None:
+    """End what one_after_the_other does in threads, of all callers."""
+    for working in list(_WORKING):
+        working.interrupt()
+
+
+@contextmanager
+def without_garbage_collection() -> Iterator[None]:
+    """No search for cycles as long as this lasts; looking through long lists takes a quarter of a walk."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+ROWS_OF_A_PART = 150_000
+"""Transformations or stream nodes of a part. Smaller parts spend more time in Python, larger ones on data."""
+
+_SIZED_BY = ("transformations", "stream_nodes")
+_SPLIT = (*_SIZED_BY, "topologies", "job_settings", "stream_edges")
+
+
+class InParts(NamedTuple):
+    """The tables, and the seconds of each stage: its share of the elapsed time, as parts overlap."""
+
+    tables: dict[str, pa.Table]
+    seconds: dict[str, float]
+
+
+def plan_in_parts(
+    topology_tables: dict[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices,
+    report: Callable[[str], None] = lambda stage: None,
+    before_tasks: Callable[[TaskRows], None] = lambda rows: None,
+) -> InParts:
+    """plan_columnar of all topologies; `topology_tables` is emptied here as there.
+
+    Parts of a fleet run side by side, because many steps of a pass use one thread only, and small tables stay
+    in the processor's caches. A topology is never split. `report` is called once for each stage of a part,
+    whenever all parts together have done the work of one more stage. `before_tasks` is called for each part,
+    from its thread (see plan_columnar).
+    """
+    parts = split_by_topology(topology_tables)
+    topology_tables.clear()
+    watch = _Watch(report, len(parts))
+
+    def plan(part: Tables) -> dict[str, pa.Table]:
+        with watch.part() as stage:
+            return plan_columnar(part, until, choices, stage, before_tasks)
+
+    started = time.monotonic()
+    with without_garbage_collection():
+        planned = side_by_side(plan, parts, watch.given_up)
+    wall = time.monotonic() - started
+    tables = planned[0]
+    if len(planned) > 1:
+        tables = {name: pa.concat_tables([part[name] for part in planned]) for name in tables}
+    share = wall / max(wall, sum(watch.seconds.values()))
+    return InParts(tables, {stage: spent * share for stage, spent in watch.seconds.items()})
+
+
+def plan_alone(
+    finished: Finished,
+    topology_tables: dict[str, pl.DataFrame],
+    until: Layer,
+    choices: Choices,
+    report: Callable[[str], None],
+    before_tasks: Callable[[TaskRows], None],
+) -> dict[str, float]:
+    """plan_into of one topology, in polars' threads as parts are; the seconds of each stage."""
+    watch = _Watch(report, 1)
+
+    def plan(only: Tables) -> None:
+        with watch.part() as stage:
+            plan_into(finished, only, until, choices, stage, before_tasks)
+
+    with without_garbage_collection():
+        side_by_side(plan, [topology_tables], watch.given_up)
+    return watch.seconds
+
+
+class _Watch:
+    """Seconds by stage of parts in threads. Once planning is given up, a part ends after its stage."""
+
+    def __init__(self, report: Callable[[str], None], parts: int) -> None:
+        self.seconds: dict[str, float] = {}
+        self.given_up = Event()
+        self._report, self._parts, self._stages, self._lock = report, parts, 0, Lock()
+
+    @contextmanager
+    def part(self) -> Iterator[Callable[[str], None]]:
+        """The function to which a part reports its stages."""
+        running, started = "", time.monotonic()
+        seen: set[str] = set()
+
+        def begin(stage: str) -> None:
+            nonlocal running, started
+            if self.given_up.is_set():
+                raise KeyboardInterrupt
+            now = time.monotonic()
+            with self._lock:
+                if running:
+                    self.seconds[running] = self.seconds.get(running, 0.0) + now - started
+                if stage and stage not in seen:
+                    seen.add(stage)
+                    if self._stages % self._parts == 0:
+                        self._report(stage)
+                    self._stages += 1
+            running, started = stage, now
+
+        yield begin
+        begin("")
+
+
+def split_by_topology(tables: Mapping[str, pl.DataFrame]) -> list[Tables]:
+    """`tables` divided into parts that are planned side by side (see split_into), as many for each thread."""
+    rows, threads = _rows(tables), pl.thread_pool_size()
+    return split_into(
+        tables, 1 if rows < 2 * ROWS_OF_A_PART else ceil(rows / ROWS_OF_A_PART / threads) * threads
+    )
+
+
+def split_into(tables: Mapping[str, pl.DataFrame], parts: int) -> list[Tables]:
+    """`tables` divided into about that many parts of whole topologies, of equal size if topologies are small.
+
+    The first one has the rejected topologies.
+    """
+    if parts < 2 or len(tables["topologies"]) < 2:
+        return [dict(tables)]
+    numbers = _part_numbers(tables, parts)
+    count = int(numbers.max()) + 1
+    part_of = tables["topologies"].select(TOPOLOGY, part=pl.Series(values=numbers))
+    split = {name: _split(tables[name], part_of, count) for name in _SPLIT}
+    rejected = tables["rejected"]
+    return [
+        {name: split[name][part] if name in split else rejected for name in tables}
+        | {"rejected": rejected if part == 0 else rejected.clear()}
+        for part in range(count)
+    ]
+
+
+def _rows(tables: Mapping[str, pl.DataFrame]) -> int:
+    return sum(len(tables[name]) for name in _SIZED_BY)
+
+
+def _part_numbers(tables: Mapping[str, pl.DataFrame], parts: int) -> Ints:
+    """The part of each topology: neighbours, in parts of equal size."""
+    sizes = pl.concat([tables[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
+    rows = look_up(tables["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
+    before = np.cumsum(rows) - rows
+    return np.unique(before * parts // rows.sum(), return_inverse=True)[1].astype(np.int64)
+
+
+def _split(rows: pl.DataFrame, part_of: pl.DataFrame, count: int) -> list[pl.DataFrame]:
+    """The rows of each part; slices, without a copy, if rows are ordered by part."""
+    parts = look_up(rows.select(TOPOLOGY), part_of, {})["part"].to_numpy()
+    if (parts[1:] < parts[:-1]).any():
+        order = np.argsort(parts, kind="stable")
+        rows, parts = rows[order], parts[order]
+    bounds = np.searchsorted(parts, np.arange(count + 1)).tolist()
+    return [rows.slice(start, end - start) for start, end in pairwise(bounds)]

@@ -1,0 +1,59 @@
+"""`penstock bench --budget`: which measurements fit, and planners of the user's beside Penstock's."""
+
+import pytest
+
+from penstock.engine.measure.bench.bench_choices import budget_seconds, chosen_planners
+from penstock.engine.measure.bench.planners import planner_named
+from penstock.engine.measure.bench.run_benchmarks import turns
+from penstock.engine.measure.bench.suites import SUITES, Case
+from penstock.engine.measure.bench.time_budget import TimeBudget, seconds_left
+from penstock.plans.errors import ConfigurationError
+
+SECONDS = {"columnar": 1.0, "joins": 14.0}
+
+
+def measured(budget: float | None, sizes: tuple[int, ...] = (1_000, 10_000, 100_000)):
+    """The turns that fit, and the seconds that they take, by a clock of the test's."""
+    now = [0.0]
+    patch = pytest.MonkeyPatch()
+    patch.setattr("penstock.engine.measure.bench.time_budget.time.monotonic", lambda: now[0])
+    every = list(turns([Case(SUITES["fleet"], size) for size in sizes], list(SECONDS), 3))
+    every.sort(key=lambda turn: (turn.repetition, turn.case.size))
+    found, limit = [], TimeBudget(budget, every, compares=True)
+    for turn in every:
+        if limit.has_time_for(turn):
+            now[0] += SECONDS[turn.planner]
+            limit.took(turn, SECONDS[turn.planner])
+            found.append(turn)
+    patch.undo()
+    return found, now[0]
+
+
+def test_what_fits_is_measured_and_the_rest_left_out():
+    everything, all_seconds = measured(None)
+    assert len(everything) == 18
+    for budget in (20.0, 60.0, 120.0):
+        found, spent = measured(budget)
+        assert spent <= budget
+        assert len(found) < len(everything)
+        assert {(turn.planner, turn.case.size) for turn in found} >= {("columnar", 1_000), ("joins", 1_000)}
+    assert len(measured(120.0)[0]) > len(measured(60.0)[0])
+    assert measured(10 * all_seconds)[0] == everything
+
+
+def test_times_are_said_and_read():
+    assert [seconds_left(one) for one in (4.4, 80)] == ["about 4 s left", "about 1 min 20 s left"]
+    assert [budget_seconds(one) for one in ("90s", "2m", "1500ms")] == [90, 120, 1.5]
+    for wrong in ("soon", "0s", "-3s"):
+        with pytest.raises(ConfigurationError, match="--budget"):
+            budget_seconds(wrong)
+
+
+def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
+    own = "penstock.engine.examples.chain_equal_costs:chain"
+    assert chosen_planners(["columnar", own]) == (["columnar", own], {})
+    assert planner_named(own).module.endswith("run_own_planner")
+    with pytest.raises(ConfigurationError, match=r"allowed .*columnar.*, or a planner of your own"):
+        chosen_planners(["columna"])
+    with pytest.raises(ConfigurationError, match="ModuleNotFoundError"):
+        chosen_planners(["nowhere:policy"])

@@ -1,0 +1,117 @@
+"""What the spec of a sweep may say, and what is said of one that is wrong."""
+
+import pytest
+
+from penstock.engine.measure.sweep.grid import axes_of_options
+from penstock.engine.measure.sweep.sweep_grid import read_sweep_spec
+from penstock.plans.errors import InputError
+from tests.engine.measure.sweep.grids import run
+
+
+def test_everything_that_is_wrong_is_said_with_its_line(folder):
+    (folder / "wrong.yaml").write_text(
+        "topologies:\n  - shape: randm\n  - {file: a.jsonl, seed: 1}\n  - {shape: chain, width: 3}\n"
+        "  - {shape: wide, operators: [10, ten]}\n  - {shape: random, topologies: 0}\n  - {}\n"
+        "planer: flink\nrepeat: 0\noptions: {parallelism.default: [1, 1]}\nplanners: nowhere:plan\n"
+    )
+    code, said, complained = run("wrong.yaml")
+    assert (code, said) == (3, "")
+    for part in (
+        "wrong.yaml:2: topologies.0: shape: found 'randm', allowed random, layered",
+        "wrong.yaml:3: topologies.1: file: found seed, allowed nothing else",
+        "wrong.yaml:4: topologies.2: chain: found width, allowed topologies, operators",
+        "wrong.yaml:5: topologies.3.operators: found 'ten', allowed a whole number",
+        "wrong.yaml:6: topologies.4: topologies: found 0, allowed 1 to",
+        "wrong.yaml:7: topologies.5: found none, allowed one of shape, file, spec",
+        "wrong.yaml:8: planer: unknown key; did you mean planners?",
+        "wrong.yaml:9: repeat: found 0",
+        "wrong.yaml:10: options.parallelism.default: found 1 twice",
+        "wrong.yaml:11: planners: --planner nowhere:plan: ModuleNotFoundError: No module named 'nowhere'",
+    ):
+        assert part in complained, part
+    (folder / "wrong.yaml").write_text(
+        "topologies:\n  - file: gone.jsonl\n  - spec: gone.yaml\nplanners: [flink, gone:planner]\n"
+        "costs: gone.csv\n"
+        "options:\n  paralelism.default: 3\n  taskmanager.numberOfTaskSlots: [2, two]\n"
+    )
+    complained = run("wrong.yaml")[2]
+    for part in (
+        "wrong.yaml:2: topologies.0.file: gone.jsonl: no such file",
+        "wrong.yaml:3: topologies.1.spec: ",
+        "wrong.yaml:4: planners: --planner gone:planner: ModuleNotFoundError",
+        "wrong.yaml:5: costs: --costs gone.csv: found no such file or store",
+        "wrong.yaml:7: options.paralelism.default: ",
+        "did you mean parallelism.default?",
+        "wrong.yaml:8: options.taskmanager.numberOfTaskSlots: ",
+    ):
+        assert part in complained, part
+    assert "Traceback" not in complained
+
+
+def test_errors_of_a_source_and_of_what_it_names_come_together(folder):
+    (folder / "wrong.yaml").write_text(
+        "topologies:\n  - {shape: [nosuch, chain], seed: '{x}', operators: [1, -2], width: 3}\n"
+        "  - {file: gone.jsonl, operators: 3, spec: b.yaml}\n  - file: gone.jsonl\n"
+        "  - {shape: random, parallelism: 0, topologies: -1}\n"
+    )
+    complained = run("wrong.yaml")[2]
+    for part in (
+        "wrong.yaml:2: topologies.0.seed: found '{x}', allowed a whole number",
+        "wrong.yaml:2: topologies.0: shape: found 'nosuch', allowed",
+        "wrong.yaml:2: topologies.0: chain: found width, allowed",
+        "wrong.yaml:2: topologies.0: operators: found 1, allowed 2",
+        "wrong.yaml:2: topologies.0: operators: found -2, allowed 2",
+        "wrong.yaml:3: topologies.1: found file and spec, allowed one",
+        "wrong.yaml:3: topologies.1: file: found operators, allowed nothing else",
+        "wrong.yaml:4: topologies.2.file: gone.jsonl: no such file",
+        "wrong.yaml:5: topologies.3: parallelism: found 0, allowed",
+        "wrong.yaml:5: topologies.3: topologies: found -1, allowed",
+    ):
+        assert part in complained, part
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "found no object"),
+        ("[1]", "found no object"),
+        ("a: [", "no YAML"),
+        ("topologies: 5", "wrong.yaml:1: topologies: found 5"),
+        ("planners: flink", "topologies: found nothing"),
+        ("topologies: []", "topologies: found []"),
+        (
+            "topologies: {shape: chain}\ntopologies: {shape: wide}",
+            "wrong.yaml:2: 'topologies' is there twice",
+        ),
+        ("a: &a [1]\ntopologies: *a", "wrong.yaml:2: found an alias"),
+        ("topologies: {shape: !!python/name:os.system x}", "wrong.yaml:1"),
+        ("x: " + "[" * 5000, "wrong.yaml:1: found lists"),
+        (
+            f"topologies: {{shape: chain, seed: {list(range(400))}, operators: {list(range(2, 402))}}}",
+            "160,000",
+        ),
+        ("\x80", "wrong.yaml"),
+    ],
+)
+def test_broken_specs(folder, text, said):
+    (folder / "wrong.yaml").write_bytes(text.encode("latin-1"))
+    code, _, complained = run("wrong.yaml", "--dry-run")
+    assert code == 3
+    assert said in complained
+    assert "Traceback" not in complained
+
+
+def test_specs_that_are_no_files(folder):
+    assert run("gone.yaml")[0] == 3
+    assert run(".")[0] == 3
+    (folder / "swept").write_text("")
+    assert run("grid.yaml", "--out", "swept")[0] == 2
+
+
+def test_options_are_texts_as_in_yaml():
+    assert list(axes_of_options({"a": [1, "1728m"], "b": [True]})) == [
+        {"a": "1", "b": "true"},
+        {"a": "1728m", "b": "true"},
+    ]
+    with pytest.raises(InputError):
+        read_sweep_spec("/proc/self/mem")

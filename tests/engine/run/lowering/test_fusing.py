@@ -1,0 +1,56 @@
+"""What fusing loses, why operators stay apart, and which jobs a script has."""
+
+import pytest
+
+from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
+from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.views.explain.explain_edge import explain_fusing, lost_setting_text
+from penstock.plans.errors import InputError
+
+SCRIPT = """\
+from pyflink.common import Types
+from pyflink.datastream import StreamExecutionEnvironment
+env = StreamExecutionEnvironment.get_execution_environment()
+env.set_parallelism(2)
+s = env.from_collection([1, 2], type_info=Types.INT()).map(lambda v: v, Types.INT()).name("first").uid("a")
+s = s.filter(bool).uid("b").map(lambda v: v, Types.INT()).set_parallelism(3)
+s.print()
+env.execute("one")
+results = list(s.execute_and_collect("two"))
+env.from_collection(results[:1] or [0]).map(str).print()
+env.execute("three")
+raise ValueError("results are missing" if not results else "")
+"""
+
+
+@pytest.fixture
+def found(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT, encoding="utf-8")
+    return jobs_of_script(str(path), [], EnvironmentSettings())
+
+
+def test_every_job_of_a_script_is_there(found):
+    assert [job.name for job in found.jobs] == ["one", "two", "three"]
+    assert "results are missing" in found.failure.message
+    assert chosen_job(found, None, "s").name == "one"
+    assert chosen_job(found, "2", "s").name == chosen_job(found, "two", "s").name == "two"
+    with pytest.raises(InputError, match="no job 'four'"):
+        chosen_job(found, "four", "s")
+
+
+def test_a_uid_within_a_fused_operator_is_lost(found):
+    (lost,) = found.jobs[0].lowered.lost_settings
+    assert (lost.setting, lost.value, lost.name, lost.fused_into) == ("uid", "b", "Filter", "first, Filter")
+    assert lost.line is not None
+    assert lost.line.endswith("script.py:6")
+    assert "uid 'b' (" in lost_setting_text(lost)
+
+
+def test_reasons_against_fusing_are_told(found):
+    explained = explain_fusing(found.jobs[0].lowered)
+    assert [one["operators"] for one in explained["fused"]] == [["first", "Filter"]]
+    assert explained["boundaries_saved"] == 1
+    (apart,) = explained["not_fused"]
+    assert (apart["source"]["name"], apart["target"]["name"]) == ("first, Filter", "Map")
+    assert apart["reasons"] == ["parallelism 2 and 3"]

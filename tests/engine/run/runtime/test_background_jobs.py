@@ -1,0 +1,42 @@
+"""Jobs that run while their script goes on: how the script ends."""
+
+import time
+
+import pytest
+
+from penstock.engine.pyflink.common.typeinfo import Types
+from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
+from penstock.engine.run.runtime.errors import JobExecutionError
+from penstock.engine.run.runtime.start_job import jobs_end_with_script
+
+
+def divides_by_zero():
+    """Its client, after the job has failed."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([0], type_info=Types.INT()).map(lambda x: 1 // x).print()
+    client = env.execute_async("divides")
+    while client.get_job_status().result().name != "FAILED":
+        time.sleep(0.01)
+    return client
+
+
+def test_what_failed_before_the_end_is_raised_at_the_end(spark):
+    with pytest.raises(JobExecutionError, match="ZeroDivisionError"), jobs_end_with_script():
+        divides_by_zero()
+
+
+def test_a_failure_that_the_script_has_seen_is_not_raised_again(spark):
+    with jobs_end_with_script():
+        client = divides_by_zero()
+        with pytest.raises(JobExecutionError):
+            client.get_job_execution_result().result()
+
+
+def test_a_script_that_cancels_its_job_ends_well(spark):
+    with jobs_end_with_script():
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.from_collection([0], type_info=Types.INT()).map(lambda x: time.sleep(60)).print()
+        client = env.execute_async("sleeps")
+        while client.get_job_status().result().name != "RUNNING":
+            time.sleep(0.01)
+        client.cancel()
