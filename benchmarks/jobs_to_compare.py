@@ -7,19 +7,18 @@ from typing import Any
 import polars as pl
 
 from penstock.engine.flink.measured_jobs.run_measured_jobs import MeasuredJob, MeasuredOperator
-from penstock.engine.measure.bench.suites import WORKLOADS
+from penstock.engine.measure.bench.prepare_inputs import WORKLOADS
 from penstock.engine.planning.chosen_costs import DRAWN, chosen_costs
 from penstock.engine.planning.custom_planners import question
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.shapes import SHAPES
-from penstock.plans.generate.topology_lines import topology_lines
+from penstock.plans.generate.fleet import Spec, topology_lines
+from penstock.plans.generate.layered import SHAPES
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.exchange_costs import Constants
 from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
+from penstock.plans.metrics.rates_and_loads import Constants
 
 MOST_OPERATORS = 14
 MOST_SLOTS = 64

@@ -33,7 +33,7 @@ from pyflink.common import Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.commits import commit_run
 from penstock.engine.run.recovery import kept_script
-from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 
 def kill_at(owner, name, number):

@@ -44,7 +44,7 @@ from pyflink.common import Types, WatermarkStrategy
 from pyflink.common import Row
 from pyflink.datastream import StreamExecutionEnvironment
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
-from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 
 ROWS = Types.ROW_NAMED(["n"], [Types.LONG()])

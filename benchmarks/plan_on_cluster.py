@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.event_log import events
 from benchmarks.process_memory import process_memory
-from penstock.engine.machine.end_processes import processes_of_session
+from penstock.engine.machine.stop_on_signals import processes_of_session
 from tests.engine.run.runtime.spark_cluster import Cluster, spark_cluster
 
 _SECONDS_BETWEEN_LOOKS = 1.0

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.process_memory import process_memory
-from penstock.engine.machine.end_processes import processes_of_session
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings, use_settings
-from penstock.engine.run.clusters.connect_to_session import connected_to
+from penstock.engine.machine.stop_on_signals import processes_of_session
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from penstock.engine.run.clusters.session_folder import Session, live_session
+from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.jobs.job_records import list_jobs
 from penstock.engine.run.runtime.run_environment import use_session_settings
 

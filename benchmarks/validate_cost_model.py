@@ -38,7 +38,7 @@ import polars as pl
 from benchmarks.compare_with_runs import print_comparison
 from benchmarks.jobs_to_compare import chosen_topologies, planned_jobs
 from penstock.engine.flink.measured_jobs.run_measured_jobs import JobRun, MeasuredJob, run_measured_jobs
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_constants
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, read_constants
 
 POLICIES = {"flink": ("flink", "never", "half", "isolated"), "penstock": ("flink", "never", "half")}
 FIRST_JOBS = 8

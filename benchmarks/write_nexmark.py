@@ -12,7 +12,7 @@ import pyarrow.csv as pc
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.connectors.nexmark.source import TYPES, NexmarkSource
-from penstock.operators.formats.chunks import StampedBatch
+from penstock.operators.formats.csv_files import StampedBatch
 
 
 def write_nexmark(folder: Path, events: int, files: int = 2, kinds: Iterable[str] = TYPES) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from penstock import errors as errors
     from penstock.engine.library.bench import bench as bench
     from penstock.engine.library.check import check as check
-    from penstock.engine.library.diff import diff as diff
     from penstock.engine.library.draw import Drawing as Drawing
     from penstock.engine.library.draw import draw as draw
     from penstock.engine.library.generate import generate as generate
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.library.plan import plan as plan
     from penstock.engine.library.planned_tables import Plan as Plan
     from penstock.engine.library.run import run as run
+    from penstock.engine.library.sides_to_compare import diff as diff
     from penstock.engine.library.sweep import sweep as sweep
     from penstock.engine.library.transform import transform as transform
     from penstock.engine.planning.changed_metrics import Change as Change
@@ -54,7 +54,7 @@ _MODULES = {
     "bench": "penstock.engine.library.bench",
     "check": "penstock.engine.library.check",
     "decides": "penstock.plans.custom_planners.decisions",
-    "diff": "penstock.engine.library.diff",
+    "diff": "penstock.engine.library.sides_to_compare",
     "draw": "penstock.engine.library.draw",
     "generate": "penstock.engine.library.generate",
     "import_graph": "penstock.engine.library.import_graph",

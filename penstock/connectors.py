@@ -3,10 +3,10 @@
 from penstock.engine.pyflink.datastream.connectors.base import *
 from penstock.engine.pyflink.datastream.connectors.file_system import *
 from penstock.engine.pyflink.datastream.connectors.number_seq import *
-from penstock.operators.connectors.delta.delta_sink import DeltaSink as DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink as DeltaSink
 from penstock.operators.connectors.delta.delta_source import DeltaSource as DeltaSource
-from penstock.operators.connectors.file_sources import csv_source as csv_source
-from penstock.operators.connectors.file_sources import json_lines_source as json_lines_source
-from penstock.operators.connectors.file_sources import parquet_source as parquet_source
-from penstock.operators.connectors.file_sources import text_source as text_source
+from penstock.operators.connectors.file_source import csv_source as csv_source
+from penstock.operators.connectors.file_source import json_lines_source as json_lines_source
+from penstock.operators.connectors.file_source import parquet_source as parquet_source
+from penstock.operators.connectors.file_source import text_source as text_source
 from penstock.operators.connectors.nexmark.source import NexmarkSource as NexmarkSource

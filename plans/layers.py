@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.columnar.count_network_buffers import FLINK_2_3, NetworkOptions
+from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
 

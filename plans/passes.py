@@ -5,8 +5,10 @@ A pass is a pure function: tables in, one table out. It is implemented twice: by
 of an implementation are named after the tables it reads; the runners look them up.
 """
 
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
 
+from penstock.plans.layers import layers_until
 from penstock.plans.vocabulary import Layer
 
 
@@ -310,3 +312,40 @@ PASSES: tuple[Pass, ...] = (
 
 GIVEN = ("topologies", "transformations", "job_settings", "given_stream_nodes", "given_stream_edges")
 """The tables of the topology layer under the names that passes know them by."""
+
+
+# The steps of a planner in the order of plans.passes.PASSES, and the tables of each layer.
+
+
+Step = TypeVar("Step")
+
+
+def passes_until(until: Layer) -> tuple[Pass, ...]:
+    """The passes that derive the layers up to and including `until`."""
+    layers = layers_until(until)
+    return tuple(step for step in PASSES if step.layer in layers)
+
+
+def in_order(
+    implemented: Mapping[str, Step], of_its_own: Mapping[str, tuple[str, Step]], until: Layer
+) -> list[tuple[str, Step]]:
+    """(table, step) of all layers up to and including `until`, in the order of planning.
+
+    `implemented`: a planner's step for the table of each pass. `of_its_own`: tables that only this planner
+    keeps, each with the pass before which it is made, and its step.
+    """
+    listed: list[tuple[str, Step]] = []
+    for entry in passes_until(until):
+        own = [(name, step) for name, (before, step) in of_its_own.items() if before == entry.produces]
+        listed += [*own, (entry.produces, implemented[entry.produces])]
+    return listed
+
+
+def produced_by_layer(of_its_own: Iterable[tuple[str, str]] = ()) -> dict[Layer, tuple[str, ...]]:
+    """Layer to the tables that are derived in it.
+
+    `of_its_own`: tables that only one planner keeps, each with the pass before which it is made.
+    """
+    layers = {entry.produces: entry.layer for entry in PASSES}
+    layers |= {name: layers[before] for name, before in of_its_own}
+    return {layer: tuple(name for name in layers if layers[name] is layer) for layer in list(Layer)[1:]}

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from penstock.engine.configuration.cluster_options import Reader, option_text
 from penstock.engine.configuration.merge_settings import OPTIONS
-from penstock.engine.configuration.option import Reader, option_text
 from tests.reference_pages import WRITTEN, cell
 
 _OPTIONS = "\n## Options\n"

@@ -19,8 +19,8 @@ from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.planners.run_joins import run_passes
-from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
+from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs
 from tests.plans.columnar.table_contents import rows_of

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.library.jobs_of_script import JobsOfScript
+from penstock.engine.library.what_if_of_script import JobsOfScript
 from penstock.engine.output.say import say_beside_output
 
 JobOption = Annotated[

@@ -7,11 +7,12 @@ import sys
 import traceback
 import warnings
 
-from penstock.engine.machine.end_processes import adopt_orphans, end_children
 from penstock.engine.machine.named_output import NOBODY_READS, name_standard_output, nobody_reads
 from penstock.engine.machine.standard_files import open_missing_standard_files
 from penstock.engine.machine.stop_on_signals import (
+    adopt_orphans,
     end_at_once_on_signals,
+    end_children,
     stopped_by,
     unwinding_on_signals,
 )

@@ -102,7 +102,7 @@ def as_store(
     from penstock.engine.planning.choose_planner import Planner, choose_planner
     from penstock.engine.planning.plan_into_store import plan_into_store_by_columns
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.plans.planners.plan_columnar import stages
+    from penstock.plans.planners.plan_in_parts import stages
     from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 
     configuration = given_configuration(config_dir, define)
@@ -134,10 +134,10 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
     Nothing runs. What the script prints goes to standard error, as what PyFlink loses of its names and uids.
     """
     from penstock.engine.commands.job_option import say_failure_of_script
-    from penstock.engine.library.jobs_of_script import jobs_of_script
     from penstock.engine.library.say_fusing import say_lost_settings
-    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
-    from penstock.engine.run.runtime.job import topology_of
+    from penstock.engine.library.what_if_of_script import jobs_of_script
+    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+    from penstock.engine.run.runtime.transformations import topology_of
 
     settings = EnvironmentSettings(config=scripts, plan_options=options)  # type: ignore[arg-type]
     with redirect_stdout(sys.stderr):

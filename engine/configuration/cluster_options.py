@@ -4,26 +4,213 @@ Source: TaskManagerOptions, NettyShuffleEnvironmentOptions, StateBackendOptions.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
-from typing import Any
+from dataclasses import fields, replace
+from enum import IntEnum, StrEnum
+from typing import Any, NamedTuple
 
-from penstock.engine.configuration.option import A_MEMORY_SIZE, Option, Reader
 from penstock.operators.common.configuration import parse_float
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.resources.memory_options import FLINK_MEMORY, MemoryOptions
-from penstock.plans.resources.network_options import FLINK_2_3, NetworkOptions
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.columnar.count_network_buffers import FLINK_2_3, PROFILES, NetworkOptions
+from penstock.plans.resources.divide_memory import FLINK_MEMORY, MemoryOptions, TaskManager
+from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
 from penstock.plans.topology.flink_values import (
     enum_parser,
+    parse_duration,
     parse_int,
     parse_map,
     parse_memory_size,
     parse_string,
 )
-from penstock.plans.vocabulary import ManagedMemoryUseCase
+from penstock.plans.vocabulary import ManagedMemoryUseCase, SlotSharingStrategy
+
+# What one option is: its key, how its text is read, its default, and what it is for.
+
+
+_A_MEMORY_SIZE = "a memory size such as 128 mb"
+A_DURATION = "a duration such as 100 ms, 10 s or PT1M"
+
+_SIZES = ((2**40, "tb"), (2**30, "gb"), (2**20, "mb"), (2**10, "kb"))
+_MAX_LONG = 2**63 - 1
+
+
+class Reader(StrEnum):
+    """Who reads an option."""
+
+    JOBS = "planning, for every job that does not set it"
+    CLUSTER = "planning, of the cluster"
+    RUNS = "running"
+
+
+class Option(NamedTuple):
+    """One option. `parse` raises ValueError; `default` is parsed; `values` are the names of an enum.
+
+    `is_map`: its value is a map, whose entries may also be set one by one, each under `key.NAME`.
+    """
+
+    key: str
+    parse: Callable[[str], Any]
+    default: Any
+    allowed: str
+    meaning: str
+    reader: Reader
+    deprecated: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    is_map: bool = False
+
+    @property
+    def field(self) -> str:
+        """Its name as a field of the model."""
+        return self.key.replace(".", "_").replace("-", "_").lower()
+
+
+def _flink_option(option: FlinkOption, meaning: str, reader: Reader) -> Option:
+    """An option that planning defines."""
+    return Option(
+        option.key,
+        option.parse,
+        option.default,
+        option.allowed,
+        meaning,
+        reader,
+        option.deprecated,
+        option.values,
+        is_map=option.parse is parse_map,
+    )
+
+
+def option_text(option: Option, value: Any) -> str:
+    """A parsed value as it is written in a file; "none" for None."""
+    if value is None:
+        return "none"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {entry}" for name, entry in value.items()) or "none"
+    if isinstance(value, tuple):
+        return ", ".join(value) or "none"
+    return size_text(value) if option.allowed == _A_MEMORY_SIZE else _other_text(option, value)
+
+
+def _other_text(option: Option, value: Any) -> str:
+    return f"{value} ms" if option.parse is parse_duration else str(value)
+
+
+def size_text(size: int) -> str:
+    """A memory size in the largest unit that divides it, as Flink reads it; the largest is "no limit"."""
+    if size == _MAX_LONG:
+        return "no limit"
+    return next((f"{size // unit} {name}" for unit, name in _SIZES if size and size % unit == 0), f"{size} b")
+
+
+# One key as it was set: its text, and where.
+
+
+class Level(IntEnum):
+    """Where a setting comes from; a higher one wins."""
+
+    PROPERTIES = 1  #: spark-defaults.conf
+    FILE = 2  #: a YAML file of the directory
+    DEFINE = 3  #: -D key=value, or `config` of a library call
+    ENVIRONMENT = 4  #: an environment variable
+
+
+class Setting(NamedTuple):
+    """A key (as it was written), its text, and where it is: "conf/a.yaml:3", "-D", "PENSTOCK_JARS".
+
+    `is_list`: the text is a list in YAML.
+    """
+
+    key: str
+    text: str
+    level: Level
+    place: str
+    is_list: bool = False
+
+
+# Options of a job: a topology's or a script's own setting wins over the configuration's.
+
+
+_JOB_MEANINGS = {
+    "execution.runtime-mode": "whether a job is planned as a streaming or a batch job",
+    "execution.batch-shuffle-mode": "how tasks of a batch job exchange data",
+    "execution.buffer-timeout.interval": "how long a record may wait in a buffer",
+    "execution.buffer-timeout.enabled": "whether buffers are sent before they are full",
+    "execution.sorted-inputs.enabled": "whether keyed operators of a batch job get sorted inputs",
+    "execution.sorted-inputs.memory": "managed memory that sorting inputs is weighed with",
+    "execution.batch-state-backend.enabled": "whether batch jobs use a state backend of their own",
+    "jobmanager.scheduler": "the scheduler; batch jobs under AdaptiveBatch get dynamic graphs",
+    "pipeline.name": "the name of a job",
+    "pipeline.max-parallelism": "number of key groups of operators that set none; -1: derived",
+    "pipeline.auto-generate-uids": "whether operators may be without uid",
+    "pipeline.operator-chaining.enabled": "whether operators are chained",
+    "pipeline.operator-chaining.chain-operators-with-different-max-parallelism": (
+        "whether operators of different max parallelism are chained"
+    ),
+    "pipeline.vertex-description-mode": "how the description of a vertex is laid out",
+    "pipeline.vertex-name-include-index-prefix": "whether names of vertices begin with their index",
+    "pipeline.cached-files": "files of the distributed cache",
+    "pipeline.jobvertex-parallelism-overrides": (
+        "parallelism of job vertices by id, in place of the planned one; a job's entries win over the "
+        "configuration's"
+    ),
+    "execution.batch.adaptive.auto-parallelism.enabled": (
+        "whether dynamic graphs reset parallelism that nobody has set"
+    ),
+    "execution.checkpointing.interval": "time between checkpoints; none: no checkpoints",
+    "execution.checkpointing.interval-during-backlog": "the same while a source has a backlog",
+    "execution.checkpointing.mode": "exactly-once or at-least-once checkpoints",
+    "execution.checkpointing.timeout": "time after which a checkpoint is discarded",
+    "execution.checkpointing.min-pause": "least time between two checkpoints",
+    "execution.checkpointing.max-concurrent-checkpoints": "checkpoints that may be under way at once",
+    "execution.checkpointing.tolerable-failed-checkpoints": "checkpoints that may fail before the job does",
+    "execution.checkpointing.externalized-checkpoint-retention": "whether checkpoints outlive the job",
+    "execution.checkpointing.checkpoints-after-tasks-finish": "whether checkpoints go on after tasks finish",
+    "execution.checkpointing.aligned-checkpoint-timeout": "time after which aligned checkpoints go unaligned",
+    "execution.checkpointing.unaligned.recover-output-on-downstream.enabled": (
+        "whether output in flight is recovered by its readers"
+    ),
+    "execution.state-recovery.without-channel-state.checkpoint-id": (
+        "checkpoint whose data in flight is ignored"
+    ),
+    "state.changelog.enabled": "whether changes of state are logged",
+    "execution.state-recovery.claim-mode": "who owns the files of the snapshot restored from",
+    "execution.checkpointing.unaligned.enabled": "whether checkpoints are unaligned",
+    "execution.checkpointing.unaligned.forced": "whether they are so whatever the job",
+    "pipeline.sources.pause-until-first-checkpoint": "whether sources wait for the first checkpoint",
+    "execution.state-recovery.path": "the snapshot to restore from",
+    "execution.state-recovery.ignore-unclaimed-state": "whether state that no operator claims is dropped",
+    "execution.state-recovery.approximate-local-recovery": "whether failed tasks restart on their own",
+}
+
+
+def parse_parallelism(value: str) -> int:
+    """A number of subtasks. Raises ValueError."""
+    parallelism = parse_int(value)
+    if parallelism < 1:
+        raise ValueError("is below 1")
+    return parallelism
+
+
+PARALLELISM = Option(
+    "parallelism.default",
+    parse_parallelism,
+    1,
+    f"an integer from 1 to {2**31 - 1}",
+    "number of subtasks of operators that set none, in jobs that set none; of scripts, by default the "
+    "number of cores",
+    Reader.JOBS,
+)
+
+JOB_OPTIONS = (
+    PARALLELISM,
+    *(_flink_option(option, _JOB_MEANINGS[option.key], Reader.JOBS) for option in OPTIONS),
+)
+"""`parallelism.default`, and all that planning reads of a job's own configuration."""
+
 
 _MAX_INT = 2**31 - 1
-_MAX_LONG = 2**63 - 1
 _MODES = ("NONE", "SLOTS", "MIN_RESOURCES", "TASKS")
 
 MEMORY_FIELDS = {
@@ -55,7 +242,7 @@ NETWORK_FIELDS = {
 }
 """Key to the field of NetworkOptions."""
 
-WEIGHT_FIELDS = {
+_WEIGHT_FIELDS = {
     ManagedMemoryUseCase.OPERATOR: "operator_weight",
     ManagedMemoryUseCase.STATE_BACKEND: "state_backend_weight",
     ManagedMemoryUseCase.PYTHON: "python_weight",
@@ -124,7 +311,7 @@ def _memory_option(key: str, field: str) -> Option:
         key,
         parse,
         getattr(FLINK_MEMORY, field),
-        "a fraction from 0 to less than 1" if fraction else A_MEMORY_SIZE,
+        "a fraction from 0 to less than 1" if fraction else _A_MEMORY_SIZE,
         _MEANINGS[key],
         Reader.CLUSTER,
         _DEPRECATED.get(key, ()),
@@ -137,7 +324,7 @@ def _network_option(key: str, field: str) -> Option:
         key,
         _in_range(parse_memory_size if size else parse_int, NetworkOptions, field),
         getattr(FLINK_2_3, field),
-        A_MEMORY_SIZE if size else "a whole number",
+        _A_MEMORY_SIZE if size else "a whole number",
         _MEANINGS[key],
         Reader.CLUSTER,
     )
@@ -154,10 +341,10 @@ def _parse_weights(text: str) -> Mapping[str, int]:
     """Weights by consumer; consumers that are not named weigh nothing."""
     weights = {}
     for name, weight in parse_map(text).items():
-        if name not in WEIGHT_FIELDS:
-            raise ValueError(f"names the consumer {name!r}, which is not one of {', '.join(WEIGHT_FIELDS)}")
+        if name not in _WEIGHT_FIELDS:
+            raise ValueError(f"names the consumer {name!r}, which is not one of {', '.join(_WEIGHT_FIELDS)}")
         try:
-            weights[name] = _in_range(parse_int, MemoryOptions, WEIGHT_FIELDS[ManagedMemoryUseCase(name)])(
+            weights[name] = _in_range(parse_int, MemoryOptions, _WEIGHT_FIELDS[ManagedMemoryUseCase(name)])(
                 weight
             )
         except ValueError as error:
@@ -177,7 +364,7 @@ PROCESS_SIZE = Option(
     "taskmanager.memory.process.size",
     _parse_process_size,
     TaskManager().process_size,
-    A_MEMORY_SIZE,
+    _A_MEMORY_SIZE,
     "memory of a TaskManager's process; not needed beside flink.size, or managed.size and task.heap.size",
     Reader.CLUSTER,
 )
@@ -190,10 +377,10 @@ LOAD_BALANCE_MODE = Option(
     Reader.CLUSTER,
     values=_MODES,
 )
-CONSUMER_WEIGHTS = Option(
+_CONSUMER_WEIGHTS = Option(
     "taskmanager.memory.managed.consumer-weights",
     _parse_weights,
-    {str(use_case): getattr(FLINK_MEMORY, field) for use_case, field in WEIGHT_FIELDS.items()},
+    {str(use_case): getattr(FLINK_MEMORY, field) for use_case, field in _WEIGHT_FIELDS.items()},
     "OPERATOR:70,STATE_BACKEND:70,PYTHON:30, or a map",
     "how consumers of managed memory share it",
     Reader.CLUSTER,
@@ -214,8 +401,77 @@ CLUSTER_OPTIONS = (
     PROCESS_SIZE,
     LOAD_BALANCE_MODE,
     *(_memory_option(key, field) for key, field in MEMORY_FIELDS.items()),
-    CONSUMER_WEIGHTS,
+    _CONSUMER_WEIGHTS,
     STATE_BACKEND,
     *(_network_option(key, field) for key, field in NETWORK_FIELDS.items()),
 )
 """Options of the cluster that planning reads."""
+
+
+# The memory of a TaskManager, out of values of options.
+
+
+def memory_options(values: Mapping[str, Any]) -> MemoryOptions:
+    """What `values`, those of all options of the cluster, say. ConfigurationError for an empty range."""
+    weights = values[_CONSUMER_WEIGHTS.key]
+    return replace(
+        FLINK_MEMORY,
+        **{field: values[key] for key, field in MEMORY_FIELDS.items()},
+        **{field: weights.get(str(use_case), 0) for use_case, field in _WEIGHT_FIELDS.items()},
+    )
+
+
+# Settings of the cluster that jobs are planned for.
+
+
+class ClusterSettings(NamedTuple):
+    """Settings of the cluster; None, or absence from a map, means that nobody has set it.
+
+    `network`: fields of NetworkOptions by name. `recorded`: what a store records of the plan's cluster beside
+    what the options of a command say.
+    """
+
+    slot_sharing: SlotSharingStrategy | None = None
+    slots: int | None = None
+    process_size: str | None = None
+    memory: MemoryOptions = FLINK_MEMORY
+    network: Mapping[str, int] = {}
+    state_backend: str | None = None
+    recorded: Mapping[str, str] = {}
+
+
+NO_CLUSTER_SETTINGS = ClusterSettings()
+"""Nothing is set."""
+
+
+# The cluster that a stored plan was made for.
+
+
+class RecordedCluster(NamedTuple):
+    """Its TaskManagers and network options."""
+
+    task_manager: TaskManager
+    network: NetworkOptions
+
+
+def recorded_cluster(recorded: Mapping[str, str]) -> RecordedCluster:
+    """What `recorded`, the options that a store records of a plan, say of its cluster."""
+    values = {option.key: _value(option, recorded) for option in CLUSTER_OPTIONS}
+    network = {field: values[key] for key, field in NETWORK_FIELDS.items() if key in recorded}
+    return RecordedCluster(
+        TaskManager(
+            recorded["task_manager_memory"],
+            int(recorded["slots_per_task_manager"]),
+            memory_options(values),
+            values[STATE_BACKEND.key] if STATE_BACKEND.key in recorded else None,
+        ),
+        replace(PROFILES[recorded["network"]], **network),
+    )
+
+
+def _value(option: Option, recorded: Mapping[str, str]) -> Any:
+    """The default where nothing is recorded, or a text for people only, such as "no limit"."""
+    try:
+        return option.parse(recorded[option.key]) if option.key in recorded else option.default
+    except ValueError:
+        return option.default

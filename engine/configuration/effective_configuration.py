@@ -3,8 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
-from penstock.engine.configuration.option import Setting
+from penstock.engine.configuration.cluster_options import NO_CLUSTER_SETTINGS, ClusterSettings, Setting
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 
 

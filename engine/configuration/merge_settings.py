@@ -10,9 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
-from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS
-from penstock.engine.configuration.job_options import JOB_OPTIONS
-from penstock.engine.configuration.option import Option, Setting
+from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS, JOB_OPTIONS, Option, Setting
 from penstock.engine.configuration.run_options import RUN_OPTIONS
 from penstock.plans.topology.flink_values import map_text, parse_map
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from penstock.engine.configuration.option import Level, Setting
+from penstock.engine.configuration.cluster_options import Level, Setting
 from penstock.operators.common.flink_yaml import as_option_text, core_schema_loader
 from penstock.plans.importing.bounds import BoundError, require_bounded_yaml
 

@@ -26,7 +26,7 @@ from penstock.plans.literals import LayerName
 from penstock.plans.vocabulary import Layer
 
 if TYPE_CHECKING:
-    from penstock.engine.measure.bench.suites import Case
+    from penstock.engine.measure.bench.prepare_inputs import Case
 
 _FIGURES = ("planning", "from … to", "cold", "reading", "start-up", "CPU", "peak GiB", "speed")
 
@@ -173,9 +173,9 @@ def bench(
     """
     from penstock.engine.machine.hold_folder import hold_folder
     from penstock.engine.machine.replace_file import make_output_folder
-    from penstock.engine.measure.bench.bench_choices import chosen_planners
     from penstock.engine.measure.bench.measure_suites import measure_suites
-    from penstock.engine.measure.bench.suites import cases_of, each_once, find_suite
+    from penstock.engine.measure.bench.planners import chosen_planners
+    from penstock.engine.measure.bench.prepare_inputs import cases_of, each_once, find_suite
     from penstock.engine.output.progress import Report
     from penstock.engine.planning.find_custom_planners import importable_name
 
@@ -266,8 +266,8 @@ def _compared(
     """Plans of all cases by all planners, compared with those of the first."""
     from penstock.engine.library.costs_named import costs_named
     from penstock.engine.machine.replace_file import make_output_folder
-    from penstock.engine.measure.bench.describe_machine import describe_machine
     from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.measure.bench.measure_suites import describe_machine
     from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
     from penstock.engine.measure.bench.print_quality import write_quality
     from penstock.engine.output.progress import Report
@@ -326,7 +326,7 @@ def _folder(out: Any) -> Iterator[Path]:
 @contextmanager
 def _handed_on(config: Config) -> Iterator[Any]:
     """The configuration for child processes as long as the context; gives the defaults of jobs."""
-    from penstock.engine.measure.bench.bench_choices import handed_on
+    from penstock.engine.measure.bench.planners import handed_on
 
     library_configuration(config)  # says what is wrong with it
     if config is None or isinstance(config, Mapping):

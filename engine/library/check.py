@@ -1,8 +1,7 @@
 """The invariants of a plan as a library call, for tests."""
 
 from penstock.engine.library.planned_tables import Plan, arrow_tables
-from penstock.plans.custom_planners.find_omissions import STAGE
-from penstock.plans.custom_planners.find_violations import find_violations
+from penstock.plans.custom_planners.find_violations import STAGE, find_violations
 from penstock.plans.errors import BrokenInvariantError, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.printable import limited, printable

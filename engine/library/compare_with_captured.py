@@ -6,12 +6,11 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from penstock.engine.library.jobs_of_script import jobs_of_script
-from penstock.engine.planning.plan_beside_flink import first_difference
-from penstock.engine.planning.verify_captured import verify_captured
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.library.what_if_of_script import jobs_of_script
+from penstock.engine.planning.plan_beside_flink import first_difference, verify_captured
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.pyflink_names.unsupported_names import UnsupportedNameError
-from penstock.engine.run.runtime.job import topology_of
+from penstock.engine.run.runtime.transformations import topology_of
 from penstock.operators.common.no_java import NoJavaError
 from penstock.plans.errors import PenstockError
 

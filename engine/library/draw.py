@@ -10,10 +10,9 @@ from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.engine.library.store import Store
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
-from penstock.engine.views.draw.formats import FORMATS, format_of, rendered
-from penstock.engine.views.draw.graph import DrawnGraph
+from penstock.engine.views.draw.graph import DrawnGraph, to_networkx
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
-from penstock.engine.views.draw.to_graphml import to_networkx
+from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.literals import DrawnLayerName, PictureName
 from penstock.plans.printable import printable

@@ -25,7 +25,7 @@ class Explained(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock explain` does."""
-        from penstock.engine.views.explain.explain_in_text import tell
+        from penstock.engine.views.explain.explain_edge import tell
 
         tell(self._asdict(), whole=self.whole)
 
@@ -54,7 +54,7 @@ def explain(
 ) -> Explained:
     """See Plan.explain."""
     from penstock.engine.views.draw.drawn_plan import plan_of_tables
-    from penstock.engine.views.explain.explain_plan import explain_plan
+    from penstock.engine.views.explain.explain_edge import explain_plan
     from penstock.engine.views.explain.explained_plan import ExplainedPlan
 
     wanted = None if topology is None else text("topology", topology, "my job")

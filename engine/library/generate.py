@@ -17,8 +17,8 @@ from penstock.engine.output.html_table import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.generate.draw_by_trace import TRACES
-from penstock.plans.generate.shapes import WORKLOADS, fleet_of_shape
-from penstock.plans.generate.topology_lines import fleet_tables
+from penstock.plans.generate.fleet import fleet_tables
+from penstock.plans.generate.layered import WORKLOADS, fleet_of_shape
 from penstock.plans.literals import ShapeName
 
 if TYPE_CHECKING:

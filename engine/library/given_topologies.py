@@ -2,22 +2,239 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.library.frames_as_arrow import frame_as_arrow, is_pandas
-from penstock.engine.library.spelled_columns import with_spelled_columns
-from penstock.engine.library.topology_tables_of_frames import topology_tables_of_frames
 from penstock.plans.errors import InputError, SchemaError
-from penstock.plans.printable import first_and_count
-from penstock.plans.tables.plain_columns import require_unique_columns
+from penstock.plans.printable import first_and_count, limited
+from penstock.plans.tables import TABLES
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.tables.plain_columns import plain_columns, require_unique_columns
+from penstock.plans.topology.columnar.topology_tables import topology_id
 from penstock.plans.topology.json_documents import elements
+from penstock.plans.topology.operator_rules import TRANSFORMATION_KEYS
 from penstock.plans.topology.rules import shorten
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import TopologyForm
+
+# Frames of other libraries as Arrow tables.
+
+
+def frame_as_arrow(frame: Any) -> pa.Table:
+    """A frame of pandas, polars or PyArrow, or of any library with Arrow's C stream, as a table.
+
+    A stream that can be read once is read. Of pandas, NaN is null, and a column of whole floats (ints beside
+    NaN) is one of ints. Columns are in plain types (see plain_columns). Raises InputError for a frame that
+    Arrow cannot hold, such as one with two types of values in a column, and for a stream that holds nothing,
+    and SchemaError where two columns have one name.
+    """
+    if _is_pandas(frame):
+        require_unique_columns(map(str, frame.columns), "a frame of pandas")
+    table = _as_arrow(frame)
+    if not len(table) and not _keeps_rows(frame):
+        raise InputError(
+            f"topologies: found a stream without rows ({type(frame).__name__})",
+            "a stream can be read once: make it again, or give the table that it was made of",
+        )
+    return plain_columns(table)
+
+
+def _keeps_rows(frame: Any) -> bool:
+    """Whether a frame still has its rows after they have been read."""
+    return hasattr(frame, "__len__") or hasattr(frame, "num_rows") or isinstance(frame, pl.LazyFrame)
+
+
+def _as_arrow(frame: Any) -> pa.Table:
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    try:
+        if isinstance(frame, pl.DataFrame):
+            return frame.to_arrow(compat_level=pl.CompatLevel.oldest())
+        if not _is_pandas(frame):
+            return frame if isinstance(frame, pa.Table) else _read(frame)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        kind = f"{type(frame).__module__.split('.')[0]}.{type(frame).__name__}"
+        raise InputError(f"{kind}: found what Arrow cannot hold: {limited(str(error))}") from None
+    columns = [_ints(table[name]) for name in table.column_names]
+    return pa.table(columns, table.column_names)
+
+
+def _read(frame: Any) -> pa.Table:
+    if isinstance(frame, pa.RecordBatch):
+        return pa.Table.from_batches([frame])
+    reader = frame if isinstance(frame, pa.RecordBatchReader) else pa.RecordBatchReader.from_stream(frame)
+    return reader.read_all()
+
+
+def _is_pandas(frame: Any) -> bool:
+    """Whether a value is a DataFrame of pandas, which the caller has imported to make it."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(frame, pandas.DataFrame)
+
+
+def _ints(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pa.types.is_floating(column.type):
+        return column
+    try:
+        return column.cast(pa.int64())
+    except pa.ArrowInvalid:
+        return column
+
+
+# Two frames of any library as the tables `topologies` and `transformations`.
+
+
+OF_TOPOLOGY = "topology"
+"""Column of `transformations` with the name of the topology, from which topology_id follows."""
+
+
+def topology_tables_of_frames(topologies: Any, transformations: Any) -> tuple[pa.Table, pa.Table]:
+    """Both frames as Arrow tables; `transformations` has topology_id, or the name of it as column `topology`.
+
+    Columns without any value are left out. Maps may be structs, or lists of keys and values. Raises
+    InputError.
+    """
+    rows = _with_maps(frame_as_arrow(transformations), "transformations")
+    require_topology(rows.column_names)
+    if OF_TOPOLOGY in rows.column_names and TOPOLOGY not in rows.column_names:
+        names = rows[OF_TOPOLOGY].to_pylist()
+        wrong = next((name for name in names if not isinstance(name, str)), "")
+        if wrong != "":
+            raise InputError(
+                f"transformations: found the topology {wrong!r}",
+                "allowed: the name of a topology in each row",
+            )
+        ids = {name: topology_id(name) for name in set(names)}
+        rows = rows.drop_columns([OF_TOPOLOGY])
+        rows = rows.append_column(TOPOLOGY, pa.array([ids[name] for name in names], pa.int64()))
+    return _with_maps(frame_as_arrow(topologies), "topologies"), rows
+
+
+def require_topology(columns: Sequence[str]) -> None:
+    """InputError unless transformations with these columns say which topology they are of."""
+    if OF_TOPOLOGY not in columns and TOPOLOGY not in columns:
+        raise InputError(
+            f"transformations: found no column that names the topology: {first_and_count(columns)}",
+            f"allowed: {OF_TOPOLOGY}, the topology's name, or {TOPOLOGY}, the name's xxhash64",
+        )
+
+
+def _with_maps(table: pa.Table, name: str) -> pa.Table:
+    declared = TABLES[name]
+    columns = {}
+    for column in table.column_names:
+        kind = table[column].type
+        if pa.types.is_null(kind):
+            continue
+        if pa.types.is_list(kind) and pa.types.is_null(kind.value_type) and column in declared.names:
+            columns[column] = table[column].cast(declared.field(column).type)  # lists without any value
+            continue
+        is_map = column in declared.names and pa.types.is_map(declared.field(column).type)
+        if is_map and not pa.types.is_map(kind):
+            wanted = declared.field(column).type
+            columns[column] = _as_maps(
+                table[column], pa.map_(wanted.key_type, wanted.item_type), name, column
+            )
+        else:
+            columns[column] = table[column]
+    return pa.table(columns)
+
+
+def _as_maps(column: pa.ChunkedArray, kind: pa.DataType, table: str, name: str) -> pa.Array:
+    try:
+        return pa.array([_pairs(value) for value in column.to_pylist()], kind)
+    except (pa.ArrowException, TypeError, ValueError, AttributeError):
+        raise InputError(
+            f"{table}: column {name}: found {column.type}",
+            "allowed: a map, a struct or a list of (key, value)",
+        ) from None
+
+
+def _pairs(value: Any) -> list[tuple[Any, Any]] | None:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return [(key, item) for key, item in value.items() if item is not None]
+    return [tuple(pair.values()) if isinstance(pair, dict) else tuple(pair) for pair in value]
+
+
+# Names in frames of Spark as topologies spell them: to Spark, their case says nothing.
+
+
+OPERATORS = TopologyForm.TRANSFORMATIONS.value
+
+
+def _with_spelled_columns(frame: Any) -> Any:
+    """`frame`, of a topology in each row, with its columns and the fields of transformations as keys.
+
+    SchemaError names the fields that no transformation has.
+    """
+    if len({name.lower() for name in frame.columns}) < len(frame.columns):
+        return frame
+    if _is_case_sensitive(frame):
+        spelled, fields = list(frame.columns), tuple[str, ...]()
+    else:
+        spelled, fields = spelled_names(frame.columns, TOPOLOGY_KEYS), TRANSFORMATION_KEYS
+    columns, changed = [], spelled != frame.columns
+    for name, field in zip(spelled, frame.schema, strict=True):
+        column, kind = frame["`" + field.name.replace("`", "``") + "`"], field.dataType
+        if name == OPERATORS:
+            kind = _with_spelled_fields(kind, fields)
+            _require_no_other_spelling(kind)
+        if kind != field.dataType:
+            column, changed = column.cast(kind), True
+        columns.append(column.alias(name))
+    return frame.select(*columns) if changed else frame
+
+
+def spelled_names(names: Sequence[str], known: Collection[str]) -> list[str]:
+    """`names`, each as `known` spells it; one that is not known, or that several would be, stays."""
+    spelling = {name.lower(): name for name in known}
+    spelled = [name if name in known else spelling.get(name.lower(), name) for name in names]
+    return spelled if len(set(spelled)) == len(set(names)) else list(names)
+
+
+def column_named(frame: Any, name: str) -> str | None:
+    """The column of a frame of Spark that its session finds by `name`; None if there is none, or several."""
+    columns = list(map(str, frame.columns))
+    if name in columns:
+        return name
+    others = [column for column in columns if column.lower() == name.lower()]
+    return others[0] if len(others) == 1 and not _is_case_sensitive(frame) else None
+
+
+def _is_case_sensitive(frame: Any) -> bool:
+    return bool(frame.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true")
+
+
+def _with_spelled_fields(kind: Any, keys: Collection[str]) -> Any:
+    """The type of a list of structs, with the names of their fields spelled as `keys`."""
+    fields = getattr(getattr(kind, "elementType", None), "fields", None)
+    if fields is None:
+        return kind
+    names = spelled_names([field.name for field in fields], keys)
+    from pyspark.sql.types import ArrayType, StructField, StructType
+
+    spelled = [
+        StructField(name, field.dataType, field.nullable) for name, field in zip(names, fields, strict=True)
+    ]
+    return ArrayType(StructType(spelled), kind.containsNull) if names != kind.elementType.names else kind
+
+
+def _require_no_other_spelling(kind: Any) -> None:
+    fields = getattr(getattr(kind, "elementType", None), "fields", None) or ()
+    others = [repr(field.name) for field in fields if field.name not in TRANSFORMATION_KEYS]
+    if others:
+        raise SchemaError(
+            f"{OPERATORS}: found fields that no transformation has: {first_and_count(others)}; "
+            f"allowed {', '.join(TRANSFORMATION_KEYS)}",
+            "leave them out of the structs",
+        )
+
 
 ALLOWED = (
     "a topology (dict or JSON text), a list of them, a path or a list of paths, a frame with a topology in "
@@ -157,7 +374,7 @@ def _recognise_frames(frames: list[Any]) -> Given:
                 "topologies: found a streaming DataFrame",
                 "plan in df.writeStream.foreachBatch, where each batch is a DataFrame with an end",
             )
-        return SparkFrames([with_spelled_columns(frames[0])] if len(frames) == 1 else frames)
+        return SparkFrames([_with_spelled_columns(frames[0])] if len(frames) == 1 else frames)
     if len(frames) == 1:
         return Objects(topologies_of_rows(frames[0]))
     return TablesOfTopologies(*topology_tables_of_frames(*frames))
@@ -184,7 +401,7 @@ def topologies_of_rows(frame: Any) -> list[Mapping[str, Any]]:
     The frame is read once. Raises InputError if it lacks the columns that a topology has in any case, and
     SchemaError where two columns have one name, or it has others.
     """
-    if is_pandas(frame):
+    if _is_pandas(frame):
         require_unique_columns(map(str, frame.columns), "a frame of pandas")
         require_topologies(list(map(str, frame.columns)))
         rows: list[dict[str, Any]] = frame.to_dict("records")

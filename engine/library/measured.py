@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 from polars import selectors
 
-from penstock.engine.configuration.cluster_settings import recorded_cluster
+from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.library.check_arguments import arguments_of_call, path, text
 from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import is_spark_frame
@@ -19,8 +19,8 @@ from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, constants_of, read_constants
 from penstock.plans.metrics.plan_metrics import NEEDED
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, constants_of, read_constants
 from penstock.plans.printable import limited, printable
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SlotSharingStrategy
@@ -144,7 +144,7 @@ class Measured(NamedTuple):
     def _plans(self) -> pl.DataFrame:
         if not is_spark_frame(self.plans):
             return from_arrow(self.plans)
-        from penstock.engine.run.runtime.spark_application import in_running_session
+        from penstock.engine.run.runtime.ship_python import in_running_session
 
         with in_running_session(self.plans.sparkSession, "summary"):
             return from_arrow(self.plans.toArrow())

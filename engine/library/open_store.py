@@ -11,9 +11,8 @@ from penstock.engine.library.planned_tables import Plan, Tables
 from penstock.engine.library.store import Store, Version, path_of_store, shown_path
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import find_version, list_versions
+from penstock.engine.store.plan_versions import find_version, list_versions, tables_of
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.tables_of import tables_of
 from penstock.engine.store.version_number import VersionNumber
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError, StoreError

@@ -1,38 +1,253 @@
 """Planning as a library call."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast, overload
 
 import pyarrow as pa
 
-from penstock.engine.library.check_arguments import member, one_of, require_session, text, whole_number
+from penstock.engine.library.check_arguments import (
+    arguments_of_call,
+    member,
+    one_of,
+    require_session,
+    seconds,
+    text,
+    whole_number,
+)
+from penstock.engine.library.costs_named import costs_named
 from penstock.engine.library.given_topologies import (
     Given,
+    Objects,
     Paths,
     SparkFrames,
+    column_named,
+    frame_as_arrow,
     given_topologies,
+    is_frame,
     is_spark_frame,
+    spelled_names,
 )
-from penstock.engine.library.ignored_columns import set_aside
 from penstock.engine.library.library_configuration import Config, library_configuration
-from penstock.engine.library.own_planner import OwnPlanner, is_own_planner, plan_by_own_planner
-from penstock.engine.library.plan_here import plan_here
+from penstock.engine.library.planned_graphs import quoted
 from penstock.engine.library.planned_tables import Plan, Tables, running_session
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_planner, on_spark_instead
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.version_number import VersionNumber
-from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError
+from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from penstock.plans.installation import own_version
 from penstock.plans.literals import LayerName, NetworkName, SlotSharingName
-from penstock.plans.resources.network_options import PROFILES
+from penstock.plans.printable import first_and_count
+from penstock.plans.resources.columnar.count_network_buffers import PROFILES
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.engine.planning.custom_planners import CustomPlanners
+    from penstock.engine.planning.plan_in_process import PlannedTables
+
+
+# Planning in this process, as the library does it: with Arrow tables, or with DataFrames of a session.
+
+
+def _plan_here(
+    source: Given,
+    options: PlanOptions,
+    longest: int,
+    chosen: Choice,
+    spark: "SparkSession | None",
+    aside: Any,
+    own: "CustomPlanners | None" = None,
+) -> Plan:
+    """A plan made in this process. `own`: a planner of the caller's decides in place of Flink's rules."""
+    named = (
+        source.paths
+        if isinstance(source, Paths)
+        else source.topologies
+        if isinstance(source, Objects)
+        else source
+    )
+    planned = _planned(named, options, longest, chosen, own)
+    recorded = {**options.recorded, **({} if own is None else {"planner": own.name})}
+
+    def write(store: str) -> VersionNumber:
+        from penstock.engine.store.delta_rs_tables import DeltaRsTables
+        from penstock.engine.store.write_plan import write_plan
+
+        return write_plan(
+            DeltaRsTables(store), planned.tables, planner_version=own_version(), options=recorded
+        )
+
+    def dataframe(name: str) -> Any:
+        from penstock.engine.library.small_inputs import dataframe_of_table
+
+        return dataframe_of_table(spark, name, planned.tables[name])
+
+    here = Tables(planned.tables, planned.tables.__getitem__, planned.tables)
+    return Plan(
+        here if spark is None else Tables(planned.tables, dataframe, spark=spark),
+        planned.inputs,
+        planned.planned,
+        planned.rejected,
+        f"planner {chosen.planner if own is None else own.name}: {chosen.why}",
+        options=recorded,
+        planner_version=own_version(),
+        write=write,
+        aside=aside,
+        here=None if spark is None else here,
+        spark=spark,
+    )
+
+
+def _planned(
+    topologies: Any, options: PlanOptions, longest: int, chosen: Choice, own: "CustomPlanners | None"
+) -> "PlannedTables":
+    settings: Mapping[str, Any] = {
+        "until": options.until,
+        "choices": options.choices,
+        "max_line_bytes": longest,
+        "job_defaults": options.job_defaults,
+    }
+    if own is not None:
+        from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
+        from penstock.engine.planning.plan_in_process import read_in_process
+
+        read = read_in_process(topologies, lambda stage: None, longest, options.job_defaults)
+        return plan_by_custom_planners(
+            read.frames,
+            read.inputs,
+            own.chosen,
+            until=options.until,
+            choices=options.choices,
+            question=own.question(read.frames["topologies"]),
+        )
+    if chosen.planner is Planner.FLINK:
+        from penstock.engine.planning.plan_beside_flink import plan_beside_flink
+
+        return plan_beside_flink(topologies, **settings)
+    from penstock.engine.planning.plan_in_process import plan_in_process
+
+    return plan_in_process(topologies, **settings)
+
+
+# Planners that a caller brings: functions, or their names.
+
+
+OwnPlanner = Callable[..., Any] | Sequence[Callable[..., Any]]
+"""Functions marked by penstock.decides."""
+
+
+def _is_own_planner(planner: Any) -> bool:
+    """Whether `planner` is one that the caller brings, which is loaded and looked at then.
+
+    Raises ConfigurationError where it is neither that nor one of Planner.
+    """
+    if isinstance(planner, str):
+        if planner in list(Planner):
+            return False
+        from penstock.engine.planning.find_custom_planners import names_custom_planner
+
+        if not names_custom_planner(planner):
+            member("planner", planner, Planner)
+    elif not callable(planner) and not isinstance(planner, tuple | list):
+        member("planner", planner, Planner)
+    from penstock.engine.planning.find_custom_planners import find_custom_planners
+
+    with arguments_of_call():
+        find_custom_planners(planner)
+    return True
+
+
+def _plan_by_own_planner(
+    planner: Any,
+    costs: Any,
+    time_limit: float,
+    source: Given,
+    options: PlanOptions,
+    longest: int,
+    spark: "SparkSession | None",
+    aside: Any,
+) -> Plan:
+    """A plan by a planner that the caller brings, made in this process: DataFrames of Spark are read first.
+
+    Raises ConfigurationError where topologies are not on this machine, and what planning raises.
+    """
+    from penstock.engine.planning.custom_planners import named_custom_planners
+
+    if isinstance(source, SparkFrames):
+        from penstock.engine.library.small_inputs import read_frames
+
+        spark = spark or source.frames[0].sparkSession
+        source = read_frames(source)
+    if (
+        isinstance(source, Paths)
+        and choose_planner(Planner.COLUMNAR, source.paths, os.curdir, False).on_spark
+    ):
+        raise ConfigurationError(
+            "planner: a planner of your own plans in this process; found paths that are not local",
+            "penstock plan --planner NAME --master URL plans in Spark's workers",
+        )
+    chosen = Choice(Planner.COLUMNAR, "as asked")
+    with costs_named(costs) as named, arguments_of_call():
+        own = named_custom_planners(planner, named, seconds("time_limit", time_limit))
+        return _plan_here(source, options, longest, chosen, spark, aside, own)
+
+
+# Columns of frames that are not Penstock's, set aside where that is asked for.
+
+
+NAME = "name"
+
+
+def _set_aside(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
+    """`topologies` without the columns `ignore`, and a frame of `name` and these; None if there are none.
+
+    Raises ConfigurationError where a column is one of Penstock's, and InputError where a frame lacks one.
+    """
+    if isinstance(ignore, str) or not all(isinstance(column, str) for column in ignore):
+        raise ConfigurationError("ignore: allowed a list of names of columns, such as ['team']")
+    _require_no_keys(ignore)
+    if not ignore:
+        return topologies, None
+    frames = list(topologies) if isinstance(topologies, list | tuple) else [topologies]
+    if not frames or not all(map(is_frame, frames)):
+        raise ConfigurationError("ignore: only frames have columns", "leave it out")
+    first, *others = frames
+    is_on_spark = is_spark_frame(first)
+    columns = list(map(str, first.columns)) if is_on_spark else _columns(first)
+    name = NAME
+    if is_on_spark:
+        name = column_named(first, NAME) or NAME
+        ignore = [column_named(first, column) or column for column in ignore]
+        _require_no_keys(spelled_names(ignore, TOPOLOGY_KEYS))
+    missing = [column for column in (name, *ignore) if column not in columns]
+    if missing:
+        raise InputError(
+            f"ignore: the frame has no column {', '.join(map(repr, missing))}; "
+            f"it has {first_and_count(columns)}"
+        )
+    if is_on_spark:
+        kept = first.drop(*ignore)
+        aside = first.selectExpr(f"{quoted(name)} as {NAME}", *map(quoted, ignore))
+    else:
+        table = frame_as_arrow(first)
+        kept, aside = table.drop_columns(list(ignore)), table.select([NAME, *ignore])
+    return ((kept, *others) if others else kept), aside
+
+
+def _require_no_keys(ignore: Sequence[str]) -> None:
+    wrong = [column for column in ignore if column in TOPOLOGY_KEYS]
+    if wrong:
+        raise ConfigurationError(f"ignore: found {', '.join(wrong)}, which topologies are planned from")
+
+
+def _columns(frame: Any) -> list[str]:
+    return list(frame_as_arrow(frame).column_names)
 
 
 class PlanArguments(TypedDict, total=False):
@@ -153,17 +368,17 @@ def plan(
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
     )
-    is_own = is_own_planner(planner)
+    is_own = _is_own_planner(planner)
     if costs is not None and not is_own:
         raise ConfigurationError("costs: found costs, and no planner of your own that reads them")
     longest = whole_number("max_line_bytes", max_line_bytes)
     if spark is not None:
         require_session(spark)
     with running_session(spark or _session_of(topologies), "plan"):
-        topologies, aside = set_aside(topologies, ignore)
+        topologies, aside = _set_aside(topologies, ignore)
         source = given_topologies(topologies)
         if is_own:
-            return plan_by_own_planner(planner, costs, time_limit, source, options, longest, spark, aside)
+            return _plan_by_own_planner(planner, costs, time_limit, source, options, longest, spark, aside)
         asked = Planner(str(planner))
         if isinstance(source, SparkFrames):
             spark = spark or source.frames[0].sparkSession
@@ -189,10 +404,10 @@ def _plan_chosen(
     if chosen.on_spark and spark is not None:
         here = _in_this_process(asked, source, spark, chosen)
         if here is not None:
-            return plan_here(here[0], options, longest, here[1], spark, aside)
+            return _plan_here(here[0], options, longest, here[1], spark, aside)
     if not chosen.on_spark:
         try:
-            return plan_here(source, options, longest, chosen, None, aside)
+            return _plan_here(source, options, longest, chosen, None, aside)
         except NotEnoughMemoryError as error:
             if isinstance(source, Paths) and any(map(is_pipe, source.paths)):  # what was read of it is gone
                 raise
@@ -251,7 +466,7 @@ def _on_spark(
     spark: "SparkSession | None",
     aside: Any,
 ) -> Plan:
-    from penstock.engine.library.topologies_on_spark import topologies_on_spark
+    from penstock.engine.library.small_inputs import topologies_on_spark
     from penstock.engine.planning.plan_topologies import plan as plan_on_spark
     from penstock.engine.spark.describe_spark_error import penstock_in_workers
     from penstock.engine.spark.session import any_session, use_this_python

@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.engine.library.check_arguments import one_of
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.output.html_table import html_table
-from penstock.engine.views.draw.to_graphml import import_networkx
+from penstock.engine.views.draw.graph import import_networkx
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
@@ -239,7 +239,7 @@ def _polars(table: Any) -> pl.DataFrame:
 def _rows(table: Any) -> list[dict[str, Any]]:
     arrow: pa.Table = table
     if is_spark_frame(table):
-        from penstock.engine.run.runtime.spark_application import in_running_session
+        from penstock.engine.run.runtime.ship_python import in_running_session
 
         with in_running_session(table.sparkSession, "graph"):
             arrow = table.toArrow()

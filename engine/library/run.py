@@ -10,7 +10,7 @@ from penstock.engine.library.require_store import require_store
 from penstock.plans.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from penstock.engine.run.runtime.job_result import JobResult
+    from penstock.engine.run.runtime.job_monitor import JobResult
 
 
 def run(
@@ -37,14 +37,14 @@ def run(
     Raises InputError (no such script), ScriptError (the script raised), ConfigurationError (a wrong
     argument).
     """
-    from penstock.engine.library.jobs_of_script import with_python_files
     from penstock.engine.library.run_script import run_script
+    from penstock.engine.library.what_if_of_script import with_python_files
     from penstock.engine.output.redaction import remember_secrets
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
     from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
-    from penstock.engine.run.runtime.collect_records import collects_closed_at_end
-    from penstock.engine.run.runtime.record_run import write_run
+    from penstock.engine.run.runtime.job_monitor import write_run
+    from penstock.engine.run.runtime.receive_results import collects_closed_at_end
     from penstock.engine.run.runtime.run_control import run_listeners
     from penstock.engine.run.runtime.run_environment import use_session_settings
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.engine.machine.named_output import is_of_standard_output
-from penstock.engine.pyflink.datastream.environment_settings import (
+from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,
     JobCaptured,
     use_settings,

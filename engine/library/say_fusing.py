@@ -1,7 +1,7 @@
 """Tells what PyFlink's fusing of Python operators means for the job of a script."""
 
 from penstock.engine.output.say import say_beside_output
-from penstock.engine.run.runtime.job import Job
+from penstock.engine.run.runtime.transformations import Job
 from penstock.engine.views.explain.explain_edge import lost_setting_text
 
 

@@ -3,19 +3,60 @@
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 
 from penstock.engine.library.given_topologies import (
+    OF_TOPOLOGY,
     Given,
     Objects,
     Paths,
     SparkFrames,
     TablesOfTopologies,
+    require_topologies,
+    require_topology,
     topologies_of_rows,
+    topology_tables_of_frames,
 )
-from penstock.engine.library.topologies_on_spark import checked_frames
-from penstock.engine.library.topology_tables_of_frames import topology_tables_of_frames
-from penstock.plans.frames.spark_schemas import spark_schema
+from penstock.plans.frames.spark_schemas import column_types, spark_schema
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.columnar.normalized_tables import require_given_columns
+
+# A caller's topologies in the form that planners on Spark read.
+
+
+def topologies_on_spark(spark: SparkSession, source: Given) -> Any:
+    """`source` as plan_topologies.read_topologies takes it. InputError for a frame with other columns."""
+    if isinstance(source, Paths):
+        return source.paths
+    if isinstance(source, Objects):
+        return source.topologies
+    if not isinstance(source, SparkFrames):
+        return tuple(spark.createDataFrame(table) for table in source)
+    frames = _checked_frames(source)
+    return frames[0] if len(frames) == 1 else (frames[0], _with_topology_id(frames[1]))
+
+
+def _checked_frames(source: SparkFrames) -> list[DataFrame]:
+    """The frames. InputError or SchemaError where one lacks a column, or has one that is not Penstock's."""
+    if len(source.frames) == 1:
+        require_topologies(source.frames[0].columns)
+        return source.frames
+    topologies, transformations = source.frames
+    require_topology(transformations.columns)
+    require_given_columns(column_types(topologies), "topologies")
+    named = OF_TOPOLOGY in transformations.columns and TOPOLOGY not in transformations.columns
+    types = column_types(transformations.drop(OF_TOPOLOGY) if named else transformations)
+    require_given_columns({TOPOLOGY: "bigint", **types} if named else types, "transformations")
+    return source.frames
+
+
+def _with_topology_id(rows: DataFrame) -> DataFrame:
+    if OF_TOPOLOGY not in rows.columns or TOPOLOGY in rows.columns:
+        return rows
+    return rows.withColumn(TOPOLOGY, F.xxhash64(OF_TOPOLOGY)).drop(OF_TOPOLOGY)
+
 
 MOST_TOPOLOGIES = 2_000
 MOST_TRANSFORMATIONS = 50_000
@@ -54,7 +95,7 @@ def _rows(topology: Any) -> int:
 
 def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
     tables = []
-    for frame, most in zip(checked_frames(frames), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
+    for frame, most in zip(_checked_frames(frames), (MOST_TOPOLOGIES, MOST_TRANSFORMATIONS), strict=False):
         table = frame.limit(most + 1).toArrow()
         if len(table) > most or table.nbytes > MOST_BYTES:
             return None
@@ -64,7 +105,7 @@ def _read(frames: SparkFrames) -> Objects | TablesOfTopologies | None:
 
 def read_frames(frames: SparkFrames) -> Objects | TablesOfTopologies:
     """All rows of DataFrames, as this process plans them. Errors as `small_input`."""
-    return _as_topologies([frame.toArrow() for frame in checked_frames(frames)])
+    return _as_topologies([frame.toArrow() for frame in _checked_frames(frames)])
 
 
 def _as_topologies(tables: list[pa.Table]) -> Objects | TablesOfTopologies:

@@ -70,7 +70,7 @@ class SweepResults(NamedTuple):
         return figure_of_results(self._rows(), x, y, by)
 
     def _rows(self) -> pl.DataFrame:
-        from penstock.engine.measure.sweep.read_results import read_results
+        from penstock.engine.measure.sweep.format_table import read_results
 
         return read_results(self.folder)
 

@@ -7,8 +7,8 @@ of a first job. It also shows that the session answers a client that has its tok
 from contextlib import suppress
 
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.run.clusters.connect_to_session import connected_to
 from penstock.engine.run.clusters.session_folder import Session
+from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.clusters.slot_request import NoResourceAvailableError
 
 _SECONDS_FOR_A_TASK_MANAGER = 30
@@ -19,7 +19,7 @@ def warm_session(session: Session) -> None:
 
     A cluster that has no TaskManager for it within some seconds may have some later: that is not wrong.
     """
-    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings, use_settings
+    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
     from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
     from penstock.engine.run.runtime.run_environment import use_session_settings
     from penstock.operators.common.typeinfo import Types

@@ -6,9 +6,103 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.engine.machine.machine import cores
-from penstock.engine.machine.memory_cgroups import lines_of, memory_cgroups
+import penstock
 from penstock.plans.errors import NotEnoughMemoryError
+
+# The memory cgroups around this process, version 1 or 2, that set a limit.
+
+
+CGROUP_OF_PROCESS = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+
+_UNLIMITED = 2**60
+"""Version 1 writes a number near 2**63 where there is no limit."""
+
+_FILES = {
+    1: ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    2: ("memory.max", "memory.current", "inactive_file"),
+}
+"""By version: the limit, the usage, and what statistics call caches that can be dropped."""
+
+
+class MemoryCgroup(NamedTuple):
+    """A cgroup's memory: its limit, its use, and how much of that is caches that can be dropped."""
+
+    limit_bytes: int
+    used_bytes: int
+    cache_bytes: int
+
+
+def memory_cgroups() -> Iterator[MemoryCgroup]:
+    """The cgroups of this process that limit its memory, innermost first; none where there are no cgroups.
+
+    A container sees its own cgroup as the root, so paths of the host that are not there are passed over.
+    """
+    for line in _lines_of(CGROUP_OF_PROCESS):
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            root, version = CGROUPS, 2
+        elif "memory" in controllers.split(","):
+            root, version = CGROUPS / "memory", 1
+        else:
+            continue
+        inner = Path(path.lstrip("/"))
+        limit, usage, cache = _FILES[version]
+        for folder in (root / inner, *(root / parent for parent in inner.parents)):
+            allowed, used = _number(folder / limit), _number(folder / usage)
+            if allowed is not None and used is not None and allowed < _UNLIMITED:
+                statistics = (entry.partition(" ") for entry in _lines_of(folder / "memory.stat"))
+                caches = [int(value) for key, _, value in statistics if key == cache]
+                yield MemoryCgroup(allowed, used, sum(caches))
+
+
+def _lines_of(file: Path) -> list[str]:
+    """The lines of a file of the kernel; none if it is not there."""
+    try:
+        return file.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _number(file: Path) -> int | None:
+    lines = _lines_of(file)
+    return int(lines[0]) if lines and lines[0].isdigit() else None
+
+
+# What this machine, or the container on it, gives to a local Spark: memory and cores.
+
+
+def memory_bytes() -> int:
+    """Physical memory, or the limit of a container or cgroup where that is smaller."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([physical, *(group.limit_bytes for group in memory_cgroups())])
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def driver_memory_mebibytes() -> int:
+    """Heap for a local Spark: half of the memory (Python workers need the rest), from 1 to 30 GiB.
+
+    A heap above 30 GiB would lose compressed object pointers and hold less.
+    """
+    return max(1024, min(30 * 1024, memory_bytes() // 2**21))
+
+
+# Where Penstock is imported from.
+
+
+def import_root() -> Path:
+    """The folder that holds the package `penstock`: site-packages, or the root of a checkout."""
+    return Path(penstock.__file__).resolve().parents[1]
+
+
+def is_checkout() -> bool:
+    """Whether Penstock is imported from a checkout, which other processes have to be told of."""
+    return (import_root() / "pyproject.toml").is_file()
+
 
 _PROC = Path("/proc")
 
@@ -68,7 +162,7 @@ def _process_limits() -> Iterator[Available]:
 def _kibibytes(file: Path) -> dict[str, int]:
     """Entries such as `MemAvailable:  1024 kB`, in bytes."""
     sizes = {}
-    for line in lines_of(file):
+    for line in _lines_of(file):
         key, _, value = line.partition(":")
         if value.endswith(" kB"):
             sizes[key] = int(value.removesuffix(" kB")) * 1024

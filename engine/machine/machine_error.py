@@ -5,7 +5,7 @@ import os
 import re
 from typing import TypeVar
 
-from penstock.operators.files.private_files import NotOwnError
+from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import MachineError, PenstockError
 
 Failure = TypeVar("Failure", bound=PenstockError)

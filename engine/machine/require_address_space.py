@@ -7,7 +7,7 @@ can be said any more.
 import resource
 from typing import NamedTuple
 
-from penstock.engine.machine.machine import cores
+from penstock.engine.machine.available_memory import cores
 from penstock.plans.errors import NotEnoughMemoryError
 
 

@@ -8,7 +8,7 @@ found.
 import os
 from pathlib import Path
 
-from penstock.operators.files.private_files import NotOwnError, make_private_folder, require_own_place
+from penstock.operators.files.durable_files import NotOwnError, make_private_folder, require_own_place
 
 STATE_DIR = "PENSTOCK_STATE_DIR"
 CACHE_DIR = "PENSTOCK_CACHE_DIR"

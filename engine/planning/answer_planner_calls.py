@@ -20,8 +20,8 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.machine.available_memory import available_memory, shown_bytes
-from penstock.engine.planning.ask_custom_planner import describe_raised
 from penstock.engine.planning.find_custom_planners import find_planners_here, place_of_function
+from penstock.engine.planning.plan_by_custom_planners import describe_raised
 from penstock.engine.planning.planner_process import read_table, write_table
 from penstock.engine.planning.planner_program import PlannerProgram
 from penstock.plans.custom_planners.check_answer import reader_of

@@ -14,9 +14,9 @@ from penstock.plans.custom_planners.decisions import ANSWERS, Decision, decides
 from penstock.plans.errors import BrokenInvariantError
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.exchange_costs import Constants
 from penstock.plans.metrics.neighbours.job_by_arrays import JobByArrays, job_by_arrays
 from penstock.plans.metrics.plan_metrics import METRICS, plan_metrics
+from penstock.plans.metrics.rates_and_loads import Constants
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import TopologyForm
 

@@ -9,7 +9,7 @@ from penstock.engine.planning.chosen_costs import chosen_costs
 from penstock.engine.planning.find_custom_planners import CustomPlanner, find_custom_planners, name_of_planner
 from penstock.engine.planning.plan_by_custom_planners import Question
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 
 
 class CustomPlanners(NamedTuple):

@@ -15,8 +15,13 @@ from collections.abc import Callable
 from threading import Lock
 from typing import NamedTuple
 
-from penstock.engine.machine.available_memory import Available, available_memory, require_memory, shown_bytes
-from penstock.engine.machine.machine import cores
+from penstock.engine.machine.available_memory import (
+    Available,
+    available_memory,
+    cores,
+    require_memory,
+    shown_bytes,
+)
 from penstock.engine.spark.foresee_spark_memory import least_for_spark
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows

@@ -1,6 +1,7 @@
 """Planning by Flink itself, into the tables that every planner gives."""
 
-from collections.abc import Callable, Iterator, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -8,12 +9,10 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.flink.flink_jars import compiled_planner, flink_jars
-from penstock.engine.flink.plan_with_flink import plan_with_flink
-from penstock.engine.planning.digest_plans import REFUSAL, comparable_layers
+from penstock.engine.flink.plan_with_flink import compiled_planner, flink_jars, plan_with_flink
 from penstock.engine.planning.foresee_memory import require_memory_to_read_on
 from penstock.engine.planning.nothing_lost import require_nothing_lost
-from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames
+from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames, plan_in_process
 from penstock.engine.spark.find_java import require_java
 from penstock.plans.error_kinds import INPUT_STAGE
 from penstock.plans.errors import ALLOWED, HINT, ConfigurationError
@@ -30,6 +29,128 @@ from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm
+
+# Plans as one digest per topology and layer, so that planners' plans can be compared.
+
+
+_REFUSAL = "refusal"
+Digests = dict[str, dict[str, str]]
+"""Topology name to layer (or REFUSAL) to digest."""
+
+
+def digest_plans(lines: Iterable[str]) -> Digests:
+    """The digests of plan JSON lines.
+
+    What Flink does not define does not count: the order of vertices, nodes and slots, the numbers of groups,
+    and whether a key without a value is written.
+    """
+    digests: Digests = {}
+    for line in lines:
+        plan = orjson.loads(line)
+        digests[str(plan["name"])] = {
+            layer: _digest(value) for layer, value in _comparable_layers(plan).items()
+        }
+    return digests
+
+
+def _comparable_layers(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The layers of a plan JSON line, or its REFUSAL, with what Flink does not define taken out."""
+    if "error" in plan:
+        return {_REFUSAL: [plan.get(key) for key in ("error_stage", "error", "message")]}
+    return {key: _plain(of(plan[key])) for key, of in _LAYERS.items() if key in plan}
+
+
+def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
+    """One entry per pair of planners and layer that both give: how many topologies differ, and the first.
+
+    A topology that only one of the two refuses, or has at all, differs at REFUSAL. A layer that one of them
+    leaves out of a plan (given stream graphs) is not compared there.
+    """
+    names = list(by_planner)
+    entries = []
+    for place, first in enumerate(names):
+        for second in names[place + 1 :]:
+            entries += _compare_pair(first, by_planner[first], second, by_planner[second])
+    return entries
+
+
+def _compare_pair(
+    first: str, first_digests: Digests, second: str, second_digests: Digests
+) -> list[dict[str, Any]]:
+    compared: dict[str, int] = {}
+    differing: dict[str, list[str]] = {}
+    for name in sorted(set(first_digests) | set(second_digests)):
+        ours, theirs = first_digests.get(name, {}), second_digests.get(name, {})
+        shared = set(ours) & set(theirs)
+        if not (ours and theirs) or (_REFUSAL in ours) != (_REFUSAL in theirs):
+            shared = {_REFUSAL}
+        for layer in shared:
+            compared[layer] = compared.get(layer, 0) + 1
+            if ours.get(layer) != theirs.get(layer):
+                differing.setdefault(layer, []).append(name)
+    return [
+        {
+            "planners": [first, second],
+            "layer": layer,
+            "topologies": compared[layer],
+            "differing": len(differing.get(layer, ())),
+            "first": differing.get(layer, [None])[0],
+        }
+        for layer in (*_LAYERS, _REFUSAL)
+        if layer in compared
+    ]
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+
+_CHANGED = {dict, list, float}
+
+
+def _plain(value: Any) -> Any:
+    """A value without nulls, fractions to nine digits. Most are numbers of tasks, which need no call."""
+    if isinstance(value, dict):
+        return {
+            key: _plain(member) if type(member) in _CHANGED else member
+            for key, member in value.items()
+            if member is not None
+        }
+    if isinstance(value, list):
+        return [_plain(member) if type(member) in _CHANGED else member for member in value]
+    return round(value, 9) if isinstance(value, float) else value
+
+
+def _stream_graph(graph: Mapping[str, Any]) -> Any:
+    edges: dict[str, list[Any]] = {}
+    for edge in graph["edges"]:
+        edges.setdefault(str(edge["source"]), []).append(edge)
+    return {"nodes": sorted(graph["nodes"], key=lambda node: int(node["id"])), "edges": edges}
+
+
+def _job_graph(graph: Mapping[str, Any]) -> Any:
+    vertices = [dict(vertex) for vertex in _by_id(graph["vertices"])]
+    for group in ("slot_sharing_group", "co_location_group"):
+        first: dict[Any, str] = {}
+        for vertex in vertices:
+            if vertex.get(group) is not None:
+                vertex[group] = first.setdefault(vertex[group], vertex["id"])
+    for vertex in vertices:
+        vertex["operators"] = sorted(vertex["operators"], key=lambda operator: int(operator["node"]))
+    return {"vertices": vertices, "topological_order": graph["topological_order"]}
+
+
+def _by_id(vertices: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(vertices, key=lambda vertex: str(vertex["id"]))
+
+
+_LAYERS: dict[str, Callable[[Any], Any]] = {
+    "stream_graph": _stream_graph,
+    "job_graph": _job_graph,
+    "execution_graph": lambda graph: _by_id(graph["vertices"]),
+    "slots": sorted,
+}
+
 
 PLANNERS_DISAGREE = "PlannersDisagree"
 """The error of a topology for which Flink's plan says something else than Penstock's."""
@@ -107,13 +228,13 @@ def _refusals(
         if plan["name"] not in theirs:
             continue
         flink = theirs[plan["name"]]
-        ours_by_layer, by_layer = comparable_layers(plan), comparable_layers(flink)
+        ours_by_layer, by_layer = _comparable_layers(plan), _comparable_layers(flink)
         if ours_by_layer == by_layer:
             continue
-        if REFUSAL in by_layer:
+        if _REFUSAL in by_layer:
             refusals[plan["name"]] = (flink["error_stage"], flink["error"], flink["message"])
             continue
-        layer = next((name for name in by_layer if ours_by_layer.get(name) != by_layer[name]), REFUSAL)
+        layer = next((name for name in by_layer if ours_by_layer.get(name) != by_layer[name]), _REFUSAL)
         difference = first_difference(by_layer.get(layer), ours_by_layer.get(layer, plan.get("message")))
         refusals[plan["name"]] = (layer, PLANNERS_DISAGREE, difference)
     return refusals
@@ -176,3 +297,65 @@ def _rejected(row: dict[str, Any], stage: str, error: str, message: str) -> dict
     message = limited(message)
     reason = {"error": error, "location": "topology", "found": message, "allowed": ALLOWED, "hint": hint}
     return {**row, "error_stage": stage, "error": error, "message": message, "errors": [reason]}
+
+
+# Compares Penstock's plans of captured jobs with those that Flink made in the same process.
+
+
+def verify_captured(lines: Sequence[str], flinks: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """For each job that Flink planned, by name: where Penstock's plan of its line says something else.
+
+    `lines` are topology lines, `flinks` plan JSON. Only layers that Flink gave are compared: another Flink
+    than 2.3 gives no ExecutionGraph. An empty list means that all of them are equal. Flink 1 draws the ids of
+    data sets at random: there, these are compared by vertex and place.
+    """
+    topologies = [orjson.loads(line) for line in lines]
+    planned = plan_in_process(topologies)
+    frames = {name: from_arrow(table) for name, table in planned.tables.items()}
+    ours = {plan["name"]: plan for plan in map(orjson.loads, to_plan_lines(frames)["line"])}
+    drawn = {line["name"] for line in topologies if _version(line).startswith("1.")}
+    return {
+        str(flink["name"]): _differences(flink, ours.get(flink["name"], {}), drawn=flink["name"] in drawn)
+        for flink in flinks
+    }
+
+
+def _version(topology: Mapping[str, Any]) -> str:
+    return str(topology.get("config", {}).get("penstock.capture.flink-version", ""))
+
+
+def _differences(flink: Mapping[str, Any], ours: Mapping[str, Any], *, drawn: bool) -> list[str]:
+    theirs, own = _comparable_layers(flink), _comparable_layers(ours)
+    if drawn:
+        theirs, own = _with_data_sets_by_place(theirs), _with_data_sets_by_place(own)
+    if _REFUSAL in theirs or _REFUSAL in own:
+        if theirs.get(_REFUSAL) == own.get(_REFUSAL):
+            return []
+        return [first_difference(theirs.get(_REFUSAL, "a plan"), own.get(_REFUSAL, "a plan"), f"/{_REFUSAL}")]
+    from_flink = str(Layer.STREAM_GRAPH)  # Penstock has it from Flink
+    return [
+        first_difference(value, own.get(layer), f"/{layer}")
+        for layer, value in theirs.items()
+        if layer != from_flink and own.get(layer) != value
+    ]
+
+
+def _with_data_sets_by_place(layers: Mapping[str, Any]) -> dict[str, Any]:
+    """The layers with a data set's vertex and place among its outputs for its id."""
+    job_graph = layers.get(str(Layer.JOB_GRAPH))
+    if job_graph is None:
+        return dict(layers)
+    places = {
+        output["id"]: f"{vertex['id']}, output {place}"
+        for vertex in job_graph["vertices"]
+        for place, output in enumerate(vertex["outputs"])
+    }
+    vertices = [
+        {
+            **vertex,
+            "outputs": [{**output, "id": places[output["id"]]} for output in vertex["outputs"]],
+            "inputs": [{**edge, "data_set": places[edge["data_set"]]} for edge in vertex["inputs"]],
+        }
+        for vertex in job_graph["vertices"]
+    ]
+    return {**layers, str(Layer.JOB_GRAPH): {**job_graph, "vertices": vertices}}

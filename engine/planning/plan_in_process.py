@@ -1,13 +1,14 @@
 """Planning without Spark: small inputs in this process, by the columnar planner."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.machine.forked_process import note_forks, require_threads
 from penstock.engine.planning.foresee_memory import (
     FleetSize,
     parts_at_once,
@@ -17,11 +18,16 @@ from penstock.engine.planning.foresee_memory import (
 )
 from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.operators.common.without_pandas import without_pandas
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from penstock.plans.layers import Choices
 from penstock.plans.planners.plan_as_read import ROWS_AT_A_TIME, Topologies, plan_as_read, read_topologies
-from penstock.plans.planners.plan_columnar import Finished
-from penstock.plans.planners.plan_in_parts import plan_alone, plan_in_parts, without_garbage_collection
+from penstock.plans.planners.plan_in_parts import (
+    Finished,
+    plan_alone,
+    plan_in_parts,
+    without_garbage_collection,
+)
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files_in_parts
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
@@ -29,6 +35,33 @@ from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import Layer
+
+# Whether this process was forked from one whose threads did the work.
+
+
+_forked = False
+
+
+@cache
+def _note_forks() -> None:
+    """From now on, know of each child that is forked: threads of this process do not go on in it."""
+    os.register_at_fork(after_in_child=_note)
+
+
+def _note() -> None:
+    global _forked  # noqa: PLW0603  (of this process, whatever module asks)
+    _forked = True
+
+
+def _require_threads(work: str) -> None:
+    """ConfigurationError where `work` would wait for ever for threads that a parent process had."""
+    if _forked:
+        raise ConfigurationError(
+            f"{work}: this process was forked from one that has planned, without the threads of polars that "
+            "did so",
+            'start processes by "spawn" or "forkserver" (multiprocessing.get_context), or fork before the '
+            "first plan",
+        )
 
 
 class PlannedTables(NamedTuple):
@@ -80,8 +113,8 @@ def read_in_process(
 ) -> ReadTopologies:
     """The tables of the topology layer, as `plan_in_process` reads them; same errors."""
     started = time.monotonic()
-    require_threads("planning")
-    note_forks()
+    _require_threads("planning")
+    _note_forks()
     report("read topologies")
     with without_garbage_collection():
         read = read_topologies(

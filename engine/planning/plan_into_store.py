@@ -131,7 +131,7 @@ def _write_fleet(
 ) -> Stored:
     """Many topologies, planned and written in parts while they are read."""
     from penstock.engine.planning.plan_in_process import plan_parts
-    from penstock.engine.store.write_while_planning import WriteWhilePlanning
+    from penstock.engine.store.write_plan import WriteWhilePlanning
 
     write = WriteWhilePlanning(out)
     report("plan and write topologies")
@@ -164,7 +164,7 @@ def _write_giant(
 ) -> Stored:
     """One topology, each of its tables written as soon as no step reads it; `frames` are emptied."""
     from penstock.engine.planning.plan_in_process import plan_giant
-    from penstock.engine.store.write_while_planning import WriteWhilePlanning
+    from penstock.engine.store.write_plan import WriteWhilePlanning
 
     write = WriteWhilePlanning(out)
     try:

@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import NamedTuple
 
-from penstock.engine.configuration.cluster_settings import NO_CLUSTER_SETTINGS, ClusterSettings
-from penstock.engine.configuration.option import size_text
+from penstock.engine.configuration.cluster_options import NO_CLUSTER_SETTINGS, ClusterSettings, size_text
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
-from penstock.plans.resources.network_options import PROFILES
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.columnar.count_network_buffers import PROFILES
+from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_on_spark
-from penstock.engine.planning.count_rows import count_rows
 from penstock.engine.planning.custom_planners import CustomPlanners
 from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
@@ -20,7 +19,7 @@ from penstock.engine.planning.foresee_spark_memory import (
 )
 from penstock.engine.planning.memory_of_workers import is_local, memory_of_workers
 from penstock.engine.planning.nothing_lost import require_nothing_lost
-from penstock.engine.planning.plan_in_workers import plan_in_workers
+from penstock.engine.planning.plan_in_workers import count_rows, plan_in_workers
 from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,
@@ -33,21 +32,23 @@ from penstock.engine.spark.foresee_spark_memory import heap_bytes
 from penstock.engine.spark.session import any_session, require_delta
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.layers import Choices
-from penstock.plans.planners.hand_over_tables import Finished
-from penstock.plans.planners.run_joins import Planned, run_passes
+from penstock.plans.planners.run_joins import Finished, Planned, run_passes
 from penstock.plans.stream_graph.joins.limit_expansion import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_of_pipes import lines_of_pipes
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.files_of_delta_table import is_delta_table
 from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
+from penstock.plans.topology.joins.local_transformations import is_delta_table
 from penstock.plans.topology.joins.normalized_tables import normalized_tables
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
-from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
-from penstock.plans.topology.joins.read_topology_rows import read_topology_rows
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
-from penstock.plans.topology.joins.topology_tables import GivenTables, TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import (
+    GivenTables,
+    TopologyTables,
+    read_topology_objects,
+    read_topology_rows,
+)
 from penstock.plans.vocabulary import Layer
 
 _GIVEN = ("topologies", "transformations")

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 
 
 def split_by_size(

@@ -1,5 +1,5 @@
 """`import pyflink` means Penstock: under `penstock run` and `penstock info`, and in their Spark workers."""
 
-from penstock.engine.pyflink_names.import_hook import install, installed, uninstall
+from penstock.engine.pyflink_names.modules import install, installed, uninstall
 
 __all__ = ["install", "installed", "uninstall"]

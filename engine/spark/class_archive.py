@@ -24,7 +24,7 @@ from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import complain
 from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
-from penstock.operators.files.private_files import NotOwnError
+from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import PenstockError
 
 _ADDS_CLASSES = (

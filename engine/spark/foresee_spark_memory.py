@@ -7,8 +7,13 @@ command, the daemon that forks workers, and workers.
 
 from typing import Any
 
-from penstock.engine.machine.available_memory import Available, available_memory, require_memory
-from penstock.engine.machine.machine import cores, driver_memory_mebibytes
+from penstock.engine.machine.available_memory import (
+    Available,
+    available_memory,
+    cores,
+    driver_memory_mebibytes,
+    require_memory,
+)
 
 LEAST_HEAP_MEBIBYTES = 1024
 """With 512 MiB, joins of 1,000 topologies end in SparkOutOfMemoryError: sorts cannot have a page each."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from penstock.engine.machine.machine import import_root
+from penstock.engine.machine.available_memory import import_root
 from penstock.engine.spark.class_archive import write_archive
 from penstock.engine.spark.spark_conf import spark_conf_dir
 from penstock.engine.spark.submitted_driver import WHEEL_FOLDER

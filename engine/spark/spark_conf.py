@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.engine.machine.machine import import_root
+from penstock.engine.machine.available_memory import import_root
 from penstock.plans.errors import ConfigurationError
 
 DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"

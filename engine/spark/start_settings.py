@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from penstock.engine.machine.machine import import_root, is_checkout
+from penstock.engine.machine.available_memory import import_root, is_checkout
 from penstock.engine.machine.state_folder import home_folder
 from penstock.engine.machine.temporary_folders import temporary_folder
 from penstock.engine.output.redaction import remember_secrets

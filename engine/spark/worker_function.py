@@ -1,14 +1,41 @@
 """Functions for Spark's Python workers, and what is said where these have no Penstock, or another one."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
+from pyspark import SparkContext, cloudpickle
 
-from penstock.engine.spark.broadcast_variables import note_broadcasts
+from penstock.operators.common.pickles import dumps_for_workers
 from penstock.plans.installation import own_version
+
+# Broadcast variables of Spark in functions that are pickled before Spark asks for them.
+#
+# PySpark notes which variables it has seen in a pickle, and sends those that it has noted to the workers with
+# the next function that it wraps, whichever that is. So each pickle keeps the variables in it, and notes them
+# again where it becomes a part of another one.
+
+
+def pickle_with_broadcasts(thing: Any) -> tuple[bytes, list[Any]]:
+    """The pickle of `thing`, and the broadcast variables in it, which are noted no more."""
+    registry: Any = getattr(SparkContext._active_spark_context, "_pickled_broadcast_vars", None)
+    if registry is None:
+        return dumps_for_workers(thing), []
+    before = list(registry)
+    registry.clear()
+    try:
+        return dumps_for_workers(thing), list(registry)
+    finally:
+        registry.clear()
+        note_broadcasts(before)
+
+
+def note_broadcasts(variables: Iterable[Any]) -> None:
+    """Let Spark send these variables to the workers, with the function that it wraps next."""
+    for variable in variables:
+        variable._pickle_registry.add(variable)
+
 
 Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

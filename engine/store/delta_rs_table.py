@@ -14,7 +14,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.log_tail import LogTail, read_log_tail
-from penstock.engine.store.stored_tables import delta_schema, partition_of, properties_of, stored_columns
+from penstock.engine.store.store_tables import delta_schema, partition_of, properties_of, stored_columns
 
 Read = TypeVar("Read")
 

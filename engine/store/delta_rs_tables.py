@@ -10,13 +10,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
-from penstock.engine.store.append_side_by_side import append_side_by_side
 from penstock.engine.store.delta_rs_logs import DeltaRsLogs, once
 from penstock.engine.store.delta_rs_table import create_table, to_table
 from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.require_rows import require_rows
-from penstock.engine.store.store_tables import Result, application_id, retry_conflicts
-from penstock.engine.store.stored_tables import WRITE_ID, in_files
+from penstock.engine.store.store_tables import (
+    WRITE_ID,
+    Result,
+    append_side_by_side,
+    application_id,
+    in_files,
+    require_rows,
+    retry_conflicts,
+)
 from penstock.engine.store.write_file import make_log_durable, write_file
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.tables import TABLES

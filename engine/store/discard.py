@@ -11,10 +11,8 @@ from deltalake.exceptions import DeltaError
 from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.store.delta_rs_table import open_log_tail, open_table
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.plan_versions import is_published
-from penstock.engine.store.store_tables import Rows, StoreTables
-from penstock.engine.store.stored_tables import WRITE_ID
-from penstock.engine.store.tables_of import log_reader
+from penstock.engine.store.plan_versions import is_published, log_reader
+from penstock.engine.store.store_tables import WRITE_ID, Rows, StoreTables
 from penstock.engine.store.version_notes import drop_staged
 from penstock.engine.store.version_number import is_write_id
 from penstock.plans.errors import PenstockError

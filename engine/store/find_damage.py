@@ -12,10 +12,9 @@ from deltalake.exceptions import DeltaError
 from penstock.engine.machine.machine_error import machine_error_in_text
 from penstock.engine.store.data_files import Damage, DataFile, compare_files, miscounted
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.manifest import PlanVersion
-from penstock.engine.store.recorded_files import checksum
+from penstock.engine.store.plan_versions import checksum, log_reader
 from penstock.engine.store.store_tables import Rows, StoreTables
-from penstock.engine.store.tables_of import log_reader
+from penstock.engine.store.version_notes import PlanVersion
 
 PARALLEL_CHECKS = 4
 

@@ -6,8 +6,8 @@ from glob import has_magic
 from typing import NamedTuple
 
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.manifest import MANIFEST
 from penstock.engine.store.open_plan import AT_VERSION
+from penstock.engine.store.version_notes import MANIFEST
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.importing.read_graphs import form_of_graph
 from penstock.plans.importing.recognise_content import NoJob, content_of

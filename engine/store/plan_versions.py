@@ -1,40 +1,99 @@
 """The versions of a store: which there are, and how a write becomes one."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from xxhash import xxh3_128
 
 from penstock.engine.machine.machine_error import machine_error_in_text
+from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.delta_rs_table import read_shared
+from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.manifest import (
+from penstock.engine.store.store_errors import first_line
+from penstock.engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
+from penstock.engine.store.version_notes import (
     MANIFEST,
     Listed,
     PlanVersion,
     VersionState,
     given_up,
-    manifest_row,
-    not_a_store,
-    versions_of,
-)
-from penstock.engine.store.store_errors import first_line
-from penstock.engine.store.store_tables import ManifestRead, Rows, StoreTables, retry_conflicts
-from penstock.engine.store.version_notes import (
     how_to_mend,
     lost,
     lost_versions,
+    manifest_row,
     newest_version,
+    not_a_store,
     note_version,
     noted_numbers,
     renew_notes,
     require_as_noted,
     require_whole,
     stage_note,
+    versions_of,
 )
 from penstock.plans.errors import PenstockError, StoreError
 from penstock.plans.tables import TABLES
+
+if TYPE_CHECKING:
+    from penstock.engine.store.spark_tables import SparkTables
+
+
+# Chooses how the tables of a store are read and written: by delta-rs in this process, or by Spark.
+
+
+def tables_of(store: str) -> "DeltaRsTables | SparkTables":
+    """Through delta-rs if the store is local, else through a Spark session, started if there is none."""
+    if is_local(store):
+        return DeltaRsTables(store)
+    table_path(store, MANIFEST)  # says what is wrong with it before a session starts
+    from penstock.engine.spark.session import get_session
+    from penstock.engine.store.spark_tables import SparkTables
+
+    return SparkTables(get_session(app_name="penstock"), store)
+
+
+def log_reader(delta: StoreTables[Rows]) -> StoreTables[Any]:
+    """The reader of a store's logs: delta-rs if it is local, because a Spark job takes longer."""
+    return DeltaRsTables(delta.store) if is_local(delta.store) else delta
+
+
+# The Parquet files of a write, as the manifest is to record them.
+
+
+PARALLEL_READS = 4
+_BYTES_AT_A_TIME = 1 << 20
+
+
+def recorded_files(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> tuple[DataFile, ...]:
+    """The files of a write in these tables: with checksums if the store is local."""
+
+    logs = log_reader(delta)
+
+    def list_files(table: str) -> list[DataFile]:
+        files = logs.listed_files(table, write_id) or []
+        if not is_local(delta.store):
+            return files
+        folder = local_folder(delta.store, table)
+        return [file._replace(checksum=checksum(os.path.join(folder, file.path))) for file in files]
+
+    with ThreadPoolExecutor(PARALLEL_READS, thread_name_prefix="penstock-checksum") as pool:
+        return tuple(file for files_of_table in pool.map(list_files, tables) for file in files_of_table)
+
+
+def checksum(path: str) -> str:
+    """XXH3-128 of a file, as hex digits."""
+    summed, buffer = xxh3_128(), bytearray(_BYTES_AT_A_TIME)
+    view = memoryview(buffer)
+    with open(path, "rb", buffering=0) as file:
+        while count := file.readinto(buffer):
+            summed.update(view[:count])
+    return summed.hexdigest()
 
 
 def list_versions(delta: StoreTables[Rows]) -> list[PlanVersion]:

@@ -6,12 +6,14 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.discard import alone
 from penstock.engine.store.find_damage import find_damage
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.manifest import MANIFEST, PlanVersion, manifest_row
 from penstock.engine.store.plan_versions import all_writes, is_store, read_listed, version_of
 from penstock.engine.store.store_tables import retry_conflicts
 from penstock.engine.store.version_notes import (
+    MANIFEST,
+    PlanVersion,
     drop_staged,
     lost_versions,
+    manifest_row,
     note_version,
     noted_numbers,
     noted_version,

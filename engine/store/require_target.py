@@ -2,21 +2,121 @@
 
 import os
 import tempfile
+from collections.abc import Iterable
 
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
 
-from penstock.engine.machine.machine_error import machine_error, takes_no_files
+from penstock.engine.machine.machine_error import machine_error, machine_error_in_text, takes_no_files
 from penstock.engine.machine.replace_file import NO_HARD_LINKS, sync_descriptor, sync_folder
+from penstock.engine.store.delta_rs_table import delta_rs_schema, open_log_tail, open_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.manifest import MANIFEST
 from penstock.engine.store.plan_versions import is_store, read_listed, require_not_lost
 from penstock.engine.store.repair_manifest import mend_manifest
-from penstock.engine.store.require_columns import require_columns_to_write, require_features_to_write
-from penstock.engine.store.stored_tables import WRITE_ID
+from penstock.engine.store.store_tables import WRITE_ID
+from penstock.engine.store.version_notes import MANIFEST
+from penstock.operators.connectors.delta.table_columns import WRITABLE_FEATURES, reasons_against
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.tables import TABLES
+
+# Whether the tables of a store have the columns that this version of Penstock writes and reads.
+
+
+def _require_columns_to_write(store: str, tables: Iterable[str]) -> None:
+    """StoreError if a table that is there has other columns, or other types, than those declared.
+
+    Tables that cannot be opened are passed over; see set_aside_unreadable.
+    """
+    differing = []
+    for table in tables:
+        stored, declared = _stored(store, table), _declared(table)
+        if stored is not None and stored != declared:
+            differing.append(f"table {table}: {_difference(stored, declared)}")
+    if differing:
+        raise StoreError(
+            f"cannot write to {store}: another version of Penstock has written it; {'; '.join(differing)}",
+            "plan into a new folder; penstock show and penstock export still read this store",
+        )
+
+
+_WRITABLE_FEATURES = WRITABLE_FEATURES - {"columnMapping", "deletionVectors"}
+"""Delta's writer features of tables that a store may have: its files have the columns' own names."""
+
+
+def features_against_writes(table: DeltaTable) -> list[str]:
+    """Features, constraints and properties that somebody gave a table, and that a write would break."""
+    return reasons_against(table, "overwrite", _WRITABLE_FEATURES)
+
+
+def _require_features_to_write(store: str, tables: Iterable[str]) -> None:
+    """StoreError if somebody gave a table a feature, constraint or property that a write would break.
+
+    Tables that cannot be opened are passed over; see set_aside_unreadable.
+    """
+    refused = []
+    for table in tables:
+        path = table_path(store, table)
+        tail = open_log_tail(path)
+        if tail is not None and tail.takes_appends:
+            continue
+        try:
+            opened = open_table(path)
+        except (DeltaError, OSError):
+            continue
+        reasons = [] if opened is None else features_against_writes(opened)
+        if reasons:
+            refused.append(f"table {table} has {', '.join(reasons)}")
+    if refused:
+        raise StoreError(
+            f"cannot write to {store}: {'; '.join(refused)}",
+            "undo these changes (in Spark, ALTER TABLE … DROP FEATURE or UNSET TBLPROPERTIES), or plan into "
+            "a new folder; penstock show and penstock export still read this store",
+        )
+
+
+def require_columns_to_read(store: str, tables: Iterable[str]) -> None:
+    """StoreError if a table lacks columns that are declared, or has them with other types."""
+    lacking = []
+    for table in tables:
+        stored, declared = _stored(store, table), _declared(table)
+        if stored is not None and not declared.items() <= stored.items():
+            lacking.append(f"table {table}: {_difference(stored, declared)}")
+    if lacking:
+        raise StoreError(
+            f"cannot read {store}: another version of Penstock has written it; {'; '.join(lacking)}",
+            "read other tables only, or plan the input again into a new folder",
+        )
+
+
+def _stored(store: str, table: str) -> dict[str, str] | None:
+    tail = open_log_tail(table_path(store, table))
+    if tail is not None:
+        return tail.columns
+    try:
+        opened = open_table(table_path(store, table))
+    except (DeltaError, OSError) as error:
+        if refused := machine_error_in_text(error, f"reading {store}"):
+            raise refused from error
+        return None
+    return None if opened is None else _columns(opened.schema())
+
+
+def _declared(table: str) -> dict[str, str]:
+    return _columns(delta_rs_schema(table))
+
+
+def _columns(schema: Schema) -> dict[str, str]:
+    return {field.name: str(field.type) for field in schema.fields}
+
+
+def _difference(stored: dict[str, str], declared: dict[str, str]) -> str:
+    lacks = sorted(set(declared) - set(stored))
+    has = sorted(set(stored) - set(declared))
+    differ = sorted(name for name in set(stored) & set(declared) if stored[name] != declared[name])
+    parts = (("it lacks", lacks), ("it also has", has), ("of another type", differ))
+    return ", ".join(f"{said} {', '.join(names)}" for said, names in parts if names)
+
 
 _LEFT_BY_FILE_SYSTEMS = ("lost+found",)
 _NAMES_SAID = 5
@@ -96,8 +196,8 @@ def _require_empty_or_store(store: str, folder: str) -> None:
         require_not_lost(delta)
         if is_store(delta):
             read_listed(delta)
-        require_columns_to_write(store, TABLES)
-        require_features_to_write(store, (*TABLES, MANIFEST))
+        _require_columns_to_write(store, TABLES)
+        _require_features_to_write(store, (*TABLES, MANIFEST))
         return
     others = [name for name in names if name not in TABLES or not _is_table_of_store(folder, name)]
     if others:

@@ -18,28 +18,26 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.machine.replace_file import make_durable
 from penstock.engine.spark.shared_settings import shared_settings
-from penstock.engine.store.append_side_by_side import append_side_by_side
-from penstock.engine.store.column_encodings import with_dictionary, without_dictionary
 from penstock.engine.store.data_files import DataFile
 from penstock.engine.store.delta_rs_table import create_table, open_table, to_table
 from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.manifest import MANIFEST, Listed
+from penstock.engine.store.open_file import with_dictionary, without_dictionary
 from penstock.engine.store.spark_rows import SparkRows, files_for
 from penstock.engine.store.store_tables import (
     TRANSACTION_VERSION,
-    ManifestRead,
-    application_id,
-    retry,
-    retry_conflicts,
-)
-from penstock.engine.store.stored_tables import (
     WRITE_ID,
     WRITE_ID_COMMENT,
+    ManifestRead,
+    append_side_by_side,
+    application_id,
     delta_schema,
     partition_of,
     properties_of,
+    retry,
+    retry_conflicts,
     stored_columns,
 )
+from penstock.engine.store.version_notes import MANIFEST, Listed
 from penstock.engine.store.write_file import make_log_durable
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.tables import TABLES

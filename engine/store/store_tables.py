@@ -3,11 +3,96 @@
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+import pyarrow as pa
+
 from penstock.engine.store.data_files import DataFile
-from penstock.engine.store.manifest import Listed
-from penstock.plans.errors import StoreError
+from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, Listed
+from penstock.plans.errors import SchemaError, StoreError
+from penstock.plans.tables import TABLES, require_schema
+from penstock.plans.tables.column_types import BOOL, COMMENT, DOUBLE, INT, LONG, STR, TIMESTAMP, type_name
+
+# The tables of a store as Delta keeps them: columns, partitioning and table properties.
+#
+# Delta and Spark write a schema down as the same JSON, so both adapters make their schemas from it.
+
+
+WRITE_ID = "write_id"
+"""The column by which tables of plans are partitioned: which write made a row."""
+
+WRITE_ID_COMMENT = "the write that made the row; see plan_versions"
+
+_SIMPLE = {
+    BOOL: "boolean",
+    DOUBLE: "double",
+    INT: "integer",
+    LONG: "long",
+    STR: "string",
+    TIMESTAMP: "timestamp",
+}
+
+
+@cache
+def stored_columns(table: str) -> pa.Schema:
+    """The declared columns of a table, and `write_id` of those of a plan; NOT NULL at the top level only."""
+    if table == MANIFEST:
+        return PLAN_VERSIONS
+    return TABLES[table].append(pa.field(WRITE_ID, STR, False, {COMMENT: WRITE_ID_COMMENT.encode()}))
+
+
+def delta_schema(columns: pa.Schema) -> dict[str, Any]:
+    """Columns as Delta's and Spark's JSON. Source: Delta's protocol, "Schema Serialization Format"."""
+    return {
+        "type": "struct",
+        "fields": [
+            {
+                "name": field.name,
+                "type": _delta_type(field.type),
+                "nullable": field.nullable,
+                "metadata": {"comment": field.metadata[COMMENT].decode()} if field.metadata else {},
+            }
+            for field in columns
+        ],
+    }
+
+
+def _delta_type(kind: pa.DataType) -> str | dict[str, Any]:
+    if pa.types.is_map(kind):
+        return {
+            "type": "map",
+            "keyType": _delta_type(kind.key_type),
+            "valueType": _delta_type(kind.item_type),
+            "valueContainsNull": True,
+        }
+    if pa.types.is_list(kind):
+        return {"type": "array", "elementType": _delta_type(kind.value_type), "containsNull": True}
+    if pa.types.is_struct(kind):
+        return delta_schema(pa.schema(list(kind)))
+    return _SIMPLE[kind]
+
+
+def partition_of(table: str) -> str | None:
+    """The column by which a table is partitioned."""
+    return None if table == MANIFEST else WRITE_ID
+
+
+def properties_of(table: str) -> dict[str, str]:
+    """The Delta properties that a table is made with."""
+    if table == MANIFEST:
+        # Only with Serializable does Delta let two inserts of the same number collide.
+        return {"delta.isolationLevel": "Serializable"}
+    # A write_id is retried for as long as its run lives; Delta need not remember it longer.
+    return {"delta.setTransactionRetentionDuration": "interval 7 days"}
+
+
+def in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
+    """Columns as Parquet files have them: without comments, and without write_id, which is in their paths."""
+    columns = PLAN_VERSIONS if table == MANIFEST else TABLES[table]
+    return pa.schema([columns.field(name).remove_metadata() for name in names or columns.names])
+
 
 ATTEMPTS = 30
 TRANSACTION_VERSION = 1
@@ -137,3 +222,34 @@ def retry(
         f"{doing}: {ATTEMPTS} times another writer was quicker",
         "try again when fewer runs write to this store",
     )
+
+
+# Several tables of a write at a time.
+
+
+PARALLEL_WRITES = 4
+"""Tables written side by side: the commits of small tables wait for the file system, not for the cores."""
+
+
+def append_side_by_side(
+    delta: StoreTables[Rows], tables: Mapping[str, Rows], write_id: str, rows: Mapping[str, int]
+) -> None:
+    """`delta.append` for all tables; the first error of any, after all have ended."""
+    with ThreadPoolExecutor(PARALLEL_WRITES, thread_name_prefix="penstock-store") as pool:
+        writes = [
+            pool.submit(delta.in_thread(delta.append), table, of_table, write_id, rows.get(table))
+            for table, of_table in tables.items()
+        ]
+    for write in writes:
+        write.result()
+
+
+# Rows that a table of a store takes.
+
+
+def require_rows(rows: pa.Table, table: str) -> None:
+    """SchemaError unless `rows` have the declared columns of `table`, and values where they must."""
+    require_schema({field.name: type_name(field.type) for field in rows.schema}, table)
+    without = [f.name for f in TABLES[table] if not f.nullable and rows[f.name].null_count]
+    if without:
+        raise SchemaError(f"table {table}: found null in {', '.join(without)}, which are declared NOT NULL")

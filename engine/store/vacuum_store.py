@@ -8,12 +8,19 @@ from typing import NamedTuple
 
 from penstock.engine.store.discard import remove_files, writes_in_folders
 from penstock.engine.store.is_local import local_folder
-from penstock.engine.store.manifest import MANIFEST, PlanVersion, VersionState
 from penstock.engine.store.plan_versions import abandon, all_writes, find_version, mark_dropped, read_listed
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.store_tables import Rows, StoreTables
-from penstock.engine.store.stored_tables import WRITE_ID
-from penstock.engine.store.version_notes import drop_staged, lost, lost_versions, noted_numbers, time_of_note
+from penstock.engine.store.store_tables import WRITE_ID, Rows, StoreTables
+from penstock.engine.store.version_notes import (
+    MANIFEST,
+    PlanVersion,
+    VersionState,
+    drop_staged,
+    lost,
+    lost_versions,
+    noted_numbers,
+    time_of_note,
+)
 from penstock.engine.store.version_number import began_at, is_write_id
 from penstock.plans.tables import TABLES
 

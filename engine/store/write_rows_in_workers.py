@@ -1,18 +1,50 @@
 """Rows of DataFrames to Parquet files of a local store, written by Spark's Python workers."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.spark.describe_spark_error import CANNOT_WRITE_TO_STORE
 from penstock.engine.store.open_file import OpenFile
-from penstock.engine.store.require_rows import require_rows
-from penstock.engine.store.stored_tables import in_files
+from penstock.engine.store.store_tables import in_files, require_rows
 from penstock.plans.frames.packed_blocks import Batches, PackedTables, Parts
 from penstock.plans.frames.spark_frames import with_null_lists, without_null_lists
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.tables import TABLES
+
+# Re-plans a DataFrame in a session with other settings.
+
+
+_BESIDE: WeakKeyDictionary[SparkSession, Any] = WeakKeyDictionary()
+"""A session to the one beside it: the Python workers of a session serve no other, by default."""
+
+_LOCK = Lock()
+
+
+def with_settings(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
+    """`rows`, which are not planned yet, planned with `settings` over those of their session.
+
+    The session stays as it is: Spark reads settings when it plans a query, and another thread may plan one of
+    the same session then. All callers at a time must want the same settings.
+    """
+    java: Any = rows.sparkSession._jsparkSession
+    jvm: Any = rows.sparkSession._jvm
+    with _LOCK:
+        if rows.sparkSession not in _BESIDE:
+            _BESIDE[rows.sparkSession] = java.cloneSession()
+        beside = _BESIDE[rows.sparkSession]
+        wanted = jvm.java.util.HashMap(java.sessionState().conf().settings())
+        wanted.putAll(dict(settings))
+        settings_beside = beside.sessionState().conf().settings()
+        settings_beside.putAll(wanted)
+        settings_beside.keySet().retainAll(wanted.keySet())  # what the session had before and has no more
+    dataset = getattr(jvm.org.apache.spark.sql.classic, "Dataset$").__getattr__("MODULE$")
+    return DataFrame(dataset.ofRows(beside, rows._jdf.logicalPlan()), rows.sparkSession)
+
 
 WRITTEN = "table string, path string, rows long"
 """One row per file: the table that it is of, its path in the table's folder, and how many rows it has."""

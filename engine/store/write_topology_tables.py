@@ -13,11 +13,10 @@ from deltalake.transaction import AddAction, RemoveAction
 from penstock.engine.machine.replace_file import sync_folder
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.stored_tables import delta_schema
+from penstock.engine.store.store_tables import delta_schema
 from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.operators.common.without_pandas import without_pandas
-from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet
-from penstock.plans.generate.topology_lines import topologies_table, transformations_table
+from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet, topologies_table, transformations_table
 from penstock.plans.tables import TABLES
 
 _PARTS_OF_A_FILE = 16

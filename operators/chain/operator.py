@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 import pyarrow as pa
 
 from penstock.operators.chain.describe_error import NO_RECORD, describe_error, describe_record, hint_for
-from penstock.operators.chain.errors import EnoughResults, UserFunctionError
+from penstock.operators.chain.user_errors import EnoughResults, UserFunctionError
 
 Values = list[Any]
 #: Milliseconds since the epoch, one per value; None instead of a list: no value has one.

@@ -11,15 +11,80 @@ import decimal
 import enum
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import chain
 from sys import getrefcount
+from time import monotonic
 from types import GeneratorType
 from typing import Any
 from uuid import UUID
 
 from penstock.operators.chain.operator import Output, Timestamps, Values
-from penstock.operators.chain.piece_size import PieceSize
+from penstock.operators.common.entry_size import value_bytes
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.row import Row, create_row
+from penstock.operators.common.typeinfo import (
+    BasicTypeInfo,
+    DateTypeInfo,
+    LocalTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+
+# Limits how many results leave an operator together: a bounded number of bytes, and without long waits.
+#
+# The number and size of a function's results for one record are not known in advance. So an operator checks
+# the
+# waiting results while it still takes more from the function, and emits them once there are enough.
+
+
+_PIECE_BYTES = 8 << 20
+#: How long results wait for others, about (Flink's buffer timeout).
+_PIECE_SECONDS = 0.1
+_MOST_RESULTS = 1 << 16
+#: Results before the first look: of an operator, and of a piece once its results are known to be small.
+_FIRST, _FIRST_OF_PIECE = 1, 64
+_GROWTH = 4
+#: Results from one look to the next at most: this many may wait when a quick function becomes slow.
+_MOST_BETWEEN_LOOKS = 1024
+_SAMPLE = 8
+
+
+class PieceSize:
+    """Says when the results that wait in an operator are enough: to be asked once `limit` of them wait."""
+
+    __slots__ = ("_began", "_first", "limit")
+
+    def __init__(self) -> None:
+        self.limit = self._first = _FIRST
+        self._began = monotonic()
+
+    def is_full(self, waiting: list[Any], taken: int | None = None) -> bool:
+        """Whether the results that wait are to be put out; if not, `limit` is higher now.
+
+        `taken`: of how many records they are, where that is what is counted; each has one result at most.
+        """
+        count = len(waiting) if taken is None else taken
+        sample = waiting[:: len(waiting) // _SAMPLE + 1]
+        fitting = _MOST_RESULTS
+        if sample:
+            fitting = max(1, _PIECE_BYTES * len(sample) // sum(map(value_bytes, sample)))
+        seconds = monotonic() - self._began
+        timely = int(count * _PIECE_SECONDS / max(seconds, 1e-6))
+        self._first = max(1, min(_FIRST_OF_PIECE, fitting, timely))
+        if count >= fitting or count >= _MOST_RESULTS or seconds >= _PIECE_SECONDS:
+            self.limit = self._first
+            return True
+        next_look = min(count * _GROWTH, count + _MOST_BETWEEN_LOOKS)
+        self.limit = max(count + 1, min(_MOST_RESULTS, fitting, timely, next_look))
+        return False
+
+    def begin(self) -> None:
+        """Start with no waiting results; time counts from here."""
+        self.limit = self._first
+        self._began = monotonic()
+
 
 #: Types whose values never change.
 UNCHANGING = frozenset(
@@ -210,3 +275,81 @@ _COPIES: dict[type, Callable[[Any], Any]] = {
     set: set,
     Row: _row,
 }
+
+
+# Copies of records for readers of their own.
+#
+# In Flink every reader of an operator gets records of its own, because the operator's results are serialised
+# for each of them. A reader that changes a record in place does not change it for the others.
+#
+# Source: org.apache.flink.streaming.runtime.tasks.{BroadcastingOutputCollector,CopyingChainingOutput}.
+
+
+def copies(values: Values) -> Values:
+    """A new list of the values. Those that can be changed in place are copied, all the way down."""
+    if never_change(values):
+        return list(values)
+    return [frozen(value) for value in values]
+
+
+def never_change(values: Values) -> bool:
+    """Whether all values are of types that cannot be changed in place, or are tuples of such values."""
+    kinds = set(map(type, values))
+    if tuple not in kinds:
+        return kinds <= UNCHANGING
+    if len(kinds) == 1:
+        return UNCHANGING.issuperset(map(type, chain.from_iterable(values)))
+    tuples = [value for value in values if type(value) is tuple]
+    kinds.remove(tuple)
+    return kinds <= UNCHANGING and UNCHANGING.issuperset(map(type, chain.from_iterable(tuples)))
+
+
+def is_plain(type_info: TypeInformation | None) -> bool:
+    """Whether a type is that of single values, or of tuples of them, which cannot be changed in place."""
+    if isinstance(type_info, TupleTypeInfo):
+        return all(map(is_plain, type_info.get_field_types()))
+    return isinstance(type_info, _PLAIN)
+
+
+def own(result: Any) -> Any:
+    """`result`, or a copy of it if it holds something changeable that others hold too.
+
+    A function may keep a list, return it inside one result after another, and go on changing it.
+    """
+    return frozen(result) if _holds_shared(result) else result
+
+
+def _holds_shared(value: Any) -> bool:
+    items = _items(value)
+    if UNCHANGING.issuperset(map(type, items)):
+        return False
+    for item in items:
+        kind = type(item)
+        if kind in UNCHANGING or (kind is tuple and UNCHANGING.issuperset(map(type, item))):
+            continue
+        if getrefcount(item) > _HELD_ONCE or _holds_shared(item):
+            return True
+    return False
+
+
+def _items(value: Any) -> Iterable[Any]:
+    kind = type(value)
+    if kind is tuple or kind is list:
+        items: Iterable[Any] = value
+    elif kind is dict:
+        items = value.values()
+    else:
+        items = value._values if kind is Row else ()
+    return items
+
+
+_PLAIN = (BasicTypeInfo, DateTypeInfo, TimeTypeInfo, TimestampTypeInfo, LocalTimeTypeInfo)
+
+
+def _references_of_held() -> int:
+    counts = [getrefcount(item) for item in [object()]]
+    return counts[0]
+
+
+#: How many references an item has in a loop over its container if nothing else holds it.
+_HELD_ONCE = _references_of_held()

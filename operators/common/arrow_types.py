@@ -17,25 +17,24 @@ from penstock.operators.common.basic_types import (
     BasicTypeInfo,
     ForeignTypeInfo,
     PickledBytesTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
     TypeInformation,
 )
-from penstock.operators.common.collection_types import (
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
+    DateTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
+    LocalTimeTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
-    check_element_type,
-)
-from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from penstock.operators.common.time_types import (
-    DateTypeInfo,
-    LocalTimeTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
+    Types,
+    check_element_type,
 )
-from penstock.operators.common.typeinfo import Types
 
 #: Last field of a struct of rows of which some are no inserts: the number of the row's kind.
 ROW_KIND_FIELD = "$row_kind"

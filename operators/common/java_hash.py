@@ -9,7 +9,8 @@ java.math, java.sql, java.time and java.util;
 org.apache.flink.streaming.api.functions.python.KeyByKeySelector.
 """
 
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -20,26 +21,205 @@ import pyarrow.types as kinds
 
 from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_types import arrow_type, element_type
-from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, ForeignTypeInfo, TypeInformation
-from penstock.operators.common.collection_types import (
+from penstock.operators.common.basic_types import (
+    BasicType,
+    BasicTypeInfo,
+    ForeignTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from penstock.operators.common.serialized_keys import serialized_key
+from penstock.operators.common.typeinfo import (
+    DateTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
+    LocalTimeTypeInfo,
     MapTypeInfo,
     PrimitiveArrayTypeInfo,
-)
-from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from penstock.operators.common.polynomial_hashes import (
-    Hashes,
-    binary_offsets,
-    polynomial_hashes,
-    string_hashes,
-)
-from penstock.operators.common.time_types import (
-    DateTypeInfo,
-    LocalTimeTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
 )
+
+# Java's hash of sequences, Σ element·31^(n-1-i), for many sequences at once.
+#
+# Source: java.lang.String.hashCode, java.util.Arrays.hashCode, java.util.List.hashCode.
+
+
+Hashes = npt.NDArray[np.uint32]  #: Java ints, unsigned
+Offsets = npt.NDArray[np.int64]
+
+_BLOCK = 1 << 16
+"""Elements at once: what is computed of them stays in the processor's cache."""
+
+
+def _powers(base: int) -> Hashes:
+    powers = np.full(_BLOCK + 1, base, dtype=np.uint32)
+    powers[0] = 1
+    return np.multiply.accumulate(powers, dtype=np.uint32)
+
+
+_POWERS = _powers(31)
+_INVERSE_POWERS = _powers(pow(31, -1, 1 << 32))
+
+
+def polynomial_hashes(elements: npt.NDArray[Any], offsets: Offsets, initial: int) -> Hashes:
+    """Hash of each sequence elements[offsets[i]:offsets[i+1]], on top of `initial`·31^length.
+
+    `elements` are integers of any width; they are taken modulo 2^32.
+    """
+    sums = [np.zeros(0, dtype=np.uint32)]
+    lengths = np.diff(offsets)
+    row, rows = 0, len(lengths)
+    while row < rows:
+        until = int(np.searchsorted(offsets, offsets[row] + _BLOCK, side="right")) - 1
+        if until <= row:
+            sums.append(_hash_long_sequence(elements[offsets[row] : offsets[row + 1]]))
+            until = row + 1
+        else:
+            sums.append(_hash_block(elements, offsets[row : until + 1]))
+        row = until
+    hashes = np.concatenate(sums)
+    if initial:
+        short = _POWERS[np.minimum(lengths, _BLOCK)]
+        hashes += short * np.uint32(initial)
+        for long in np.flatnonzero(lengths > _BLOCK):
+            extra = (pow(31, int(lengths[long]), 1 << 32) - int(short[long])) * initial
+            hashes[long] = (int(hashes[long]) + extra) % (1 << 32)
+    return hashes
+
+
+def _hash_block(elements: npt.NDArray[Any], offsets: Offsets) -> Hashes:
+    # 31 is odd, so has an inverse modulo 2^32: one running sum of element·31^-i serves all sequences
+    start = offsets[0]
+    block = elements[start : offsets[-1]].astype(np.uint32)
+    running = np.zeros(len(block) + 1, dtype=np.uint32)
+    np.cumsum(block * _INVERSE_POWERS[: len(block)], dtype=np.uint32, out=running[1:])
+    ends = offsets[1:] - start
+    sums: Hashes = (running[ends] - running[offsets[:-1] - start]) * _POWERS[np.maximum(ends - 1, 0)]
+    return sums
+
+
+def _hash_long_sequence(elements: npt.NDArray[Any]) -> Hashes:
+    code = 0
+    for at in range(0, len(elements), _BLOCK):
+        part = elements[at : at + _BLOCK]
+        own = _hash_block(part, np.array([0, len(part)]))
+        code = (code * int(_POWERS[len(part)]) + int(own[0])) % (1 << 32)
+    return np.array([code], dtype=np.uint32)
+
+
+def _binary_offsets(column: pa.Array) -> tuple[npt.NDArray[np.uint8], Offsets]:
+    """The bytes of all values of a string or binary column, and where each value's begin and end."""
+    large = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
+    _, offsets, content = column.buffers()
+    if not len(column):
+        return np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    width = np.int64 if large else np.int32
+    bounds = np.frombuffer(offsets, dtype=width)[column.offset : column.offset + len(column) + 1]
+    start = int(bounds[0])
+    used_bytes = np.frombuffer(content or b"", dtype=np.uint8)[start : int(bounds[-1])]
+    return used_bytes, bounds.astype(np.int64) - start
+
+
+def string_hashes(column: pa.Array) -> Hashes:
+    """java.lang.String.hashCode of the strings of a string column; of null anything."""
+    utf8, offsets = _binary_offsets(column)
+    if not len(utf8) or utf8.max() < 0x80:
+        return polynomial_hashes(utf8, offsets, 0)
+    units = np.frombuffer(utf8.tobytes().decode().encode("utf-16-le"), dtype="<u2")
+    # a character has one code unit, from four bytes of UTF-8 on two
+    own = ((utf8 & 0xC0) != 0x80).astype(np.int64) + (utf8 >= 0xF0)
+    units_before = np.zeros(len(own) + 1, dtype=np.int64)
+    np.cumsum(own, out=units_before[1:])
+    return polynomial_hashes(units, units_before[offsets], 0)
+
+
+# Hashes of keys of no declared type: byte arrays of pickles in Flink, hashed by their content.
+#
+# Strings, numbers, booleans, None, bytes, dates, Decimals, and tuples, lists and dicts of them have the very
+# bytes of PyFlink's pickles, and so its key groups.
+
+
+_SHORT = 256
+"""Strings below this many bytes have a short form in pickles."""
+
+
+def pickled_key_hashes(keys: Sequence[Any]) -> Hashes:
+    """Hash of each key, as java_hash.key_hashes: of a Row with a byte array, or with null for None."""
+    types = set(map(type, keys))
+    # the Row, its array of fields, the deep hash of the byte array: the latter two put 31 on top
+    hashes = _hash_pickles(keys, types) + np.uint32(62)
+    if type(None) in types:
+        hashes[[at for at, key in enumerate(keys) if key is None]] = 31
+    return hashes
+
+
+def _hash_pickles(keys: Sequence[Any], types: set[type]) -> Hashes:
+    if types == {str}:
+        return _hash_strings(keys)
+    if types == {int} and min(keys) >= -(1 << 63) and max(keys) < 1 << 63:
+        return _hash_integers(np.array(keys, dtype=np.int64))
+    return _hash_binary([serialized_key(key) for key in keys])
+
+
+def _hash_binary(pickles: list[bytes]) -> Hashes:
+    content, offsets = _binary_offsets(pa.array(pickles, pa.large_binary()))
+    return polynomial_hashes(content.view(np.int8), offsets, 1)
+
+
+def _hash_strings(keys: Sequence[str]) -> Hashes:
+    # a pickle is a header that depends on the length only, the UTF-8, and three bytes
+    content, offsets = _binary_offsets(pa.array(keys, pa.large_string()))
+    lengths = np.diff(offsets)
+    long = np.flatnonzero(lengths >= _SHORT)
+    lengths[long] = 0
+    hashes = polynomial_hashes(content.view(np.int8), offsets, 0) * np.uint32(31**2)
+    hashes += _HEADERS[lengths] + _TRAILER
+    if len(long):
+        hashes[long] = _hash_binary([serialized_key(keys[at]) for at in long.tolist()])
+    return hashes
+
+
+def _hash_integers(values: npt.NDArray[np.int64]) -> Hashes:
+    magnitudes = np.where(values < 0, ~values, values)
+    widths = np.searchsorted(_LIMITS, magnitudes, side="right") + 4
+    widths[(values >= 0) & (values < 1 << 16)] = 2
+    widths[(values >= 0) & (values < 1 << 8)] = 1
+    little_endian = values.astype("<i8").view(np.int8).reshape(-1, 8)
+    hashes = np.zeros(len(values), dtype=np.uint32)
+    for width in np.unique(widths).tolist():
+        chosen = widths == width
+        own = np.full(int(chosen.sum()), _INTEGER_HEADERS[width], dtype=np.uint32)
+        for at in range(width):
+            own = own * np.uint32(31) + little_endian[chosen, at].astype(np.uint32)
+        hashes[chosen] = own * np.uint32(31) + np.uint32(ord("."))
+    return hashes
+
+
+def _hash(content: bytes, initial: int = 1) -> int:
+    for byte in content:
+        initial = (initial * 31 + (byte - 256 if byte > 127 else byte)) % (1 << 32)
+    return initial
+
+
+def _header_hash(length: int) -> int:
+    pickled = pickle.dumps("x" * length, protocol=5)
+    end = len(pickled) - length - 2
+    return _hash(pickled[:end]) * pow(31, length + 2, 1 << 32) % (1 << 32)
+
+
+_HEADERS = np.array([_header_hash(length) for length in range(_SHORT)], dtype=np.uint32)
+_TRAILER = np.uint32(_hash(pickle.dumps("x", protocol=5)[-2:], 0))
+
+
+#: Magnitudes from which on two's complement takes 5, 6, 7 and 8 bytes.
+_LIMITS = np.array([1 << 31, 1 << 39, 1 << 47, 1 << 55], dtype=np.int64)
+_INTEGER_HEADERS = {
+    width: _hash(pickle.dumps(1 << 8 * (width - 1) if width > 1 else 0, protocol=5)[: -width - 1])
+    for width in (1, 2, 4, 5, 6, 7, 8)
+}
+
 
 _31 = np.uint32(31)
 
@@ -93,7 +273,7 @@ def _hash_fields(column: pa.Array, type_info: RowTypeInfo | TupleTypeInfo) -> Ha
 def _hash_lists(column: pa.Array, type_info: Any, in_row: bool) -> Hashes:
     deep = in_row and not isinstance(type_info, PrimitiveArrayTypeInfo)
     if kinds.is_binary(column.type):
-        content, offsets = binary_offsets(column)
+        content, offsets = _binary_offsets(column)
         elements = content.view(np.int8).astype(np.uint32) + (_31 if deep else np.uint32(0))
         return polynomial_hashes(elements, offsets, 1)
     elements = _hashes(column.values, element_type(type_info), deep)
@@ -127,7 +307,7 @@ def single_value_hashes(column: pa.Array, type_info: TypeInformation) -> Hashes:
         foreign: Hashes = type_info.hashes(column)
         return foreign
     if kinds.is_binary(column.type):
-        content, offsets = binary_offsets(column)
+        content, offsets = _binary_offsets(column)
         return polynomial_hashes(content.view(np.int8), offsets, 1)
     if isinstance(type_info, BasicTypeInfo):
         return _BASIC[type_info._basic_type](column)

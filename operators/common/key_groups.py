@@ -13,15 +13,19 @@ import pyarrow as pa
 from penstock.operators.common.arrow_columns import to_arrow
 from penstock.operators.common.arrow_types import type_info_of_arrow
 from penstock.operators.common.basic_types import PickledBytesTypeInfo, TypeInformation
-from penstock.operators.common.java_hash import key_hashes
-from penstock.operators.common.parallelism import (
-    DEFAULT_LOWER_BOUND_MAX_PARALLELISM,
-    UPPER_BOUND_MAX_PARALLELISM,
-)
-from penstock.operators.common.pickled_keys import pickled_key_hashes
-from penstock.operators.common.polynomial_hashes import Hashes
+from penstock.operators.common.java_hash import Hashes, key_hashes, pickled_key_hashes
 from penstock.operators.common.serialized_keys import dictionary_keys
 from penstock.operators.common.without_pandas import without_pandas
+
+# Flink's bounds of parallelism.
+#
+# Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment.
+
+
+UPPER_BOUND_MAX_PARALLELISM = 1 << 15
+DEFAULT_LOWER_BOUND_MAX_PARALLELISM = 1 << 7
+"""The least max parallelism that Flink derives of a parallelism."""
+
 
 KeyGroups = npt.NDArray[np.int32]
 

@@ -42,16 +42,20 @@ from pyspark.sql.types import (
 
 from penstock.operators.common.arrow_types import arrow_type, element_type, field_names, is_bytes
 from penstock.operators.common.basic_types import BasicType, BasicTypeInfo, ExactTypeInfo
-from penstock.operators.common.collection_types import ExternalTypeInfo, MapTypeInfo
-from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.pickles import is_pickled
 from penstock.operators.common.spark_types import ArrowTypeInfo, SparkTypeInfo
-from penstock.operators.common.time_types import (
+from penstock.operators.common.typeinfo import (
     DateTypeInfo,
+    ExternalTypeInfo,
     LocalTimeTypeInfo,
+    MapTypeInfo,
+    RowTypeInfo,
     TimestampTypeInfo,
     TimeTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+    Types,
 )
-from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 
 VALUE = "value"
 

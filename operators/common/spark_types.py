@@ -35,10 +35,8 @@ from penstock.operators.common.adapt_columns import as_arrow_type
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
 from penstock.operators.common.basic_types import ForeignTypeInfo, TypeInformation
-from penstock.operators.common.codec import Codec, mismatch
-from penstock.operators.common.java_hash import java_hash_codes
-from penstock.operators.common.pickled_keys import pickled_key_hashes
-from penstock.operators.common.polynomial_hashes import Hashes
+from penstock.operators.common.composite_codecs import Codec, mismatch
+from penstock.operators.common.java_hash import Hashes, java_hash_codes, pickled_key_hashes
 from penstock.operators.common.row import names_of_row
 from penstock.operators.common.time import microseconds_since_epoch
 from penstock.operators.common.without_pandas import without_pandas

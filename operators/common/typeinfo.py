@@ -2,29 +2,247 @@
 
 from __future__ import annotations
 
+import calendar
+import datetime
+import time
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final
+
 from penstock.operators.common.basic_types import (
     BasicType,
     BasicTypeInfo,
     InstantTypeInfo,
     PickledBytesTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
     TypeInformation,
+    require_type,
 )
-from penstock.operators.common.collection_types import (
-    BasicArrayTypeInfo,
-    ExternalTypeInfo,
-    ListTypeInfo,
-    MapTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
-)
-from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from penstock.operators.common.time_types import (
-    DateTypeInfo,
-    LocalTimeTypeInfo,
-    SqlTimeTypeInfo,
-    TimestampTypeInfo,
-    TimeTypeInfo,
-)
+from penstock.operators.common.row import Row, create_row
+
+# Types of dates and times of day. Source: pyflink.common.typeinfo.
+
+
+class SqlTimeTypeInfo(TypeInformation):
+    """Makes the types of java.sql."""
+
+    @staticmethod
+    def DATE() -> DateTypeInfo:
+        """datetime.date."""
+        return DateTypeInfo()
+
+    @staticmethod
+    def TIME() -> TimeTypeInfo:
+        """datetime.time, to the millisecond."""
+        return TimeTypeInfo()
+
+    @staticmethod
+    def TIMESTAMP() -> TimestampTypeInfo:
+        """datetime.datetime without time zone, to the millisecond."""
+        return TimestampTypeInfo()
+
+
+class DateTypeInfo(TypeInformation):
+    """datetime.date."""
+
+    EPOCH_ORDINAL = datetime.date(1970, 1, 1).toordinal()
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, d: datetime.date | None) -> int | None:
+        return None if d is None else d.toordinal() - self.EPOCH_ORDINAL
+
+    def from_internal_type(self, v: int | None) -> datetime.date | None:
+        return None if v is None else datetime.date.fromordinal(v + self.EPOCH_ORDINAL)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (DateTypeInfo,)
+
+    def __repr__(self) -> str:
+        return "DateTypeInfo"
+
+
+class TimeTypeInfo(TypeInformation):
+    """datetime.time, to the millisecond."""
+
+    #: Microseconds that local time is ahead of UTC at the epoch.
+    EPOCH_ORDINAL = calendar.timegm(time.localtime(0)) * 10**6
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, t: datetime.time | None) -> int | None:
+        """Microseconds since midnight in UTC; a time without time zone is local."""
+        if t is None:
+            return None
+        offset = self.EPOCH_ORDINAL
+        if t.tzinfo is not None:
+            offset = (t.utcoffset() or datetime.timedelta()) // datetime.timedelta(microseconds=1)
+        return ((t.hour * 60 + t.minute) * 60 + t.second) * 10**6 + t.microsecond - offset
+
+    def from_internal_type(self, t: int | None) -> datetime.time | None:
+        """The inverse, in local time."""
+        if t is None:
+            return None
+        seconds, microseconds = divmod(t + self.EPOCH_ORDINAL, 10**6)
+        minutes, second = divmod(seconds, 60)
+        hour, minute = divmod(minutes, 60)
+        return datetime.time(hour, minute, second, microseconds)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (TimeTypeInfo,)
+
+    def __repr__(self) -> str:
+        return "TimeTypeInfo"
+
+
+class TimestampTypeInfo(TypeInformation):
+    """datetime.datetime without time zone, to the millisecond."""
+
+    def need_conversion(self) -> bool:
+        return True
+
+    def to_internal_type(self, dt: datetime.datetime | None) -> int | None:
+        """Microseconds since the epoch; without time zone, of local time."""
+        if dt is None:
+            return None
+        seconds = calendar.timegm(dt.utctimetuple()) if dt.tzinfo else time.mktime(dt.timetuple())
+        return int(seconds) * 10**6 + dt.microsecond
+
+    def from_internal_type(self, ts: int | None) -> datetime.datetime | None:
+        """The inverse, in local time."""
+        if ts is None:
+            return None
+        return datetime.datetime.fromtimestamp(ts // 10**6).replace(microsecond=ts % 10**6)
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (TimestampTypeInfo,)
+
+    def __repr__(self) -> str:
+        return "TimestampTypeInfo"
+
+
+class LocalTimeTypeInfo(TypeInformation):
+    """The types of java.time without time zone, to the microsecond."""
+
+    class TimeType(Enum):
+        """datetime.date, datetime.time, datetime.datetime."""
+
+        LOCAL_DATE = 0
+        LOCAL_TIME = 1
+        LOCAL_DATE_TIME = 2
+
+    def __init__(self, time_type: TimeType) -> None:
+        self._time_type = time_type
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (LocalTimeTypeInfo, self._time_type)
+
+    def __repr__(self) -> str:
+        return f"LocalTimeTypeInfo<{self._time_type.name}>"
+
+
+# Types of arrays, lists and maps. Source: pyflink.common.typeinfo.
+
+
+_PRIMITIVE: Final = frozenset(
+    {
+        BasicType.BOOLEAN, BasicType.BYTE, BasicType.SHORT, BasicType.INT,
+        BasicType.LONG, BasicType.FLOAT, BasicType.DOUBLE, BasicType.CHAR,
+    }
+)  # fmt: skip
+
+
+class PrimitiveArrayTypeInfo(TypeInformation):
+    """A list of numbers, booleans or characters, none of them None; of BYTE: bytes."""
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        self._element_type = require_type(element_type, "the element type of a primitive array")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (PrimitiveArrayTypeInfo, self._element_type)
+
+    def __repr__(self) -> str:
+        return f"PrimitiveArrayTypeInfo<{self._element_type}>"
+
+
+class BasicArrayTypeInfo(TypeInformation):
+    """A list of numbers, booleans, characters or strings."""
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        self._element_type = require_type(element_type, "the element type of a basic array")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (BasicArrayTypeInfo, self._element_type)
+
+    def __repr__(self) -> str:
+        return f"BasicArrayTypeInfo<{self._element_type}>"
+
+
+class ObjectArrayTypeInfo(TypeInformation):
+    """A list of values of any one type."""
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        self._element_type = require_type(element_type, "the element type of an object array")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (ObjectArrayTypeInfo, self._element_type)
+
+    def __repr__(self) -> str:
+        return f"ObjectArrayTypeInfo<{self._element_type}>"
+
+
+class ListTypeInfo(TypeInformation):
+    """A list of values of any one type; of BYTE: bytes."""
+
+    def __init__(self, element_type: TypeInformation) -> None:
+        self.elem_type = require_type(element_type, "the element type of a list")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (ListTypeInfo, self.elem_type)
+
+    def __repr__(self) -> str:
+        return f"ListTypeInfo<{self.elem_type}>"
+
+
+class MapTypeInfo(TypeInformation):
+    """A dict; its keys must not be None, its values may."""
+
+    def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        self._key_type_info = require_type(key_type_info, "the key type of a map")
+        self._value_type_info = require_type(value_type_info, "the value type of a map")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (MapTypeInfo, self._key_type_info, self._value_type_info)
+
+    def __repr__(self) -> str:
+        return f"MapTypeInfo<{self._key_type_info}, {self._value_type_info}>"
+
+
+class ExternalTypeInfo(TypeInformation):
+    """The same values as `type_info`, in tables."""
+
+    def __init__(self, type_info: TypeInformation) -> None:
+        self._type_info = require_type(type_info, "the type of an external type")
+
+    def _identity(self) -> tuple[Any, ...]:
+        return (ExternalTypeInfo, self._type_info)
+
+    def __repr__(self) -> str:
+        return f"ExternalTypeInfo<{self._type_info}>"
+
+
+def check_element_type(array: TypeInformation) -> None:
+    """TypeError if Java has no array of that sort with such elements."""
+    if not isinstance(array, (PrimitiveArrayTypeInfo, BasicArrayTypeInfo)):
+        return
+    element = array._element_type
+    allowed = _PRIMITIVE | ({BasicType.STRING} if isinstance(array, BasicArrayTypeInfo) else set())
+    if not isinstance(element, BasicTypeInfo) or element._basic_type not in allowed:
+        raise TypeError(f"{array}: Java has no such array")
+
 
 __all__ = [
     "BasicArrayTypeInfo",
@@ -171,3 +389,77 @@ class Types:
     def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """List of values of any one type; of BYTE: bytes."""
         return ListTypeInfo(element_type_info)
+
+
+# Converts parts of values, at any depth: fields of rows and tuples, elements of lists, values of maps.
+
+
+Convert = Callable[[Any], Any]
+
+_ARRAYS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
+
+
+def part_converter(
+    type_info: TypeInformation | None, converter_of: Callable[[TypeInformation], Convert | None]
+) -> Convert | None:
+    """A function that converts values of `type_info`; None if there is nothing to convert.
+
+    `converter_of` gives what converts values of a type as a whole, or None to look into their parts. Keys of
+    maps are no parts. None, and what does not look like its type, stays as it is.
+    """
+    if type_info is None:
+        return None
+    whole = converter_of(type_info)
+    if whole is not None:
+        return lambda value: None if value is None else whole(value)
+    if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
+        converters = [part_converter(field_type, converter_of) for field_type in type_info.get_field_types()]
+        names = type_info.get_field_names() if isinstance(type_info, RowTypeInfo) else None
+        return _fields_converter(converters, names)
+    if isinstance(type_info, MapTypeInfo):
+        return _items_converter(part_converter(type_info._value_type_info, converter_of))
+    if isinstance(type_info, ListTypeInfo):
+        return _elements_converter(part_converter(type_info.elem_type, converter_of))
+    if isinstance(type_info, _ARRAYS):
+        return _elements_converter(part_converter(type_info._element_type, converter_of))
+    return None
+
+
+def _fields_converter(converters: list[Convert | None], names: list[str] | None) -> Convert | None:
+    if not any(converters):
+        return None
+    by_name = dict(zip(names, converters, strict=True)) if names is not None else {}
+
+    def convert(value: Any) -> Any:
+        parts = value._values if isinstance(value, Row) else value
+        if isinstance(parts, dict) and by_name:
+            return {name: _converted(part, by_name.get(name)) for name, part in parts.items()}
+        if not isinstance(parts, (list, tuple)) or len(parts) != len(converters):
+            return value
+        own_converters = converters
+        if isinstance(value, Row) and value._names is not None and by_name:
+            own_converters = [by_name.get(name) for name in value._names]
+        fields = list(map(_converted, parts, own_converters))
+        if isinstance(value, Row):
+            return create_row(value._names, fields, value._row_kind)
+        return tuple(fields) if isinstance(value, tuple) else fields
+
+    return convert
+
+
+def _converted(value: Any, convert: Convert | None) -> Any:
+    return value if convert is None else convert(value)
+
+
+def _items_converter(item: Convert | None) -> Convert | None:
+    if item is None:
+        return None
+    return lambda value: (
+        {key: item(part) for key, part in value.items()} if isinstance(value, dict) else value
+    )
+
+
+def _elements_converter(element: Convert | None) -> Convert | None:
+    if element is None:
+        return None
+    return lambda value: type(value)(map(element, value)) if isinstance(value, (list, tuple)) else value

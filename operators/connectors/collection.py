@@ -11,17 +11,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.operators.chain.copies import never_change
 from penstock.operators.chain.operator import OperatorContext, Values
+from penstock.operators.chain.results import never_change
 from penstock.operators.common.arrow_columns import from_arrow, to_arrow
 from penstock.operators.common.basic_types import BasicType
-from penstock.operators.common.codec import mismatch
-from penstock.operators.common.convert_values import INTEGER_BITS
+from penstock.operators.common.composite_codecs import INTEGER_BITS, mismatch
 from penstock.operators.common.identify_value import UnidentifiableError, identify_value
-from penstock.operators.common.part_converter import Convert, part_converter
 from penstock.operators.common.pickles import dumps
 from penstock.operators.common.typeinfo import (
     BasicTypeInfo,
+    Convert,
     MapTypeInfo,
     PickledBytesTypeInfo,
     RowTypeInfo,
@@ -29,9 +28,10 @@ from penstock.operators.common.typeinfo import (
     TimeTypeInfo,
     TupleTypeInfo,
     TypeInformation,
+    part_converter,
 )
 from penstock.operators.connectors.source import Source
-from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
+from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBatch
 
 
 class CollectionSource(Source):

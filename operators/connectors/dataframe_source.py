@@ -16,8 +16,8 @@ from penstock.operators.common.relabel import relabelled_batch, same_layout
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.source import Source
-from penstock.operators.files.identify_files import identify_files
-from penstock.operators.formats.chunks import Chunk, StampedBatch
+from penstock.operators.files.filesystem import identify_files
+from penstock.operators.formats.csv_files import Chunk, StampedBatch
 
 _MILLIS_PER_DAY = 86_400_000
 

@@ -4,12 +4,18 @@ Source: org.apache.flink.connector.file.src.enumerate.{NonSplittingRecursiveEnum
 which files are found.
 """
 
+import bz2
+import gzip
+import hashlib
+import lzma
 import os
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from pyarrow import fs
+from xxhash import xxh3_128
 
 
 class FileEntry(NamedTuple):
@@ -75,3 +81,114 @@ def _hidden(path: str) -> bool:
 
 def _joined(folder: str, name: str) -> str:
     return f"{folder.rstrip('/')}/{name}"
+
+
+# Bytes of a file, decompressed by what its name ends in.
+#
+# Source: org.apache.flink.connector.file.src.compression.StandardDeCompressors.
+
+
+_OPENERS: dict[str, Any] = {
+    ".gz": gzip.open,
+    ".gzip": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+}
+
+_SKIPPED_AT_ONCE = 1 << 20
+
+
+def is_compressed(path: str) -> bool:
+    """Whether the file can only be read from its beginning. Zstandard is beyond what Flink knows."""
+    return os.path.splitext(path)[1] in {*_OPENERS, ".deflate", ".zst"}
+
+
+def open_bytes(path: str) -> IO[bytes]:
+    """The file's bytes from the beginning, decompressed."""
+    system, inside = filesystem_of(path)
+    ending = os.path.splitext(path)[1]
+    if ending == ".zst":
+        return cast("IO[bytes]", system.open_input_stream(inside, compression="zstd"))
+    raw = system.open_input_stream(inside, compression=None)
+    if ending in _OPENERS:
+        return cast("IO[bytes]", _OPENERS[ending](raw, "rb"))
+    if ending == ".deflate":
+        return cast("IO[bytes]", _Inflated(raw))
+    return cast("IO[bytes]", raw)
+
+
+def open_at(path: str, start: int) -> IO[bytes]:
+    """The file's bytes as they are, from `start` on."""
+    system, inside = filesystem_of(path)
+    file = system.open_input_file(inside)
+    file.seek(start)
+    return cast("IO[bytes]", file)
+
+
+def skip_bytes(file: IO[bytes], size: int) -> None:
+    """Read and drop `size` bytes; works for streams that cannot seek."""
+    while size and (data := file.read(min(size, _SKIPPED_AT_ONCE))):
+        size -= len(data)
+
+
+class _Inflated:
+    """A zlib stream; the standard library has no file for it."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw, self._inflate = raw, zlib.decompressobj()
+
+    def read(self, size: int = -1) -> bytes:
+        data = b""
+        while not data and not self._inflate.eof:
+            compressed = self._inflate.unconsumed_tail or self._raw.read(1 << 16)
+            data = self._inflate.decompress(compressed, max(size, 0)) if compressed else self._inflate.flush()
+            if not compressed and not data and not self._inflate.eof:
+                raise EOFError("the file ends in the middle of its compressed data")
+        return data
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def __enter__(self) -> "_Inflated":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+# Identifies the files that a job reads, to tell whether another run has read the same ones.
+
+
+_CHEAP_BYTES = 8 << 20
+_CHEAP_BYTES_TOGETHER = 64 << 20
+
+
+def identify_files(paths: Iterable[str]) -> str | None:
+    """A digest of the files at and below `paths`: names, sizes, times of modification, content of small ones.
+
+    Large local files also count with the time of their last status change, which no program can set. None if
+    any of that cannot be read.
+    """
+    hasher, bytes_left = hashlib.sha256(), _CHEAP_BYTES_TOGETHER
+    try:
+        for path, size in find_files(paths):
+            system, inside = filesystem_of(path)
+            known: list[object] = [path, size]
+            if isinstance(system, fs.LocalFileSystem):
+                status = os.stat(inside)
+                known += [status.st_size, status.st_mtime_ns]
+                if status.st_size <= min(_CHEAP_BYTES, bytes_left):
+                    bytes_left -= status.st_size
+                    with open(inside, "rb") as file:
+                        known.append(xxh3_128(file.read()).hexdigest())
+                else:
+                    known += [status.st_ctime_ns, status.st_ino]
+            else:
+                modified = system.get_file_info(inside).mtime_ns
+                if modified is None:
+                    return None
+                known.append(modified)
+            hasher.update(repr(known).encode(errors="surrogatepass"))
+    except (OSError, ValueError):
+        return None
+    return hasher.hexdigest()

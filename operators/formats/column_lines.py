@@ -15,13 +15,10 @@ import pyarrow.json as pa_json
 
 from penstock.operators.common.arrow_types import arrow_type
 from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation
-from penstock.operators.files.filesystem import FileEntry
-from penstock.operators.files.lines import line_blocks
-from penstock.operators.files.open_file import is_compressed, open_bytes
-from penstock.operators.files.splits import FileSplit, by_bytes, whole
-from penstock.operators.formats.chunks import Chunk, chunks_of
+from penstock.operators.files.filesystem import FileEntry, is_compressed, open_bytes
+from penstock.operators.files.lines import FileSplit, by_bytes, line_blocks, whole
+from penstock.operators.formats.csv_files import Chunk, StreamFormat, chunks_of
 from penstock.operators.formats.data_types import as_row_type
-from penstock.operators.formats.file_format import StreamFormat
 from penstock.operators.formats.json_values import Convert, from_json, needs_decimals, parse_json
 
 _HEADER_BLOCK = 1 << 16

@@ -8,6 +8,8 @@ arrays take one column, with the array element separator between their parts.
 from __future__ import annotations
 
 import base64
+import datetime
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
@@ -16,22 +18,90 @@ from typing import Any, Self
 from penstock.operators.common.arguments import require_kind, require_text
 from penstock.operators.common.arrow_types import element_type, is_bytes
 from penstock.operators.common.row import create_row
+from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     BasicTypeInfo,
+    DateTypeInfo,
+    LocalTimeTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
     TypeInformation,
     Types,
 )
-from penstock.operators.formats.csv_rows import parse_records, parse_value, quoting, value_text
-from penstock.operators.formats.csv_schema import CsvSettings
-from penstock.operators.formats.csv_times import TIME_PARSERS, TIME_TEXTS, time_kind
-from penstock.operators.formats.serialization import DeserializationSchema, SerializationSchema
+from penstock.operators.formats.csv_rows import CsvSettings, parse_records, parse_value, quoting, value_text
+from penstock.operators.formats.java_text import java_timestamp
+from penstock.operators.formats.part_formats import DeserializationSchema, SerializationSchema
+
+# Dates and times in CSV messages.
+#
+# Source: org.apache.flink.formats.common.TimeFormats, java.sql.{Date,Time,Timestamp}.
+
 
 Parse = Callable[[str], Any]
 Write = Callable[[Any], str]
+
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z?)")
+_LOCAL = LocalTimeTypeInfo.TimeType
+
+
+def _time_kind(type_info: TypeInformation) -> object:
+    """The key of a type of dates and times in TIME_PARSERS and TIME_TEXTS; of no meaning for other types."""
+    if isinstance(type_info, LocalTimeTypeInfo):
+        return type_info._time_type
+    return "instant" if type_info == Types.INSTANT() else type(type_info)
+
+
+def _moment(text: str, zone: str) -> tuple[datetime.datetime, int]:
+    match = _MOMENT.fullmatch(text.strip())
+    if match is None or match[3] != zone:
+        raise ValueError(f"{text!r} is no moment like 2024-01-02 03:04:05.678{zone}")
+    return datetime.datetime.fromisoformat(match[1]), int((match[2] or "0").ljust(9, "0"))
+
+
+def _timestamp(text: str) -> datetime.datetime:
+    moment, nanos = _moment(text, "")
+    return moment.replace(microsecond=nanos // 1000)
+
+
+def _instant(text: str) -> Instant:
+    moment, nanos = _moment(text, "Z")
+    return Instant(int(moment.replace(tzinfo=datetime.UTC).timestamp()), nanos)
+
+
+def _fraction(nanos: int) -> str:
+    return f".{nanos:09d}".rstrip("0") if nanos else ""
+
+
+def _instant_text(value: Instant) -> str:
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
+    return f"{moment:%Y-%m-%d %H:%M:%S}{_fraction(value.nanos)}Z"
+
+
+#: What makes values from texts, by `_time_kind`; they raise ValueError.
+_TIME_PARSERS: dict[object, Parse] = {
+    DateTypeInfo: datetime.date.fromisoformat,
+    TimeTypeInfo: datetime.time.fromisoformat,
+    TimestampTypeInfo: _timestamp,
+    _LOCAL.LOCAL_DATE: datetime.date.fromisoformat,
+    _LOCAL.LOCAL_TIME: datetime.time.fromisoformat,
+    _LOCAL.LOCAL_DATE_TIME: _timestamp,
+    "instant": _instant,
+}
+#: What makes texts from values, by `_time_kind`.
+_TIME_TEXTS: dict[object, Write] = {
+    DateTypeInfo: str,
+    TimeTypeInfo: lambda value: f"{value:%H:%M:%S}",
+    TimestampTypeInfo: java_timestamp,
+    _LOCAL.LOCAL_DATE: str,
+    _LOCAL.LOCAL_TIME: str,
+    _LOCAL.LOCAL_DATE_TIME: lambda value: f"{value:%Y-%m-%d %H:%M:%S}{_fraction(value.microsecond * 1000)}",
+    "instant": _instant_text,
+}
+
 
 _ARRAYS = (BasicArrayTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 
@@ -216,7 +286,7 @@ def _parser(type_info: TypeInformation, parts: Callable[[str], list[str]]) -> Pa
     if isinstance(type_info, _ARRAYS):
         element = _parser(element_type(type_info), parts)
         return lambda text: [element(part) for part in parts(text)]
-    parse_time = TIME_PARSERS.get(time_kind(type_info))
+    parse_time = _TIME_PARSERS.get(_time_kind(type_info))
     return parse_time or parse_value(type_info)
 
 
@@ -244,7 +314,7 @@ def _text(type_info: TypeInformation, settings: CsvSettings, null: str) -> Write
         return lambda values: settings.array_separator.join(
             [null if item is None else element(item) for item in values]
         )
-    write_time = TIME_TEXTS.get(time_kind(type_info))
+    write_time = _TIME_TEXTS.get(_time_kind(type_info))
     return write_time or value_text(type_info)
 
 

@@ -20,12 +20,10 @@ from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
 from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.operators.files.filesystem import FileEntry, filesystem_of
-from penstock.operators.files.splits import FileSplit
-from penstock.operators.formats.csv_files import check_rows
+from penstock.operators.files.lines import FileSplit
+from penstock.operators.formats.csv_files import BulkFormat, check_rows
 from penstock.operators.formats.data_types import as_row_type
-from penstock.operators.formats.file_format import BulkFormat
-from penstock.operators.formats.part_formats import ParquetFormat, PartFormat
-from penstock.operators.formats.serialization import RowDataBulkWriterFactory
+from penstock.operators.formats.part_formats import ParquetFormat, PartFormat, RowDataBulkWriterFactory
 
 _BATCH_ROWS = 4096
 

@@ -10,13 +10,133 @@ from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+import pyarrow.types as kinds
 
 from penstock.operators.chain.operator import Values
-from penstock.operators.common.typeinfo import BasicType, BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
+from penstock.operators.common.adapt_columns import as_arrow_type
+from penstock.operators.common.arrow_columns import to_arrow
+from penstock.operators.common.arrow_types import arrow_type, element_type, is_bytes
+from penstock.operators.common.basic_types import ForeignTypeInfo
+from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.typeinfo import (
+    BasicArrayTypeInfo,
+    BasicType,
+    BasicTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PickledBytesTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+    TypeInformation,
+)
+from penstock.operators.files.lines import python_charset
 from penstock.operators.formats.java_text import java_text, java_text_of_any
-from penstock.operators.formats.storage_columns import stored_batch, stored_schema, stored_values
+
+# Columns as tables of other systems have them: decimals and timestamps instead of texts and structs.
+#
+# `operators.common` carries BIG_INT and BIG_DEC as text and INSTANT as a struct, which no other system would
+# understand; in Parquet and Delta they are decimal(38, 0), decimal(38, 18) (PyFlink's DataTypes of these
+# types)
+# and timestamps of microseconds in UTC. `as_arrow_type` is the way back.
+
+
+_STORED = {
+    BasicType.BIG_INT: pa.decimal128(38, 0),
+    BasicType.BIG_DEC: pa.decimal128(38, 18),
+    BasicType.INSTANT: pa.timestamp("us", "UTC"),
+}
+_LISTS = (PrimitiveArrayTypeInfo, BasicArrayTypeInfo, ObjectArrayTypeInfo, ListTypeInfo)
+
+
+def stored_schema(type_info: TypeInformation | None) -> pa.Schema:
+    """One column per field of a row or tuple type, else the one column `value`.
+
+    TypeError for records without a declared type, also within another one.
+    """
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        return pa.schema(list(stored_type(type_info)))
+    return pa.schema([("value", stored_type(type_info))])
+
+
+def stored_type(type_info: TypeInformation | None) -> pa.DataType:
+    """The Arrow type of a stored column of such values. TypeError if there is none."""
+    if type_info is None or isinstance(type_info, PickledBytesTypeInfo):
+        raise TypeError(
+            "records of no declared type have no columns: declare the output type before the sink"
+        )
+    if isinstance(type_info, BasicTypeInfo) and type_info._basic_type in _STORED:
+        return _STORED[type_info._basic_type]
+    if isinstance(type_info, ForeignTypeInfo):
+        stored: pa.DataType = type_info.stored_type
+        return stored
+    carried = arrow_type(type_info)
+    if isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        fields = zip([field.name for field in carried], type_info.get_field_types(), strict=True)
+        return pa.struct([(name, stored_type(field_type)) for name, field_type in fields])
+    if isinstance(type_info, _LISTS) and not is_bytes(type_info):
+        return pa.list_(stored_type(element_type(type_info)))
+    if isinstance(type_info, MapTypeInfo):
+        return pa.map_(stored_type(type_info._key_type_info), stored_type(type_info._value_type_info))
+    return carried
+
+
+def stored_values(values: list[Any], type_info: TypeInformation, schema: pa.Schema) -> pa.RecordBatch:
+    """Values of a type as a batch of `schema`, which is `stored_schema` of the type."""
+    column = to_arrow(values, type_info)
+    if not isinstance(type_info, (RowTypeInfo, TupleTypeInfo)):
+        return pa.RecordBatch.from_arrays([as_stored(column, schema.field(0).type)], schema=schema)
+    if column.null_count:
+        raise TypeError("a row that is null has no columns")
+    return stored_batch(pa.RecordBatch.from_struct_array(column), schema)
+
+
+def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch with the columns of `schema`, taken by their order, of its types."""
+    if batch.schema.equals(schema):
+        return batch
+    if batch.num_columns < len(schema):
+        raise TypeError(f"columns {batch.schema.names} instead of the declared {schema.names}")
+    columns = [as_stored(batch.column(at), field.type) for at, field in enumerate(schema)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def as_stored(column: pa.Array, stored: pa.DataType) -> pa.Array:
+    """`column` as an array of type `stored`. ArrowInvalid for values that do not fit."""
+    if column.type == stored:
+        return column
+    mask = column.is_null() if column.null_count else None
+    if kinds.is_timestamp(stored) and kinds.is_struct(column.type):
+        micros = pc.add(pc.multiply(column.field(0), 1_000_000), pc.divide(column.field(1), 1000))
+        return pc.if_else(column.is_valid(), micros, None).cast(pa.int64()).cast(stored)
+    if kinds.is_struct(stored):
+        fields = [as_stored(column.field(at), field.type) for at, field in enumerate(stored)]
+        return pa.StructArray.from_arrays(fields, fields=list(stored), mask=mask)
+    if kinds.is_list(stored) and kinds.is_list(column.type):
+        values = as_stored(column.values, stored.value_type)
+        return pa.ListArray.from_arrays(_offsets(column), values, type=stored, mask=mask)
+    if kinds.is_map(stored):
+        keys, items = as_stored(column.keys, stored.key_type), as_stored(column.items, stored.item_type)
+        return pa.MapArray.from_arrays(_offsets(column), keys, items, type=stored, mask=mask)
+    if kinds.is_decimal(stored) and kinds.is_string(column.type):
+        _require_that_fit(column, stored)
+    return as_arrow_type(column, stored)
+
+
+def _require_that_fit(texts: pa.StringArray, stored: pa.Decimal128Type) -> None:
+    # Arrow's cast of texts does not notice every overflow
+    largest = pc.max(pc.abs(pc.cast(texts, pa.float64()))).as_py()
+    if largest is not None and largest > 10.0 ** (stored.precision - stored.scale):
+        raise pa.ArrowInvalid(f"a number of the size of {largest:g} does not fit {stored}")
+
+
+def _offsets(column: pa.Array) -> pa.Array:
+    # a copy: Arrow takes no slice of offsets together with a mask
+    return pa.array(column.offsets.to_numpy(), pa.int32())
 
 
 class PartWriter(ABC):
@@ -176,3 +296,131 @@ class CsvColumnsFormat(_ColumnsFormat):
             include_header=self.header, delimiter=self.delimiter, quoting_style="needed"
         )
         return _ColumnsWriter(self, pa_csv.CSVWriter(stream, self.schema, write_options=options), 8192)
+
+
+# Schemas between records and bytes, encoders of lines, factories of part files.
+#
+# Source: pyflink.common.serialization and org.apache.flink.api.common.serialization. PyFlink's classes hand
+# out
+# Java objects; these do the work themselves: `serialize` and `deserialize` are beyond PyFlink's API.
+
+
+__all__ = [
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowDataBulkWriterFactory",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
+
+
+class SerializationSchema:
+    """Makes bytes from a record."""
+
+    def __init__(self, j_serialization_schema: Any = None) -> None:
+        _refuse_java(type(self).__name__, j_serialization_schema)
+
+    def serialize(self, element: Any) -> bytes:
+        """The bytes of one record. Penstock's own."""
+        raise NotImplementedError
+
+
+class DeserializationSchema:
+    """Makes a record from bytes."""
+
+    def __init__(self, j_deserialization_schema: Any = None) -> None:
+        _refuse_java(type(self).__name__, j_deserialization_schema)
+
+    def deserialize(self, message: bytes) -> Any:
+        """The record of one message. Penstock's own."""
+        raise NotImplementedError
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    """Strings in a charset. LookupError for one that Python does not know."""
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        self.charset = python_charset(charset)
+
+    def serialize(self, element: str) -> bytes:
+        """The string's bytes; `?` for what the charset lacks."""
+        return element.encode(self.charset, "replace")
+
+    def deserialize(self, message: bytes) -> str:
+        """The string; U+FFFD for malformed bytes."""
+        return message.decode(self.charset, "replace")
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def serialize(self, element: bytes) -> bytes:
+        return bytes(element)
+
+    def deserialize(self, message: bytes) -> bytes:
+        return message
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of a row, which must be bytes. ValueError for a negative index."""
+
+    def __init__(self, field_index: int) -> None:
+        super().__init__()
+        if field_index < 0:
+            raise ValueError(f"Field index must be non-negative, got: {field_index}")
+        self.field_index = field_index
+
+    def serialize(self, element: Any) -> bytes:
+        """The field; nothing for None. TypeError if it is no bytes, IndexError if there is none."""
+        if element is None or element[self.field_index] is None:
+            return b""
+        field = element[self.field_index]
+        if not isinstance(field, (bytes, bytearray)):
+            raise TypeError(f"field {self.field_index} is {type(field).__name__}, not bytes")
+        return bytes(field)
+
+
+class Encoder:
+    """Writes the records of a file sink one after the other."""
+
+    def __init__(self, j_encoder: Any) -> None:
+        if not isinstance(j_encoder, PartFormat):
+            _refuse_java("Encoder", j_encoder)
+        self.part_format: PartFormat = j_encoder
+
+    @staticmethod
+    def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
+        """One line per record, as Java's toString has it. LookupError: a charset unknown to Python."""
+        return Encoder(TextLines(python_charset(charset_name)))
+
+
+class BulkWriterFactory:
+    """Makes writers of whole files."""
+
+    def __init__(self, j_bulk_writer_factory: Any) -> None:
+        if not isinstance(j_bulk_writer_factory, PartFormat):
+            _refuse_java(type(self).__name__, j_bulk_writer_factory)
+        self.part_format: PartFormat = j_bulk_writer_factory
+
+
+class RowDataBulkWriterFactory(BulkWriterFactory):
+    """Makes writers of files of rows."""
+
+    def __init__(self, j_bulk_writer_factory: Any, row_type: TypeInformation) -> None:
+        super().__init__(j_bulk_writer_factory)
+        self._row_type = row_type
+
+    def get_row_type(self) -> TypeInformation:
+        """Type of the rows: a RowTypeInfo."""
+        return self._row_type
+
+
+def _refuse_java(name: str, java: Any) -> None:
+    if java is not None:
+        raise NoJavaError(f"{name} of a Java class: Penstock runs without Flink's JVM")

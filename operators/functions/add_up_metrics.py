@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.operators.chain.operator import OperatorContext
-from penstock.operators.functions.metrics import metric_values
+from penstock.operators.functions.runtime_context import metric_values
 
 Metrics = Mapping[str, Mapping[str, Any]]
 """Operator to metric to value: a number, or the `sum`, `count`, `min` and `max` of a distribution."""

@@ -3,15 +3,226 @@
 Source: pyflink.datastream.functions; org.apache.flink.streaming.api.functions.async.
 """
 
-from abc import abstractmethod
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from penstock.operators.functions.async_retry_strategies import AsyncRetryStrategy
 from penstock.operators.functions.functions import Function
 
-IN = TypeVar("IN")
+# When and how often an asynchronous call is made again.
+#
+# Source: pyflink.datastream.async_retry_strategies; org.apache.flink.streaming.util.retryable.
+
+
 OUT = TypeVar("OUT")
+
+ResultPredicate = Callable[[list[Any]], bool]
+ExceptionPredicate = Callable[[Exception], bool]
+
+
+class AsyncRetryPredicate(ABC, Generic[OUT]):
+    """Says which results and exceptions call for another attempt."""
+
+    @abstractmethod
+    def result_predicate(self) -> ResultPredicate | None:
+        """Whether a result calls for another attempt; None: none does."""
+
+    @abstractmethod
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        """Whether an exception calls for another attempt; None: none does."""
+
+
+class AsyncRetryStrategy(ABC, Generic[OUT]):
+    """Says how many attempts there are, and how long to wait between them."""
+
+    @abstractmethod
+    def can_retry(self, current_attempts: int) -> bool:
+        """Whether another attempt may follow after `current_attempts`."""
+
+    @abstractmethod
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """The wait after `current_attempts` attempts, in milliseconds."""
+
+    @abstractmethod
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """The conditions for another attempt."""
+
+    @staticmethod
+    def no_restart() -> AsyncRetryStrategy[Any]:
+        """One attempt only."""
+        return NO_RETRY_STRATEGY
+
+    @staticmethod
+    def fixed_delay(
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Up to `max_attempts` further attempts, each after the same time."""
+        return FixedDelayRetryStrategy(
+            max_attempts, backoff_time_millis, result_predicate, exception_predicate
+        )
+
+    @staticmethod
+    def exponential_backoff(
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> AsyncRetryStrategy[Any]:
+        """Up to `max_attempts` further attempts, each after `multiplier` times the time before."""
+        return ExponentialBackoffDelayRetryStrategy(
+            max_attempts, initial_delay, max_retry_delay, multiplier, result_predicate, exception_predicate
+        )
+
+
+class RetryPredicate(AsyncRetryPredicate[OUT], Generic[OUT]):
+    """Two given predicates; None never calls for another attempt."""
+
+    def __init__(
+        self, result_predicate: ResultPredicate | None, exception_predicate: ExceptionPredicate | None
+    ) -> None:
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def result_predicate(self) -> ResultPredicate | None:
+        """Whether a result calls for another attempt."""
+        return self._result_predicate
+
+    def exception_predicate(self) -> ExceptionPredicate | None:
+        """Whether an exception calls for another attempt."""
+        return self._exception_predicate
+
+
+class NoRetryStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+    """One attempt only."""
+
+    def can_retry(self, current_attempts: int) -> bool:
+        return False
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """-1, which means nothing."""
+        return -1
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """Nothing calls for another attempt."""
+        return RetryPredicate(None, None)
+
+
+class _LimitedStrategy(AsyncRetryStrategy[OUT], Generic[OUT]):
+    def __init__(
+        self,
+        max_attempts: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        _more_than_zero("max_attempts", max_attempts)
+        self._max_attempts = max_attempts
+        self._result_predicate = result_predicate
+        self._exception_predicate = exception_predicate
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """Up to `max_attempts` times after the first attempt."""
+        return current_attempts <= self._max_attempts
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """The two given predicates."""
+        return RetryPredicate(self._result_predicate, self._exception_predicate)
+
+
+class FixedDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
+    """Up to `max_attempts` more attempts, each `backoff_time_millis` after the last one's end.
+
+    Raises AssertionError: a number that is not more than zero.
+    """
+
+    def __init__(
+        self,
+        max_attempts: int,
+        backoff_time_millis: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        _more_than_zero("backoff_time_millis", backoff_time_millis)
+        self._backoff_time_millis = backoff_time_millis
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """Always the same."""
+        return self._backoff_time_millis
+
+
+class ExponentialBackoffDelayRetryStrategy(_LimitedStrategy[OUT], Generic[OUT]):
+    """Up to `max_attempts` more attempts, `initial_delay` after the first, then `multiplier` times as long.
+
+    No wait is longer than `max_retry_delay` milliseconds. As in Flink the last wait is remembered by the
+    strategy and not by the record: records that are being retried at the same time lengthen each other's
+    waits. Raises AssertionError: a number that is not more than zero.
+    """
+
+    def __init__(
+        self,
+        max_attempts: int,
+        initial_delay: int,
+        max_retry_delay: int,
+        multiplier: float,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        _more_than_zero("initial_delay", initial_delay)
+        _more_than_zero("max_retry_delay", max_retry_delay)
+        _more_than_zero("multiplier", multiplier)
+        self._max_retry_delay = max_retry_delay
+        self._multiplier = multiplier
+        self._initial_delay = initial_delay
+        self._last_retry_delay = initial_delay
+
+    def get_backoff_time_millis(self, current_attempts: int) -> int:
+        """The next wait, milliseconds."""
+        if current_attempts <= 1:
+            self._last_retry_delay = self._initial_delay
+        else:
+            longer = self._last_retry_delay * self._multiplier
+            self._last_retry_delay = int(min(longer, self._max_retry_delay))
+        return self._last_retry_delay
+
+
+NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()
+
+
+def _more_than_zero(name: str, value: float) -> None:
+    if not value > 0:
+        raise AssertionError(f"{name} should be greater than zero.")
+
+
+# Ready-made conditions for another attempt. Source: pyflink.datastream.async_retry_predicates.
+
+
+def empty_result_predicate(result: list[Any] | None) -> bool:
+    """Whether there is no result."""
+    return result is None or len(result) == 0
+
+
+def has_exception_predicate(error: BaseException | None) -> bool:
+    """Whether there was an exception."""
+    return error is not None
+
+
+def exception_type_predicate(
+    error: BaseException | None, expected_error_type: type[BaseException] | tuple[type[BaseException], ...]
+) -> bool:
+    """Whether the exception is of that type."""
+    return isinstance(error, expected_error_type)
+
+
+IN = TypeVar("IN")
 
 
 class AsyncFunction(Function, Generic[IN, OUT]):

@@ -5,10 +5,39 @@ Source: pyflink.datastream.functions; org.apache.flink.api.common.functions.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
+from penstock.operators.common.no_java import no_java
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.state.reducer_and_aggregator import Aggregator, Reducer
+from penstock.operators.state.interfaces import Aggregator, Reducer
+
+# Functions that PyFlink takes from Java. They have a name here, but cannot be made.
+#
+# Source: pyflink.datastream.functions.
+
+
+class JavaFunctionWrapper:
+    """A function written in Java. Raises NoJavaError when made."""
+
+    def __init__(self, j_function: Any) -> None:
+        no_java(f"{type(self).__name__}({j_function!r})")
+
+    def get_java_function(self) -> NoReturn:
+        no_java("JavaFunctionWrapper.get_java_function")
+
+
+class SourceFunction(JavaFunctionWrapper):
+    """A source written in Java. Raises NoJavaError when made."""
+
+    def __init__(self, source_func: Any) -> None:
+        super().__init__(source_func)
+
+
+class SinkFunction(JavaFunctionWrapper):
+    """A sink written in Java. Raises NoJavaError when made."""
+
+    def __init__(self, sink_func: Any) -> None:
+        super().__init__(sink_func)
 
 
 class Function(ABC):  # noqa: B024 what functions have to do differs

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Generic, TypeVar
 
 from penstock.operators.functions.functions import Function
-from penstock.operators.state.keyed_state_store import KeyedStateStore
+from penstock.operators.state.interfaces import KeyedStateStore
 
 W = TypeVar("W")
 W2 = TypeVar("W2")

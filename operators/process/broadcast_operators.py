@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.operators.chain.operator import Timestamps, Values
-from penstock.operators.process.contexts import (
+from penstock.operators.process.keyed_process_operators import TimedFunctionOperator
+from penstock.operators.process.process_operators import (
     KeyedReadOnlyBroadcastContext,
     ReadOnlyBroadcastContext,
+    UnkeyedOperator,
     UnkeyedTimerService,
     WritableBroadcastContext,
 )
-from penstock.operators.process.keyed_process_operators import TimedFunctionOperator
-from penstock.operators.process.unkeyed_operator import UnkeyedOperator
 from penstock.operators.state.broadcast_states import BroadcastStates
-from penstock.operators.state.descriptors import MapStateDescriptor
+from penstock.operators.state.interfaces import MapStateDescriptor
 
 
 class BroadcastProcessOperator(UnkeyedOperator):

@@ -4,15 +4,19 @@ Source: org.apache.flink.streaming.api.operators.{KeyedProcessOperator,co.KeyedC
 """
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any
 
-from penstock.operators.chain.operator import Timestamps, Values
+from penstock.operators.chain.describe_error import NO_RECORD
+from penstock.operators.chain.operator import MAX_WATERMARK, Timestamps, Values
+from penstock.operators.chain.results import UNCHANGING, PieceSize, frozen
+from penstock.operators.common.basic_types import TypeInformation
+from penstock.operators.functions.process_functions import TimeDomain
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.functions.time_domain import TimeDomain
-from penstock.operators.process.call_function import call_function
-from penstock.operators.process.contexts import KeyedContext
 from penstock.operators.process.keyed_operator import KeyedOperator
-from penstock.operators.records.user_function import close_function, has_method
+from penstock.operators.process.process_operators import KeyedContext, call_function
+from penstock.operators.records.map_records import close_function, current, has_method, method, span
+from penstock.operators.state.value_check import record_check
 
 
 class KeyedFunctionOperator(KeyedOperator):
@@ -109,3 +113,163 @@ class KeyedCoProcessOperator(TimedFunctionOperator):
         """Call `process_element1` or `process_element2`."""
         function = self.function.process_element1 if number == 1 else self.function.process_element2
         self.handle_with(function, self._context, values, timestamps, keys)
+
+
+# Reduce on a keyed stream: every update in STREAMING mode, the final value in BATCH mode.
+#
+# Source: org.apache.flink.streaming.api.operators.{StreamGroupedReduceOperator,BatchGroupedReduceOperator};
+# pyflink.datastream.data_stream.KeyedStream.reduce.
+
+
+class ReduceOperator(KeyedFunctionOperator):
+    """A ReduceFunction or a callable of two values."""
+
+    def __init__(
+        self, function: Any, key_selector: Callable[[Any], Any], output_type: TypeInformation | None = None
+    ) -> None:
+        super().__init__(function, key_selector)
+        self._output_type = output_type
+
+    def open(self) -> None:
+        """Make the state, open the function."""
+        super().open()
+        self._reduce = method(self.function, "reduce")
+        self._piece = PieceSize()
+        self._table = self.backend.table("_reduce_state")
+        self._table.check = record_check(self._output_type)
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Reduce each key's value with its records."""
+        if self.context.batch:
+            self._handle_one_key(values)
+        else:
+            self._handle(values, timestamps, keys)
+        if self._table.check is not None:
+            self._table.written.update(keys)
+
+    def _handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        function, entries, unchanging = self._reduce, self._table.entries, UNCHANGING
+        backend = self.backend
+        updates: Values = []
+        value: Any = NO_RECORD
+        done = 0
+        piece = self._piece
+        limit = piece.limit
+        try:
+            for value, key in zip(values, keys, strict=True):
+                backend.key = key
+                before = entries.get(key)
+                after = value if before is None else function(before, value)
+                entries[key] = after
+                kind = type(after)
+                if kind in unchanging or (kind is tuple and unchanging.issuperset(map(type, after))):
+                    updates.append(after)
+                else:
+                    # The function may change what it is given the next time.
+                    updates.append(frozen(after))
+                if len(updates) >= limit:
+                    if piece.is_full(updates):
+                        self.output.collect(updates, span(timestamps, done, len(updates)))
+                        done += len(updates)
+                        updates = []
+                    limit = piece.limit
+        except BaseException as error:
+            raise self.failed(error, value) from error
+        piece.begin()
+        if updates:
+            self.output.collect(updates, span(timestamps, done, len(updates)))
+
+    def _handle_one_key(self, values: Values) -> None:
+        entries, key = self._table.entries, self.backend.key
+        rest = iter(values)
+        before = entries.get(key)
+        try:
+            if before is None:
+                before = next(rest)
+            entries[key] = reduce(self._reduce, rest, before)
+        except BaseException as error:
+            raise self.failed(error, current(values, rest)) from error
+
+    def on_end_of_key(self) -> None:
+        """Put out the final value; its timestamp is the last there is, as that of the timer in PyFlink."""
+        value = self._table.entries.get(self.backend.key)
+        if value is not None:
+            self.results.add((value,), MAX_WATERMARK)
+
+
+# Map, flat map and filter functions on keyed streams: rich functions there may use keyed state.
+#
+# Source: pyflink.datastream.data_stream.{KeyedStream,ConnectedStreams}, which run them as process functions.
+
+
+class _OneInput(KeyedFunctionOperator):
+    def __init__(self, function: Any, key_selector: Callable[[Any], Any]) -> None:
+        super().__init__(function, key_selector)
+
+
+class _TwoInputs(KeyedFunctionOperator):
+    def __init__(
+        self,
+        function: Any,
+        key_selector1: Callable[[Any], Any],
+        key_selector2: Callable[[Any], Any],
+    ) -> None:
+        super().__init__(function, key_selector1, key_selector2)
+
+
+class _NoContext:
+    """A placeholder context on which `handle_with` sets a timestamp."""
+
+    stamp: int | None = None
+
+
+_NO_CONTEXT = _NoContext()
+
+
+class KeyedMapOperator(_OneInput):
+    """One result per record."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        function = method(self.function, "map")
+        self.handle_with(lambda value, _: (function(value),), _NO_CONTEXT, values, timestamps, keys)
+
+
+class KeyedFlatMapOperator(_OneInput):
+    """Any number of results per record."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        function = method(self.function, "flat_map")
+        self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)
+
+
+class KeyedFilterOperator(_OneInput):
+    """Keeps the records for which the function is true."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Keep what passes."""
+        function = method(self.function, "filter")
+        self.handle_with(
+            lambda value, _: (value,) if function(value) else None, _NO_CONTEXT, values, timestamps, keys
+        )
+
+
+class KeyedCoMapOperator(_TwoInputs):
+    """At most one result per record of either stream: as in PyFlink None is no result here."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        function = self.function.map1 if number == 1 else self.function.map2
+        self.handle_with(
+            lambda value, _: None if (result := function(value)) is None else (result,),
+            _NO_CONTEXT,
+            values,
+            timestamps,
+            keys,
+        )
+
+
+class KeyedCoFlatMapOperator(_TwoInputs):
+    """Any number of results per record of either stream."""
+
+    def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        function = self.function.flat_map1 if number == 1 else self.function.flat_map2
+        self.handle_with(lambda value, _: function(value), _NO_CONTEXT, values, timestamps, keys)

@@ -9,11 +9,11 @@ from typing import Any, NoReturn
 from penstock.operators.chain.operator import Values
 from penstock.operators.common.arrow_columns import coerce
 from penstock.operators.common.basic_types import BasicType
-from penstock.operators.common.convert_values import INTEGER_BITS
+from penstock.operators.common.composite_codecs import INTEGER_BITS
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import BasicTypeInfo, PickledBytesTypeInfo, TypeInformation
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.records.map_records import current
+from penstock.operators.records.map_records import FunctionOperator, current
 
 #: What failed, in error messages.
 KEY_SELECTOR = "key selector"
@@ -184,3 +184,37 @@ def opened_functions(*functions: Any) -> list[OpenedMethod]:
     """The key selectors and partitioners that have to be opened and closed."""
     inner = [function.select if isinstance(function, TypedKeys) else function for function in functions]
     return [function for function in inner if isinstance(function, OpenedMethod)]
+
+
+# Two streams of which one is keyed: its records reach a function as rows of key and record.
+#
+# Source: pyflink.datastream.data_stream.ConnectedStreams, whose keyed streams consist of such rows.
+
+
+class OneKeyedInput(FunctionOperator):
+    """An operator of two inputs without state by key. `rows`: for each input what makes a row of a record."""
+
+    rows: tuple[KeyedRow | None, KeyedRow | None] = (None, None)
+
+    def open(self) -> None:
+        """Open key selectors and the function."""
+        for make_row in filter(None, self.rows):
+            make_row.open(RuntimeContext(self.context))
+        super().open()
+
+    def close(self) -> None:
+        """Close the function and key selectors."""
+        super().close()
+        for make_row in filter(None, self.rows):
+            make_row.close()
+
+    def records(self, number: int, values: Values) -> Values:
+        """The records of input `number`, from 1, as the function takes them."""
+        make_row = self.rows[number - 1]
+        if make_row is None:
+            return values
+        keys = keys_of_records(make_row.select, values, self._failed)
+        return [Row(f0=key, f1=value) for key, value in zip(keys, values, strict=True)]
+
+    def _failed(self, error: BaseException, record: object) -> NoReturn:
+        raise self.failed(error, record, KEY_SELECTOR) from error

@@ -4,10 +4,138 @@ Source: pyflink.datastream.state; org.apache.flink.api.common.state.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
-from penstock.operators.state.descriptors import MapStateDescriptor
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.declared_types import declared_type
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.state.ttl_config import StateTtlConfig
+
+# The calls of reduce and aggregate functions by state, which never opens or closes them (as in Flink).
+#
+# Source: org.apache.flink.api.common.functions.{ReduceFunction,AggregateFunction}.
+
+
+class Reducer(ABC):
+    """Combines two values of one type into one; called again and again until one is left."""
+
+    @abstractmethod
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """The combined value. `value1` may be changed and returned."""
+
+
+class Aggregator(ABC):
+    """Adds values to an accumulator, whose type may be another than that of values and result."""
+
+    @abstractmethod
+    def create_accumulator(self) -> Any:
+        """An accumulator that nothing was added to."""
+
+    @abstractmethod
+    def add(self, value: Any, accumulator: Any) -> Any:
+        """The accumulator with `value` added; it may be the one given, changed."""
+
+    @abstractmethod
+    def get_result(self, accumulator: Any) -> Any:
+        """The result for what was added."""
+
+    @abstractmethod
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        """One accumulator of two; either may be changed and returned."""
+
+
+class ReduceFunctionWrapper(Reducer):
+    """A callable of two values as a Reducer."""
+
+    def __init__(self, func: Callable[..., Any]) -> None:
+        self._func = func
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        """The callable's result for the two."""
+        return self._func(value1, value2)
+
+
+# Descriptions of a function's state: its name, types and lifetime. Source: pyflink.datastream.state.
+
+
+class StateDescriptor:
+    """Name and type of a state. Spark's types as `declared_type` takes them, with its errors.
+
+    TypeError for a name that is not text.
+    """
+
+    def __init__(self, name: str, type_info: Any) -> None:
+        self.name = require_text(name, "name of a state")
+        self.type_info = declared_type(type_info, f"type of the state {name!r}")
+        self._ttl_config: StateTtlConfig | None = None
+
+    def get_name(self) -> str:
+        """The state's name; the same name is the same state."""
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
+        """Let what is kept expire."""
+        self._ttl_config = ttl_config
+
+
+class ValueStateDescriptor(StateDescriptor):
+    """Describes a ValueState."""
+
+    def __init__(self, name: str, value_type_info: Any) -> None:
+        super().__init__(name, value_type_info)
+
+
+class ListStateDescriptor(StateDescriptor):
+    """Describes a ListState by its elements' type."""
+
+    def __init__(self, name: str, elem_type_info: Any) -> None:
+        super().__init__(
+            name, Types.LIST(declared_type(elem_type_info, f"type of the elements of the state {name!r}"))
+        )
+
+
+class MapStateDescriptor(StateDescriptor):
+    """Describes a MapState or a broadcast state."""
+
+    def __init__(self, name: str, key_type_info: Any, value_type_info: Any) -> None:
+        key_type = declared_type(key_type_info, f"type of the keys of the state {name!r}")
+        value_type = declared_type(value_type_info, f"type of the values of the state {name!r}")
+        super().__init__(name, Types.MAP(key_type, value_type))
+
+
+class ReducingStateDescriptor(StateDescriptor):
+    """Describes a ReducingState. Raises TypeError: neither a ReduceFunction nor callable."""
+
+    def __init__(self, name: str, reduce_function: Any, type_info: Any) -> None:
+        super().__init__(name, type_info)
+        if not isinstance(reduce_function, Reducer):
+            if not callable(reduce_function):
+                raise TypeError("The input must be a ReduceFunction or a callable function!")
+            reduce_function = ReduceFunctionWrapper(reduce_function)
+        self._reduce_function = reduce_function
+
+    def get_reduce_function(self) -> Any:
+        """The function, as an object with `reduce`."""
+        return self._reduce_function
+
+
+class AggregatingStateDescriptor(StateDescriptor):
+    """Describes an AggregatingState by its function and the accumulator's type.
+
+    Raises TypeError: not an AggregateFunction.
+    """
+
+    def __init__(self, name: str, agg_function: Aggregator, state_type_info: Any) -> None:
+        super().__init__(name, state_type_info)
+        if not isinstance(agg_function, Aggregator):
+            raise TypeError("The input must be a pyflink.datastream.functions.AggregateFunction!")
+        self._agg_function = agg_function
+
+    def get_agg_function(self) -> Aggregator:
+        """The function."""
+        return self._agg_function
+
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -195,3 +323,35 @@ class OperatorStateStore(ABC):
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[K, V]:
         """The broadcast state of this name, made on first use."""
+
+
+# The interface that hands out keyed state. Source: pyflink.datastream.functions.KeyedStateStore.
+
+
+class KeyedStateStore(ABC):
+    """Hands out handles of state that always refer to the key of the record being processed.
+
+    Two descriptors of the same name and kind get the same state.
+    """
+
+    @abstractmethod
+    def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """One value per key."""
+
+    @abstractmethod
+    def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
+        """A list per key."""
+
+    @abstractmethod
+    def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """A dictionary per key."""
+
+    @abstractmethod
+    def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """One value per key, into which a reduce function folds what is added."""
+
+    @abstractmethod
+    def get_aggregating_state(
+        self, state_descriptor: AggregatingStateDescriptor
+    ) -> AggregatingState[Any, Any]:
+        """One accumulator per key, into which an aggregate function adds."""

@@ -8,32 +8,30 @@ from typing import Any
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.serialized_keys import original_key
-from penstock.operators.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
 from penstock.operators.state.interfaces import (
     AggregatingState,
+    AggregatingStateDescriptor,
+    KeyedStateStore,
     ListState,
+    ListStateDescriptor,
     MapState,
+    MapStateDescriptor,
     ReducingState,
+    ReducingStateDescriptor,
     State,
+    StateDescriptor,
     ValueState,
+    ValueStateDescriptor,
 )
-from penstock.operators.state.keyed_state_store import KeyedStateStore
 from penstock.operators.state.keyed_states import (
     KeyedAggregatingState,
     KeyedListState,
     KeyedMapState,
     KeyedReducingState,
     KeyedValueState,
+    Lifetime,
     Scope,
 )
-from penstock.operators.state.lifetime import Lifetime
 from penstock.operators.state.state_table import SpilledEntries, StateTable
 from penstock.operators.state.value_check import Check, value_check
 

@@ -6,18 +6,88 @@ since the last shift goes to disk. That comes close to "least recently used" and
 """
 
 import json
+import pickle
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from io import BytesIO
 from itertools import islice
-from typing import Any
+from types import BuiltinFunctionType, FunctionType
+from typing import IO, Any
 
 from penstock.operators.chain.describe_error import describe_record
 from penstock.operators.common.entry_size import entry_bytes
 from penstock.operators.common.serialized_keys import original_key
-from penstock.operators.state.pickle_state import dump_state, load_states
-from penstock.operators.state.temporary_database import open_temporary_database
 from penstock.operators.state.value_check import Check
+
+# State as bytes that only this process reads again.
+#
+# So classes and functions that no other process could import (a script's own, sent here by value) are no
+# obstacle: they stay in memory, and their number stands for them.
+
+
+_kept: list[Any] = []
+_numbers: dict[int, int] = {}
+
+
+def dump_state(value: Any) -> bytes:
+    """Pickle `value`. Raises TypeError: it holds something that cannot be pickled."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except Exception:
+        buffer = BytesIO()
+        try:
+            _InProcessPickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+        except Exception as error:
+            raise TypeError(
+                f"state {value!r:.200} does not fit into memory and cannot be pickled: {error}"
+            ) from error
+        return buffer.getvalue()
+
+
+def load_states(file: IO[bytes]) -> Iterator[Any]:
+    """The values whose pickles follow one another in `file`."""
+    while True:
+        try:
+            yield pickle.load(file)
+        except EOFError:
+            return
+
+
+class _InProcessPickler(pickle.Pickler):
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, (type, FunctionType, BuiltinFunctionType)) and obj is not _kept_object:
+            return _kept_object, (_number_of(obj),)
+        return NotImplemented
+
+
+def _number_of(obj: Any) -> int:
+    number = _numbers.get(id(obj))
+    if number is None:
+        number = _numbers[id(obj)] = len(_kept)
+        _kept.append(obj)
+    return number
+
+
+def _kept_object(number: int) -> Any:
+    return _kept[number]
+
+
+# A SQLite database for what does not fit into memory; it disappears with its connection.
+
+
+_CACHE_KIBIBYTES = 16 << 10
+
+
+def open_temporary_database() -> sqlite3.Connection:
+    """An empty database in one long transaction, without safe writes: it is not read after a crash."""
+    # The empty name is a temporary file that the system deletes, however the process ends.
+    connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
+    connection.execute("BEGIN")
+    return connection
+
 
 # Entries of state on disk.
 #

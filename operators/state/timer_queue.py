@@ -17,8 +17,7 @@ from operator import index, itemgetter
 from typing import Any
 
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
-from penstock.operators.state.pickle_state import dump_state, load_states
-from penstock.operators.state.temporary_database import open_temporary_database
+from penstock.operators.state.state_table import dump_state, load_states, open_temporary_database
 
 #: How many times, or entries of one time, are taken out at once.
 _AHEAD = 1024

@@ -9,23 +9,23 @@ Source: pyflink.fn_execution.coder_impl_fast.
 from collections.abc import Callable
 from typing import Any
 
-from penstock.operators.common.basic_types import ForeignTypeInfo
-from penstock.operators.common.codec import mismatch
-from penstock.operators.common.collection_types import (
+from penstock.operators.common.basic_types import ForeignTypeInfo, RowTypeInfo, TupleTypeInfo
+from penstock.operators.common.composite_codecs import INTEGER_BITS, conversion_of, mismatch
+from penstock.operators.common.pickles import is_pickled
+from penstock.operators.common.row import Row
+from penstock.operators.common.time import Instant
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
+    BasicTypeInfo,
     ExternalTypeInfo,
     ListTypeInfo,
+    LocalTimeTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
+    TypeInformation,
+    Types,
 )
-from penstock.operators.common.composite_types import RowTypeInfo, TupleTypeInfo
-from penstock.operators.common.convert_values import INTEGER_BITS, conversion_of
-from penstock.operators.common.is_pickled import is_pickled
-from penstock.operators.common.row import Row
-from penstock.operators.common.time import Instant
-from penstock.operators.common.time_types import LocalTimeTypeInfo
-from penstock.operators.common.typeinfo import BasicTypeInfo, TypeInformation, Types
 
 #: Raises TypeError, OverflowError or ValueError for a value that is not of the type.
 Check = Callable[[Any], None]

@@ -5,23 +5,105 @@ initializeStateAndOpenOperators, finishOperators and closeAllOperators).
 """
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.operators.chain.copies import copies, is_plain
 from penstock.operators.chain.describe_error import NO_RECORD, misfit
 from penstock.operators.chain.operator import Operator, OperatorContext, Timestamps, Values, failure
+from penstock.operators.chain.results import copies, is_plain
 from penstock.operators.common.arrow_columns import coerce
-from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.pickles import is_pickled
 from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.exchange.blocks import batch_of_values, values_of_batch
 from penstock.operators.exchange.channel_writer import MISFIT, ChannelWriter
-from penstock.operators.exchange.output_spec import OutputSpec
-from penstock.operators.exchange.rows_and_batches import batch_of_values, values_of_batch
-from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
-from penstock.operators.task.join_functions import join_functions
+from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
+from penstock.operators.records.map_records import MOST_FLAT_MAPS, LoopStep, RecordFunctionOperator
+
+# The content of one JobVertex, as data that a Spark task receives.
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorSpec:
+    """One operator of a chain."""
+
+    node: int  #: its stream node
+    name: str
+    function: str = ""  #: of an operator that was fused of several: which of its functions this is
+    operator: Any  #: an Operator; a Source where `source`
+    output_type: TypeInformation | None = None
+    side_output_types: Mapping[str, TypeInformation | None] = field(default_factory=dict)
+    source: bool = False
+    splits: tuple[tuple[Any, ...], ...] = ()  #: of a source: what each subtask reads
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainedEdge:
+    """An edge inside a chain: a direct call."""
+
+    source_node: int
+    target_node: int
+    input_number: int = 1
+    tag: str | None = None
+    #: Whether records take their declared type here: where they leave an operator of Python functions.
+    encodes: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainSpec:
+    """A JobVertex: its operators, head first, how they hang together, and its ends in the network."""
+
+    vertex: int
+    name: str
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[OperatorSpec, ...]
+    edges: tuple[ChainedEdge, ...]
+    outputs: tuple[OutputSpec, ...]
+    gates: tuple[GateSpec, ...]
+
+
+# Functions that follow one another in a chain, to be run in one loop.
+
+
+def _join_functions(
+    operators: Mapping[int, Operator],
+    edges: Sequence[ChainedEdge],
+    written: Collection[int],
+    inputs: Mapping[int, int],
+) -> None:
+    """Have the first operator of each run of map, filter and flat map functions lead the others.
+
+    In: the operators of a chain, head first; its edges; the nodes whose records leave it; how many inputs a
+    node has. A run ends where records have a second reader, their reader a second input, or they take their
+    declared type.
+    """
+    readers = Counter(edge.source_node for edge in edges)
+    reader = {
+        edge.source_node: edge.target_node
+        for edge in edges
+        if edge.tag is None
+        and not edge.encodes
+        and readers[edge.source_node] == inputs[edge.target_node] == 1
+        and edge.source_node not in written
+    }
+    followed: set[int] = set()
+    for head, operator in operators.items():
+        if head in followed or not isinstance(operator, RecordFunctionOperator):
+            continue
+        followers: list[RecordFunctionOperator] = []
+        flat_maps = int(operator.step is LoopStep.FLAT_MAP)
+        node = reader.get(head)
+        while node is not None and isinstance(follower := operators[node], RecordFunctionOperator):
+            flat_maps += follower.step is LoopStep.FLAT_MAP
+            if flat_maps > MOST_FLAT_MAPS:
+                break
+            followers.append(follower)
+            followed.add(node)
+            node = reader.get(node)
+        operator.lead(followers)
 
 
 class ChainedInput:
@@ -192,7 +274,7 @@ class Chain:
             if not operator.source:
                 self.operators[operator.node].setup(self.contexts[operator.node], output)
         written = {output.source_node for output in spec.outputs}
-        join_functions(self.operators, spec.edges, written, inputs)
+        _join_functions(self.operators, spec.edges, written, inputs)
 
     def open(self) -> None:
         """Open the operators, tail first, then what chooses subtasks for their records."""

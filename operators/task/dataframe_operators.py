@@ -12,9 +12,9 @@ from penstock.operators.chain.operator import MIN_WATERMARK, OperatorContext, Ou
 from penstock.operators.common.pickles import dumps
 from penstock.operators.common.relabel import relabelled_batch, same_layout
 from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.exchange.blocks import VALUE_COLUMN
 from penstock.operators.exchange.channel_writer import ChannelRow
-from penstock.operators.exchange.rows_and_batches import VALUE_COLUMN
-from penstock.operators.formats.storage_columns import as_stored
+from penstock.operators.formats.part_formats import as_stored
 from penstock.operators.task.sink_operators import TerminalOperator
 
 _NO_COLUMNS = pa.schema([pa.field("rows", pa.int32(), nullable=False)])

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from penstock.operators.files.durable_files import force_file
+from penstock.operators.files.durable_files import create_private_file, force_file
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.files.private_files import create_private_file
 
 Rows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

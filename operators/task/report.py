@@ -7,11 +7,159 @@ TaskManagerActions.updateTaskExecutionState, for what is told.
 """
 
 import json
+import secrets
 import socket
+import struct
 import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.operators.task.task_spec import ReportAddress
+import pyarrow as pa
+
+from penstock.operators.common.without_pandas import without_pandas
+from penstock.operators.exchange.channel_writer import EXCHANGE_SCHEMA, ChannelRow
+from penstock.operators.task.build_chain import ChainSpec
+
+# Everything that a Spark task has to know to be a subtask: made on the driver, sent with the function.
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportAddress:
+    """The socket of the driver to which a task reports its states."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultsAddress:
+    """The address for records that the driver reads while the job runs, and the vertices that send them."""
+
+    host: str
+    port: int
+    token: str = field(repr=False)
+    vertices: frozenset[int]  #: those that have any
+    edges: frozenset[int]
+    here: int | None  #: the vertex that the driver itself is
+    attempts: bool = False  #: which attempts have sent them is told to Spark, too
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """The same for all tasks of a job."""
+
+    job_id: str
+    job_name: str
+    batch: bool
+    seed: int = 0
+    block_bytes: int = 1 << 20
+    sort_memory_bytes: int = 64 << 20
+    state_memory_bytes: int = 256 << 20
+    auto_watermark_interval_milliseconds: int = 200
+    job_parameters: Mapping[str, str] = field(default_factory=dict)
+    cached_files: Mapping[str, str] = field(default_factory=dict)  #: name to its name among Spark's files
+    reports: ReportAddress | None = None
+    results: ResultsAddress | None = None
+    observed: bool = False  #: what functions measure goes the way of the records, to an Observation of Spark
+    #: By vertex, of a job that was started again: what the numbers of each subtask's attempts begin with.
+    first_attempts: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """One JobVertex of one job."""
+
+    chain: ChainSpec
+    settings: TaskSettings
+
+
+# Sends records of a subtask to the driver, which reads them while the job runs.
+#
+# One connection for each attempt: a line of JSON with the token and whose records follow, then blocks, each
+# after its edge and length, then a block of no edge. A driver that does not read makes the subtask wait.
+
+
+#: Edge and length in bytes of the block that follows.
+BLOCK_HEADER = struct.Struct("<iq")
+#: The edge of what follows the last block.
+NO_EDGE = -(2**31)
+#: The edge of a row for Spark that names the attempt which has sent records. Spark counts one attempt only.
+ATTEMPT_EDGE = -(2**31) + 1
+
+_CONNECT_SECONDS = 60.0
+
+
+class ResultSender:
+    """Sends the rows of one attempt of one subtask. OSError if the driver does not take them."""
+
+    def __init__(self, address: ResultsAddress, vertex: int, subtask: int) -> None:
+        self.edges, self.attempt = address.edges, secrets.token_hex(8)
+        self._socket = socket.create_connection((address.host, address.port), timeout=_CONNECT_SECONDS)
+        self._socket.settimeout(None)
+        greeting = {"token": address.token, "vertex": vertex, "subtask": subtask, "attempt": self.attempt}
+        self._socket.sendall(json.dumps(greeting).encode() + b"\n")
+
+    def send(self, row: ChannelRow) -> None:
+        """Send a row's block; returns when the driver has room for it."""
+        if row.payload:  # else it only greets its reader
+            self._socket.sendall(BLOCK_HEADER.pack(row.edge, len(row.payload)))
+            self._socket.sendall(row.payload)
+
+    def finish(self) -> None:
+        """No row follows."""
+        self._socket.sendall(BLOCK_HEADER.pack(NO_EDGE, 0))
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+# Rows on their way from operators to Spark, in batches of a bounded size.
+
+
+_BATCH_BYTES = 8 << 20
+
+
+class OutgoingRows:
+    """Gathers rows and hands them to `put`, which returns when the reader wants more.
+
+    Rows of the edges that `sender` sends go there, at once.
+    """
+
+    def __init__(self, put: Callable[[pa.RecordBatch], None], sender: ResultSender | None = None) -> None:
+        self._put, self._sender = put, sender
+        self._rows: list[ChannelRow] = []
+        self._bytes = 0
+
+    def append_batch(self, batch: pa.RecordBatch) -> None:
+        """Put a batch of results at the end: what a vertex gives that ends in a DataFrame."""
+        self._put(batch)
+
+    def append(self, row: ChannelRow) -> None:
+        if self._sender is not None and row.edge in self._sender.edges:
+            self._sender.send(row)
+            return
+        self._rows.append(row)
+        self._bytes += len(row.payload)
+        if self._bytes >= _BATCH_BYTES:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand over all rows there are."""
+        if self._rows:
+            rows, self._rows, self._bytes = self._rows, [], 0
+            self._put(_batch(rows))
+
+
+@without_pandas()
+def _batch(rows: list[ChannelRow]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, EXCHANGE_SCHEMA, strict=True)],
+        schema=EXCHANGE_SCHEMA,
+    )
+
 
 #: Seconds between two reports of how many records went by.
 PROGRESS_SECONDS = 0.5

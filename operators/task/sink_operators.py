@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.operators.chain.describe_error import misfit
-from penstock.operators.chain.errors import EnoughResults
 from penstock.operators.chain.operator import MIN_WATERMARK, Operator, Timestamps, Values
+from penstock.operators.chain.user_errors import EnoughResults
 from penstock.operators.common.entry_size import value_bytes
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.sink import PrintSink, Sink

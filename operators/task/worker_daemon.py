@@ -13,7 +13,7 @@ from zipimport import zipimporter
 import pyspark.daemon
 
 import penstock.operators.async_io
-import penstock.operators.connectors.number_sequence
+import penstock.operators.connectors.source
 import penstock.operators.process
 import penstock.operators.records.map_records
 import penstock.operators.task.run_task

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import ReduceFunction
-from penstock.operators.state.descriptors import ReducingStateDescriptor
+from penstock.operators.state.interfaces import ReducingStateDescriptor
 from penstock.operators.windows.trigger import Trigger, TriggerResult
 from penstock.operators.windows.window import TimeWindow
 

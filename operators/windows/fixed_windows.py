@@ -4,16 +4,268 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assi
 {TumblingEventTimeWindows,TumblingProcessingTimeWindows,SlidingEventTimeWindows,SlidingProcessingTimeWindows}.
 """
 
+from collections.abc import Iterable
 from math import gcd
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from penstock.operators.chain.operator import MIN_WATERMARK
 from penstock.operators.common.time import Time
-from penstock.operators.windows.assigner import WindowAssigner, no_timestamp
-from penstock.operators.windows.time_assigners import EventTimeAssigner, ProcessingTimeAssigner
-from penstock.operators.windows.window import TimeWindow
+from penstock.operators.windows.trigger import (
+    MergingWindowAssigner,
+    SessionWindowTimeGapExtractor,
+    Trigger,
+    TriggerResult,
+    WindowAssigner,
+    no_timestamp,
+)
+from penstock.operators.windows.window import TimeWindow, TimeWindowSerializer
+
+# The triggers that fire at the end of a window, by the watermark or by the clock.
+#
+# Source: pyflink.datastream.window;
+# org.apache.flink.streaming.api.windowing.triggers.{EventTimeTrigger,ProcessingTimeTrigger}.
+
 
 T = TypeVar("T")
+
+
+class EventTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires once the watermark has passed the window's end, and for each record that comes after that."""
+
+    def on_element(
+        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Fire if the window is complete, else wait for its end."""
+        end = window.max_timestamp()
+        if end <= ctx.get_current_watermark():
+            return TriggerResult.FIRE
+        ctx.register_event_time_timer(end)
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        """Fire at the window's end; other times are those of clean-up timers."""
+        return TriggerResult.FIRE if time == window.max_timestamp() else TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Wait for the end of the merged window, if it is not over already."""
+        end = window.max_timestamp()
+        if end > ctx.get_current_watermark():
+            ctx.register_event_time_timer(end)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Delete the timer at the window's end."""
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+    @staticmethod
+    def create() -> "EventTimeTrigger[T]":
+        """An event-time trigger."""
+        return EventTimeTrigger()
+
+
+class ProcessingTimeTrigger(Trigger[T, TimeWindow]):
+    """Fires once the clock has passed the window's end."""
+
+    def on_element(
+        self, element: T, timestamp: int, window: TimeWindow, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        """Wait for the window's end."""
+        ctx.register_processing_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.FIRE
+
+    def on_event_time(self, time: int, window: TimeWindow, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: TimeWindow, ctx: Trigger.OnMergeContext) -> None:
+        """Wait for the end of the merged window, if it is not over already."""
+        end = window.max_timestamp()
+        if end > ctx.get_current_processing_time():
+            ctx.register_processing_time_timer(end)
+
+    def clear(self, window: TimeWindow, ctx: Trigger.TriggerContext) -> None:
+        """Delete the timer at the window's end."""
+        ctx.delete_processing_time_timer(window.max_timestamp())
+
+    @staticmethod
+    def create() -> "ProcessingTimeTrigger[T]":
+        """A processing-time trigger."""
+        return ProcessingTimeTrigger()
+
+
+# The common base of assigners of time windows: trigger, serializer and merging.
+
+
+class EventTimeAssigner(WindowAssigner[T, TimeWindow]):
+    """An assigner of time windows that end by the watermark."""
+
+    def get_default_trigger(self, env: Any) -> EventTimeTrigger[T]:
+        """At the window's end, by the watermark."""
+        return EventTimeTrigger()
+
+    def get_window_serializer(self) -> TimeWindowSerializer:
+        return TimeWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+class ProcessingTimeAssigner(WindowAssigner[T, TimeWindow]):
+    """An assigner of time windows that end by the clock."""
+
+    def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger[T]:
+        """At the window's end, by the clock."""
+        return ProcessingTimeTrigger()
+
+    def get_window_serializer(self) -> TimeWindowSerializer:
+        return TimeWindowSerializer()
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class MergingTimeAssigner(MergingWindowAssigner[T, TimeWindow]):
+    """An assigner of time windows that merge when they overlap or touch."""
+
+    def merge_windows(
+        self, windows: Iterable[TimeWindow], callback: MergingWindowAssigner.MergeCallback[TimeWindow]
+    ) -> None:
+        """Merge what overlaps or touches."""
+        TimeWindow.merge_windows(windows, callback)
+
+
+# The assigners of sessions: windows that end when a key has been silent for a gap.
+#
+# Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
+# {EventTimeSessionWindows,ProcessingTimeSessionWindows,DynamicEventTimeSessionWindows,DynamicProcessingTimeSessionWindows}.
+
+
+class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
+    """Sessions by the clock that end `session_gap` milliseconds after their last record."""
+
+    def __init__(self, session_gap: int) -> None:
+        if session_gap <= 0:
+            raise Exception("ProcessingTimeSessionWindows: the gap has to be more than 0")
+        self._session_gap = session_gap
+
+    @staticmethod
+    def with_gap(size: Time) -> "ProcessingTimeSessionWindows[T]":
+        """Sessions with this gap. Raises Exception unless it is more than 0."""
+        return ProcessingTimeSessionWindows(size.to_milliseconds())
+
+    @staticmethod
+    def with_dynamic_gap(
+        extractor: SessionWindowTimeGapExtractor,
+    ) -> "DynamicProcessingTimeSessionWindows[T]":
+        """Sessions with a gap of each record's own."""
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """A window from the current time to a gap after it."""
+        now = context.get_current_processing_time()
+        return [TimeWindow(now, now + self._session_gap)]
+
+    def __repr__(self) -> str:
+        return f"ProcessingTimeSessionWindows({self._session_gap})"
+
+
+class EventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
+    """Sessions by the records' timestamps that end `session_gap` milliseconds after their last record."""
+
+    def __init__(self, session_gap: int) -> None:
+        if session_gap <= 0:
+            raise Exception("EventTimeSessionWindows: the gap has to be more than 0")
+        self._session_gap = session_gap
+
+    @staticmethod
+    def with_gap(size: Time) -> "EventTimeSessionWindows[T]":
+        """Sessions with this gap. Raises Exception unless it is more than 0."""
+        return EventTimeSessionWindows(size.to_milliseconds())
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> "DynamicEventTimeSessionWindows[T]":
+        """Sessions with a gap of each record's own."""
+        return DynamicEventTimeSessionWindows(extractor)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """A window from the timestamp to a gap after it."""
+        return [TimeWindow(timestamp, timestamp + self._session_gap)]
+
+    def __repr__(self) -> str:
+        return f"EventTimeSessionWindows({self._session_gap})"
+
+
+class DynamicProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):
+    """Sessions by the clock, with a gap of each record's own."""
+
+    def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
+        self._session_gap = 0
+        self._session_window_time_gap_extractor = session_window_time_gap_extractor
+
+    @staticmethod
+    def with_dynamic_gap(
+        extractor: SessionWindowTimeGapExtractor,
+    ) -> "DynamicProcessingTimeSessionWindows[T]":
+        """Sessions with the gaps that `extractor` finds."""
+        return DynamicProcessingTimeSessionWindows(extractor)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """A window of the record's gap from the current time on. Raises Exception unless it is positive."""
+        now = context.get_current_processing_time()
+        self._session_gap = _positive(self._session_window_time_gap_extractor.extract(element))
+        return [TimeWindow(now, now + self._session_gap)]
+
+    def __repr__(self) -> str:
+        return f"DynamicProcessingTimeSessionWindows({self._session_gap})"
+
+
+class DynamicEventTimeSessionWindows(MergingTimeAssigner[T], EventTimeAssigner[T]):
+    """Sessions by the records' timestamps, with a gap of each record's own."""
+
+    def __init__(self, session_window_time_gap_extractor: SessionWindowTimeGapExtractor) -> None:
+        self._session_gap = 0
+        self._session_window_time_gap_extractor = session_window_time_gap_extractor
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> "DynamicEventTimeSessionWindows[T]":
+        """Sessions with the gaps that `extractor` finds."""
+        return DynamicEventTimeSessionWindows(extractor)
+
+    def assign_windows(
+        self, element: T, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        """A window of the record's gap from the timestamp on. Raises Exception unless it is positive."""
+        return [TimeWindow(timestamp, timestamp + self.gap_of(element))]
+
+    def gap_of(self, element: T) -> int:
+        """The record's gap, milliseconds. Raises Exception: 0 or less."""
+        self._session_gap = _positive(self._session_window_time_gap_extractor.extract(element))
+        return self._session_gap
+
+    def __repr__(self) -> str:
+        return f"DynamicEventTimeSessionWindows({self._session_gap})"
+
+
+def _positive(gap: int) -> int:
+    if gap <= 0:
+        raise Exception(f"The gap of a session has to be more than 0, and is {gap}")
+    return gap
 
 
 class TumblingProcessingTimeWindows(ProcessingTimeAssigner[T]):

@@ -9,15 +9,172 @@ Source: org.apache.flink.streaming.runtime.operators.windowing.WindowOperator wi
 happens; the panes are our own.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from io import BytesIO
 from itertools import chain, islice
-from typing import Any, Protocol
+from operator import concat
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple, Protocol
 
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from penstock.operators.chain.results import frozen
 from penstock.operators.common.entry_size import entry_bytes
-from penstock.operators.windows.fold import Fold
-from penstock.operators.windows.pane_log import PARTS, PaneLog
+from penstock.operators.state.interfaces import (
+    AggregatingStateDescriptor,
+    ReduceFunctionWrapper,
+    ReducingStateDescriptor,
+    StateDescriptor,
+)
+from penstock.operators.state.state_table import dump_state, load_states
+from penstock.operators.state.value_check import Check, value_check
 from penstock.operators.windows.window import TimeWindow
+
+# Folds records into a window's contents, and these into the window function's input, without state.
+#
+# Does what the reducing, aggregating and list state of a window do: None stands for no contents.
+
+
+class Fold(NamedTuple):
+    """`first` makes contents from a record, `step` from contents and a record, `merge` from two contents.
+
+    `result` makes the window function's input from contents.
+    """
+
+    first: Callable[[Any], Any]
+    step: Callable[[Any, Any], Any]
+    merge: Callable[[Any, Any], Any]
+    result: Callable[[Any], Any]
+
+
+def fold_of(descriptor: StateDescriptor) -> Fold:
+    """The fold that stands for a window's state. The result of a list is the list itself, not a copy."""
+    if isinstance(descriptor, ReducingStateDescriptor):
+        reduce_function = descriptor.get_reduce_function()
+        plain = type(reduce_function) is ReduceFunctionWrapper
+        reduce = reduce_function._func if plain else reduce_function.reduce
+        # Reducing may change the first record in place, which other windows hold as well.
+        check = value_check(descriptor.type_info)
+        return Fold(frozen, reduce, reduce, _same if check is None else _checked(_same, check))
+    if isinstance(descriptor, AggregatingStateDescriptor):
+        return _aggregation(descriptor.get_agg_function(), value_check(descriptor.type_info))
+    return Fold(_list_of, _appended, concat, _same)
+
+
+def _aggregation(function: Any, check: Check | None) -> Fold:
+    add, create = function.add, function.create_accumulator
+
+    def first(value: Any) -> Any:
+        return None if value is None else step(create(), value)
+
+    def step(accumulator: Any, value: Any) -> Any:
+        if value is None:
+            return None
+        after = add(value, accumulator)
+        if after is None and check is not None:
+            check(after)
+        return after
+
+    result = function.get_result
+    return Fold(first, step, function.merge, result if check is None else _checked(result, check))
+
+
+def _checked(result: Callable[[Any], Any], check: Check) -> Callable[[Any], Any]:
+    # contents are checked when they are read, not record by record: a wrong value mostly stays wrong
+    def checked(contents: Any) -> Any:
+        check(contents)
+        return result(contents)
+
+    return checked
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _list_of(value: Any) -> list[Any]:
+    return [value]
+
+
+def _appended(values: list[Any], value: Any) -> list[Any]:
+    values.append(value)
+    return values
+
+
+# The contents of a window when memory is short: records in arrival order, in a file, divided by key.
+#
+# Contents of a key that were in memory come before its records, so that replaying a part gives exactly what
+# memory would hold. A window is worked out one part after the other.
+
+
+#: A power of two: the share of a window that has to fit into memory at once.
+_PARTS = 64
+#: How many entries of a part are written at once.
+_ENTRIES_A_BLOCK = 128
+
+
+class PaneLog:
+    """Entries of one window on disk: (whether it is contents, key, contents or record)."""
+
+    __slots__ = ("_blocks", "_buffers", "_file")
+
+    def __init__(self) -> None:
+        # Deleted by the system when closed, however the process ends.
+        self._file = TemporaryFile(prefix="penstock-window-")  # noqa: SIM115
+        self._buffers: list[list[tuple[bool, Any, Any]]] = [[] for _ in range(_PARTS)]
+        self._blocks: list[list[int]] = [[] for _ in range(_PARTS)]
+
+    def append(self, key: Any, record: Any) -> None:
+        """Keep a record of a key of which there is nothing in memory."""
+        self._append(False, key, record)
+
+    def spill(self, contents: dict[Any, Any]) -> None:
+        """Keep the contents of keys, of which nothing is here yet."""
+        for key, content in contents.items():
+            self._append(True, key, content)
+
+    def _append(self, is_contents: bool, key: Any, value: Any) -> None:
+        part = hash(key) & (_PARTS - 1)
+        buffer = self._buffers[part]
+        buffer.append((is_contents, key, value))
+        if len(buffer) >= _ENTRIES_A_BLOCK:
+            self._write(part)
+
+    def _write(self, part: int) -> None:
+        self._blocks[part].append(self._file.seek(0, 2))
+        self._file.write(dump_state(self._buffers[part]))
+        self._buffers[part].clear()
+
+    def replay(self, fold: Fold) -> Iterator[dict[Any, Any]]:
+        """The contents by key, part after part."""
+        for part in range(_PARTS):
+            contents = self.replay_part(part, fold)
+            if contents:
+                yield contents
+
+    def replay_part(self, part: int, fold: Fold) -> dict[Any, Any]:
+        """The contents by key of one part."""
+        first, step = fold.first, fold.step
+        contents: dict[Any, Any] = {}
+        for entries in self._entries(part):
+            for is_contents, key, value in entries:
+                if is_contents:
+                    contents[key] = value
+                else:
+                    before = contents.get(key)
+                    contents[key] = first(value) if before is None else step(before, value)
+        return contents
+
+    def _entries(self, part: int) -> Iterator[list[tuple[bool, Any, Any]]]:
+        for position in self._blocks[part]:
+            self._file.seek(position)
+            yield next(load_states(self._file))
+        # The fold may change contents in place, and the buffer has to stay as it was written.
+        if self._buffers[part]:
+            yield from load_states(BytesIO(dump_state(self._buffers[part])))
+
+    def close(self) -> None:
+        self._file.close()
+
 
 #: Records handled between checks of memory.
 _RECORDS_A_CHECK = 1 << 16
@@ -67,7 +224,7 @@ class Pane:
         """The contents of the key in the window."""
         if self.log is None or key in self.contents:
             return self.contents.get(key)
-        return self.log.replay_part(hash(key) & (PARTS - 1), fold).get(key)
+        return self.log.replay_part(hash(key) & (_PARTS - 1), fold).get(key)
 
 
 class Panes:

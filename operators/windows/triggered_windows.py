@@ -8,20 +8,208 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from penstock.operators.chain.copies import copies
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
-from penstock.operators.chain.results import frozen
-from penstock.operators.state.descriptors import ListStateDescriptor, ReducingStateDescriptor
-from penstock.operators.windows.assigner import MergingWindowAssigner, WindowAssigner
-from penstock.operators.windows.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
-from penstock.operators.windows.merging_window_set import MergingWindowSet
-from penstock.operators.windows.other_triggers import CountTrigger
-from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from penstock.operators.windows.trigger import Trigger, TriggerResult, require_trigger_result
+from penstock.operators.chain.results import copies, frozen
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.process.keyed_operator import KeyedOperator
+from penstock.operators.state.interfaces import ListStateDescriptor, ReducingStateDescriptor
+from penstock.operators.windows.count_windows import (
+    CountSlidingWindowAssigner,
+    CountTrigger,
+    CountTumblingWindowAssigner,
+)
+from penstock.operators.windows.fixed_windows import EventTimeTrigger, ProcessingTimeTrigger
+from penstock.operators.windows.trigger import (
+    MergingWindowAssigner,
+    Trigger,
+    TriggerResult,
+    WindowAssigner,
+    require_trigger_result,
+)
 from penstock.operators.windows.window import CountWindow, TimeWindow
-from penstock.operators.windows.window_contexts import AssignerContext, TriggerContext
-from penstock.operators.windows.window_function_operator import WindowFunctionOperator
-from penstock.operators.windows.window_keeper import WindowKeeper
+from penstock.operators.windows.window_contexts import AssignerContext, TriggerContext, WindowContext
+from penstock.operators.windows.window_functions import WindowedFunction
+
+# Runs the window function of a windowed operation, whichever way its windows are kept.
+#
+# Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
+# org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
+
+
+#: Counts the records that were too late for all their windows and for which there is no side output.
+LATE_RECORDS_DROPPED = "numLateRecordsDropped"
+
+
+class WindowFunctionOperator(KeyedOperator):
+    """Settings of a windowed operation, and its window function in a subtask.
+
+    Raises ValueError: the allowed lateness is negative.
+    """
+
+    def __init__(
+        self,
+        assigner: WindowAssigner[Any, Any],
+        trigger: Trigger[Any, Any],
+        key_selector: Callable[[Any], Any],
+        function: WindowedFunction,
+        allowed_lateness_milliseconds: int,
+        late_tag: str | None,
+    ) -> None:
+        if allowed_lateness_milliseconds < 0:
+            raise ValueError(f"the allowed lateness is negative: {allowed_lateness_milliseconds} ms")
+        super().__init__(key_selector)
+        self.assigner = assigner
+        self.trigger = trigger
+        self.function = function
+        self.allowed_lateness = allowed_lateness_milliseconds
+        self.late_tag = late_tag
+
+    def open(self) -> None:
+        """Make the contexts of the window function and open it."""
+        super().open()
+        self.runtime_context = RuntimeContext(self.context, self.backend)
+        self._window_function = self.function.window_function
+        merging = isinstance(self.assigner, MergingWindowAssigner)
+        self._window_context = WindowContext(self, self.runtime_context, merging)
+        self._late_tag = None if self.late_tag is None else OutputTag(self.late_tag)
+        self._late_records = self.runtime_context.get_metrics_group().counter(LATE_RECORDS_DROPPED)
+        self._window_function.open(self.runtime_context)
+
+    def close(self) -> None:
+        """Close the window function and release state."""
+        try:
+            self.function.window_function.close()
+        finally:
+            super().close()
+
+    def emit(self, window: Any, contents: Any, fired_at: int | None = None) -> None:
+        """Run the window function for the current key; `fired_at` stands for the end that a window lacks."""
+        context = self._window_context
+        context.window = window
+        timestamp = window.max_timestamp()
+        self.results.add(
+            self._window_function.process(self.backend.current_key(), window, context, contents),
+            timestamp if timestamp < MAX_WATERMARK else fired_at,
+        )
+
+    def clear_function(self, window: Any) -> None:
+        """Have the window function clear its state of the current key and window."""
+        self._window_context.window = window
+        self._window_function.clear(window, self._window_context)
+
+    def late(self, value: Any, timestamp: int | None) -> None:
+        """A record was too late for all its windows."""
+        if self._late_tag is not None:
+            self.results.add([(self._late_tag, value)], timestamp)
+        else:
+            self._late_records.inc()
+
+
+# The open windows of a key, and for each the window under which its contents are kept.
+#
+# When windows merge, the result keeps the state of one of them, so that most merges move no data.
+#
+# Source: pyflink.fn_execution.datastream.window.merging_window_set;
+# org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet.
+
+
+#: Called with: the merged window, the windows it is made of, the window its state is kept under, the windows
+#: whose state has to be moved there.
+MergeFunction = Callable[[Any, Iterable[Any], Any, list[Any]], None]
+
+
+class MergingWindowSet:
+    """The open windows of one key, over `mapping`: window to the window that its state is kept under.
+
+    The mapping is changed in place.
+    """
+
+    __slots__ = ("_assigner", "mapping")
+
+    def __init__(self, assigner: MergingWindowAssigner[Any, Any], mapping: dict[Any, Any]) -> None:
+        self._assigner = assigner
+        self.mapping = mapping
+
+    def state_window(self, window: Any) -> Any:
+        """The window that the state of `window` is kept under; None if it is not open."""
+        return self.mapping.get(window)
+
+    def retire_window(self, window: Any) -> None:
+        """Forget an open window. Raises Exception if it is not open."""
+        if window not in self.mapping:
+            raise Exception(f"Window {window} is not in the set of open windows.")
+        del self.mapping[window]
+
+    def add_window(self, new_window: Any, merge_function: MergeFunction) -> Any:
+        """Open a window, merge what has to merge, and return the window that now holds `new_window`.
+
+        `merge_function` is called for each merge that changes windows that were open before.
+        """
+        mapping = self.mapping
+        merges = _Merges()
+        self._assigner.merge_windows([*mapping, new_window], merges)
+        result_window, merged_new_window = new_window, False
+        for merge_result, merged_windows in merges.results.items():
+            if new_window in merged_windows:
+                merged_new_window = True
+                merged_windows.remove(new_window)
+                result_window = merge_result
+            if not merged_windows:
+                # A user's assigner may "merge" a window with nothing but itself.
+                mapping[merge_result] = merge_result
+                continue
+            state_window = mapping[next(iter(merged_windows))]
+            state_windows = [mapping.pop(window) for window in merged_windows if window in mapping]
+            mapping[merge_result] = state_window
+            state_windows.remove(state_window)
+            if len(merged_windows) == 1 and merge_result in merged_windows:
+                # The new window lay inside an open one, which stays as it is.
+                continue
+            merge_function(merge_result, merged_windows, state_window, state_windows)
+        if not merged_new_window and new_window not in mapping:
+            mapping[new_window] = new_window
+        return result_window
+
+
+class _Merges(MergingWindowAssigner.MergeCallback[Any]):
+    def __init__(self) -> None:
+        self.results: dict[Any, Any] = {}
+
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        self.results[merge_result] = (
+            to_be_merged if isinstance(to_be_merged, (set, list)) else list(to_be_merged)
+        )
+
+
+# The part of a window operator that keeps windows: the general way and the faster ones.
+
+
+class WindowKeeper:
+    """Keeps the open windows of `operator`, and has it run its window function on them."""
+
+    def __init__(self, operator: WindowFunctionOperator) -> None:
+        self.operator = operator
+
+    def handle(self, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
+        """Put records into their windows. Raises UserFunctionError."""
+        raise NotImplementedError
+
+    def on_event_time(self, timestamp: int, namespace: Any) -> None:
+        """An event-time timer of the backend's key fires."""
+
+    def on_processing_time(self, timestamp: int, namespace: Any) -> None:
+        """A processing-time timer of the backend's key fires."""
+
+    def advance(self, watermark: int) -> None:
+        """Fire what is complete by `watermark` (milliseconds) and has no timer."""
+
+    def end_key(self) -> None:
+        """BATCH mode: fire all windows of the only key that have no timer, and forget it."""
+
+    def close(self) -> None:
+        """Let go of memory and disk other than the backend's."""
+
 
 #: How many windows are remembered to be used again.
 _KNOWN_WINDOWS = 4096

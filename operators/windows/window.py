@@ -5,12 +5,15 @@ Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.wind
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from io import BytesIO
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from penstock.operators.chain.operator import MAX_WATERMARK
+from penstock.operators.common.serializer import TypeSerializer
 
 if TYPE_CHECKING:
-    from penstock.operators.windows.assigner import MergingWindowAssigner
+    from penstock.operators.windows.trigger import MergingWindowAssigner
 
 
 def long_to_int_with_bit_mixing(x: int) -> int:
@@ -176,3 +179,48 @@ def in_set_order(windows: list[TimeWindow]) -> list[TimeWindow]:
     for number in by_hash:
         order.add(number)
     return [by_hash[number] for number in order]
+
+
+# The byte forms of windows, as in PyFlink: big-endian 64-bit integers, one byte for the global window.
+#
+# Source:
+# pyflink.fn_execution.coder_impl_slow.{TimeWindowCoderImpl,CountWindowCoderImpl,GlobalWindowCoderImpl}.
+
+
+_LONG = Struct(">q")
+_TWO_LONGS = Struct(">qq")
+
+
+class TimeWindowSerializer(TypeSerializer[TimeWindow]):
+    """16 bytes: start, end."""
+
+    def serialize(self, element: TimeWindow, stream: BytesIO) -> None:
+        """Write the window. Raises struct.error if a bound does not fit 64 bits."""
+        stream.write(_TWO_LONGS.pack(element.start, element.end))
+
+    def deserialize(self, stream: BytesIO) -> TimeWindow:
+        """Read a window. Raises struct.error at the end of the stream."""
+        return TimeWindow(*_TWO_LONGS.unpack(stream.read(16)))
+
+
+class CountWindowSerializer(TypeSerializer[CountWindow]):
+    """8 bytes: the id."""
+
+    def serialize(self, element: CountWindow, stream: BytesIO) -> None:
+        """Write the window. Raises struct.error if the id does not fit 64 bits."""
+        stream.write(_LONG.pack(element.id))
+
+    def deserialize(self, stream: BytesIO) -> CountWindow:
+        """Read a window. Raises struct.error at the end of the stream."""
+        return CountWindow(_LONG.unpack(stream.read(8))[0])
+
+
+class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
+    """One byte, 0."""
+
+    def serialize(self, element: GlobalWindow, stream: BytesIO) -> None:
+        stream.write(b"\0")
+
+    def deserialize(self, stream: BytesIO) -> GlobalWindow:
+        stream.read(1)
+        return GlobalWindow.get()

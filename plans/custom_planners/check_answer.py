@@ -8,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.plans.custom_planners.decisions import ANSWERS, Decision
-from penstock.plans.custom_planners.find_omissions import NO_VIOLATION, Invariant, violations
+from penstock.plans.custom_planners.find_violations import NO_VIOLATION, Invariant, violations
 from penstock.plans.errors import SchemaError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.layers import LAYER_TABLES

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from penstock.plans.execution_graph.job_graph_arrays import JobGraphArrays
+from penstock.plans.execution_graph.columnar.job_graph_arrays import JobGraphArrays
 from penstock.plans.execution_graph.pointwise_edges import partitions_of_subtask, subtasks_of_partition
 from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.frames.counts import counts_up, smallest_in_component, sums_before

@@ -1,11 +1,17 @@
 """Topologies of simple shapes, and layered ones."""
 
+from collections.abc import Callable
+from difflib import get_close_matches
 from math import isqrt
+from typing import NamedTuple
 
 import polars as pl
 
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, TRACES
 from penstock.plans.generate.fleet import (
+    DEFAULT_PARALLELISM,
+    DEFAULT_SHARE_OF_UIDS,
     ID,
     INDEX,
     Draw,
@@ -19,6 +25,8 @@ from penstock.plans.generate.fleet import (
     operators_of_units,
     pick,
 )
+from penstock.plans.generate.giant import DEFAULT_WIDTH, giant
+from penstock.plans.generate.random import random
 from penstock.plans.vocabulary import Kind, Partitioner
 
 PARTITION_BLOCK = 4
@@ -154,7 +162,7 @@ def chain(spec: Spec) -> Fleet:
     return Fleet("chain", spec, spec.topologies * spec.operators, 1, rows, default_parallelism(spec))
 
 
-DIAMOND_WIDTH = 2
+_DIAMOND_WIDTH = 2
 
 
 def diamond(spec: Spec) -> Fleet:
@@ -164,7 +172,7 @@ def diamond(spec: Spec) -> Fleet:
     multiple-input one. The join of a stage is what the next stage fans out from. A topology has as many whole
     stages as fit `operators`, at least one. Raises ConfigurationError for a width below 2.
     """
-    width = spec.width or DIAMOND_WIDTH
+    width = spec.width or _DIAMOND_WIDTH
     if width < 2:
         raise ConfigurationError(f"width: found {width}, allowed 2 or more branches for the shape diamond")
     stage_size = width + 1
@@ -207,7 +215,7 @@ def _inputs(first: pl.Expr, last: pl.Expr, join: pl.Expr, fan_out: pl.Expr, widt
     return pl.int_ranges(start, start + count)
 
 
-WIDE_WIDTH = 8
+_WIDE_WIDTH = 8
 
 
 def wide(spec: Spec) -> Fleet:
@@ -217,7 +225,7 @@ def wide(spec: Spec) -> Fleet:
     branches and a sink each), at least one, and one source for each group; branch b of group g reads the
     source (g + b) modulo the groups, so that sources and groups are linked all over.
     """
-    width = spec.width or WIDE_WIDTH
+    width = spec.width or _WIDE_WIDTH
     groups = max(1, spec.operators // (width + 2))
     group_size = width + 2
     size = groups + groups * group_size
@@ -254,3 +262,178 @@ def wide(spec: Spec) -> Fleet:
         return operators.with_columns((pl.col("operator") + 1).alias(ID)).with_columns(**columns)
 
     return Fleet("wide", spec, spec.topologies * size, 1, rows, default_parallelism(spec))
+
+
+# The shapes of synthetic topologies: what each looks like, and what can be chosen of it.
+
+
+class Shape(NamedTuple):
+    """A named generator: from a Spec to the description of its fleet."""
+
+    name: str
+    fleet: Callable[[Spec], Fleet]
+    default_operators: int
+    width: str  #: the meaning of the Spec's width for this shape; empty: no width
+    about: str
+    picture: str
+    defaults: str
+
+
+_PARALLELISM = f"parallelism {DEFAULT_PARALLELISM}, share of uids 0"
+
+SHAPES: tuple[Shape, ...] = (
+    Shape(
+        "random",
+        random,
+        12,
+        "",
+        "Topologies of all sizes around the mean, with every kind and option of Flink's DataStream API.",
+        """
+  S ──o──┬──o──P──J──K
+  S ──P──┘──o──U──┘
+  S ──o──────K
+""",
+        f"parallelism drawn by each topology, share of uids {DEFAULT_SHARE_OF_UIDS}",
+    ),
+    Shape(
+        "layered",
+        layered,
+        400,
+        "operators in a layer",
+        "Layers of equal width between sources and sinks; 12 of 100 operators join two columns, a quarter "
+        "reads through a hash, rebalance or rescale partition.",
+        """
+  S──o──o───P─o──K
+  S──o──J───o────K
+  S──o─/o───J────K
+  S──P─o───/o────K
+""",
+        f"width √operators, {_PARALLELISM}",
+    ),
+    Shape(
+        "chain",
+        chain,
+        60,
+        "",
+        "Each operator reads the one before: all of a topology is one job vertex.",
+        """
+  S──o──o──o──o──o──K
+""",
+        _PARALLELISM,
+    ),
+    Shape(
+        "diamond",
+        diamond,
+        62,
+        "branches of a stage",
+        "Stages one after the other, each a fan-out into branches and the join of them.",
+        """
+     ┌─o─┐  ┌─o─┐
+  S──┤   J──┤   J──K
+     └─o─┘  └─o─┘
+""",
+        f"width {_DIAMOND_WIDTH}, {_PARALLELISM}",
+    ),
+    Shape(
+        "wide",
+        wide,
+        100,
+        "branches of a group",
+        "Groups of branches whose union goes into a sink; branches of a group read different sources.",
+        """
+  S──┬─o─┐
+     ├─o─U──K
+  S──┴─o─┘
+""",
+        f"width {_WIDE_WIDTH}, {_PARALLELISM}",
+    ),
+    Shape(
+        "giant",
+        giant,
+        10_000,
+        "cells that a union reads",
+        "One chain of a tenth of the operators, cells with every kind that Flink has, and unions over cells: "
+        "all that is hard to plan about large topologies.",
+        """
+  S──o──o──o──o──o──o──K
+  [cell]──┐
+  [cell]──U──P──o──K
+  [cell]──┘
+""",
+        f"width {DEFAULT_WIDTH:,}, {_PARALLELISM}; BATCH where seed + number is even",
+    ),
+)
+LEGEND = "S source, o operator, J join, U union, P partition, K sink"
+
+WORKLOADS = "workloads"
+"""What can be generated beside shapes and traces: published benchmarks with costs."""
+
+
+class DrawnShape(NamedTuple):
+    """A generator besides the shapes: its name, a description, and its options."""
+
+    name: str
+    about: str
+    parameters: str
+
+
+OTHERS: tuple[DrawnShape, ...] = (
+    DrawnShape(
+        WORKLOADS,
+        "Published benchmarks with costs of their operators: Nexmark, ShuffleBench, RIoTBench and others.",
+        f"parallelism {DEFAULT_PARALLELISM}",
+    ),
+    *(
+        DrawnShape(
+            trace,
+            "Jobs of the sizes and shapes of a published trace (docs/drawn-fleets.md).",
+            f"topologies, seed, parallelism (the most) {DEFAULT_MOST_PARALLELISM}",
+        )
+        for trace in TRACES
+    ),
+    DrawnShape("FILE.yaml", "Topologies drawn by a spec file (docs/drawn-fleets.md).", "topologies, seed"),
+    DrawnShape(
+        "--like SOURCE", "Topologies drawn after those of a store or file (docs/drawn-fleets.md).",
+        "topologies, seed",
+    ),
+)  # fmt: skip
+
+
+def find_shape(name: str, argument: str = "SHAPE") -> Shape:
+    """The shape called `name`. Raises ConfigurationError, which lists everything that can be generated."""
+    shape = next((shape for shape in SHAPES if shape.name == name), None)
+    if shape is None:
+        allowed = [*(shape.name for shape in SHAPES), WORKLOADS, *TRACES]
+        close = get_close_matches(name, allowed, n=1)
+        hint = f"did you mean {close[0]}?" if close else "penstock generate --list shows them"
+        raise ConfigurationError(f"{argument}: found {name!r}, allowed {', '.join(allowed)}", hint)
+    return shape
+
+
+def fleet_of_shape(
+    name: str,
+    topologies: int,
+    operators: int | None,
+    seed: int,
+    parallelism: int | None,
+    share_of_uids: float | None,
+    width: int | None,
+    with_refusals: bool,
+    argument: str = "SHAPE",
+) -> Fleet:
+    """A fleet of a shape; what is None is as the shape has it. Raises ConfigurationError."""
+    shape = find_shape(name, argument)
+    if width is not None and not shape.width:
+        widths = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)
+        raise ConfigurationError(f"width: the shape {shape.name} has none", f"shapes that have: {widths}")
+    return shape.fleet(
+        Spec(
+            operators=shape.default_operators if operators is None else operators,
+            topologies=topologies,
+            seed=seed,
+            parallelism=parallelism,
+            share_of_uids=share_of_uids,
+            width=width,
+            with_refusals=with_refusals,
+        )
+    )

@@ -16,12 +16,13 @@ from penstock.plans.generate.fleet import (
     Fleet,
     Spec,
     below,
+    draw_options,
     draws,
     literal,
+    operator_options,
     pick,
     pick_weighted,
 )
-from penstock.plans.generate.random_options import draw_options, operator_options
 from penstock.plans.vocabulary import Kind, Partitioner, StreamExchangeMode
 
 CHUNK = 10_000

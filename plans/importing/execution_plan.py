@@ -8,10 +8,17 @@ from typing import Any
 
 from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.importing.imported import Imported, errors_of_known, ignored_keys, with_notes
+from penstock.plans.importing.given_graph import Imported, errors_of_known, ignored_keys, with_notes
 from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
-from penstock.plans.importing.python_operators import is_of_pyflink, known_of_python, python_kind
-from penstock.plans.importing.stream_graph_form import sources_as_read, stream_edge, stream_graph, stream_node
+from penstock.plans.importing.stream_graph_form import (
+    is_of_pyflink,
+    known_of_python,
+    python_kind,
+    sources_as_read,
+    stream_edge,
+    stream_graph,
+    stream_node,
+)
 from penstock.plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
 from penstock.plans.vocabulary import Kind, Partitioner
 

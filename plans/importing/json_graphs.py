@@ -14,12 +14,12 @@ from penstock.plans.importing.given_graph import (
     GivenEdge,
     GivenGraph,
     GivenNode,
+    Imported,
     ImportOptions,
     attribute_name,
     is_missing,
     topology_of_graph,
 )
-from penstock.plans.importing.imported import Imported
 from penstock.plans.topology.rules import wrong_type
 from penstock.plans.vocabulary import Partitioner
 

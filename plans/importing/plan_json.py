@@ -3,16 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.plans.importing.imported import Imported, with_notes
-from penstock.plans.importing.job_vertices import ASSUMED as OF_VERTICES
-from penstock.plans.importing.job_vertices import Vertex, VertexInput, topology_of_vertices
+from penstock.plans.importing.given_graph import Imported, with_notes
 from penstock.plans.importing.node_errors import plan_json_errors
+from penstock.plans.importing.stream_graph_form import ASSUMED_OF_VERTICES as OF_VERTICES
 from penstock.plans.importing.stream_graph_form import (
     DEFAULT_GROUP,
+    Vertex,
+    VertexInput,
     sources_as_read,
     stream_edge,
     stream_graph,
     stream_node,
+    topology_of_vertices,
 )
 from penstock.plans.importing.vertex_order import memory_weights
 from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS

@@ -17,11 +17,11 @@ from penstock.plans.importing.bounds import MOST_EDGES, MOST_NODES, require_at_m
 from penstock.plans.importing.given_graph import (
     EDGE_ATTRIBUTES,
     NODE_ATTRIBUTES,
+    READ_FORMS,
     GivenEdge,
     GivenGraph,
     GivenNode,
 )
-from penstock.plans.importing.imported import READ_FORMS
 from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import Partitioner
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock.plans.errors import InputError
 from penstock.plans.importing.bounds import MOST_NODES, require_at_most
-from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNode
-from penstock.plans.importing.imported import READ_FORMS
+from penstock.plans.importing.given_graph import READ_FORMS, GivenEdge, GivenGraph, GivenNode
 from penstock.plans.importing.task_graphs import ALIBABA_COLUMNS
 from penstock.plans.topology.rules import shorten
 

@@ -1,10 +1,18 @@
 """Stream graphs (docs/topology-files.md) built from the nodes and edges of imported documents."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from html import unescape
+from typing import Any, NamedTuple
 
 from penstock.operators.kinds import OPERATOR_KINDS
+from penstock.plans.errors import TopologyError
+from penstock.plans.importing.given_graph import Imported, errors_of_known, ignored_keys, with_notes
+from penstock.plans.importing.node_errors import errors_of_inputs, errors_of_links, errors_of_nodes
+from penstock.plans.importing.vertex_order import children_in_order
 from penstock.plans.stream_graph.choose_partitioners import ALIGNED, CLASSES, POINTWISE
+from penstock.plans.topology.operator_rules import UID_HASH
+from penstock.plans.topology.rules import INT32_MAX, Rule, Rules, integer, one_of, text, wrong_type
 from penstock.plans.vocabulary import (
     TABLE_HASH_CLASS,
     ChainingStrategy,
@@ -12,11 +20,12 @@ from penstock.plans.vocabulary import (
     JobType,
     Kind,
     Partitioner,
+    ResultPartitionType,
     StreamExchangeMode,
 )
 
 DEFAULT_GROUP = "default"
-BUFFER_TIMEOUT_MILLISECONDS = 100
+_BUFFER_TIMEOUT_MILLISECONDS = 100
 """Flink's default of execution.buffer-timeout.interval."""
 
 _NODE = {
@@ -25,7 +34,7 @@ _NODE = {
     "co_location_group": None,
     "uid": None,
     "uid_hash": None,
-    "buffer_timeout": BUFFER_TIMEOUT_MILLISECONDS,
+    "buffer_timeout": _BUFFER_TIMEOUT_MILLISECONDS,
     "chaining": str(ChainingStrategy.ALWAYS),
     "input_format": False,
     "output_format": False,
@@ -86,7 +95,7 @@ def stream_edge(source: int, target: int, partitioner: str, **known: Any) -> dic
         "broadcast": kind is Partitioner.BROADCAST,
         "exchange_mode": str(StreamExchangeMode.UNDEFINED),
         "output_tag": None,
-        "buffer_timeout": BUFFER_TIMEOUT_MILLISECONDS,
+        "buffer_timeout": _BUFFER_TIMEOUT_MILLISECONDS,
         "unaligned_checkpoints": of_table or kind not in ALIGNED,
         "inter_inputs_keys_correlated": True,
         "intra_input_key_correlated": True,
@@ -144,3 +153,331 @@ def sources_as_read(reads: Mapping[int, Sequence[int]]) -> list[int]:
     for node in sorted(reads):
         sources.update(dict.fromkeys(source for source in reads[node] if not reads[source]))
     return [*sources, *(node for node in sorted(reads) if not reads[node] and node not in sources)]
+
+
+# Job vertices and edges between them, as given, as a topology: one operator that is not chained for each.
+
+
+ASSUMED_OF_VERTICES = {
+    "operators of a vertex": "one, not chained",
+    "uid_hash": "the vertex id",
+    "managed_memory": "none",
+    "intermediate data sets": "one for each edge, if not blocking and of equal partitioners",
+    "boundedness of sources": "bounded",
+}
+"""What a job graph's JSON does not hold, and what is planned instead."""
+
+_MODES = {
+    ResultPartitionType.PIPELINED_BOUNDED: StreamExchangeMode.PIPELINED,
+    ResultPartitionType.PIPELINED: StreamExchangeMode.PIPELINED,
+    ResultPartitionType.PIPELINED_APPROXIMATE: StreamExchangeMode.UNDEFINED,  # as the job's mode says
+    ResultPartitionType.BLOCKING: StreamExchangeMode.BATCH,
+    ResultPartitionType.BLOCKING_PERSISTENT: StreamExchangeMode.BATCH,
+    ResultPartitionType.HYBRID_FULL: StreamExchangeMode.HYBRID_FULL,
+    ResultPartitionType.HYBRID_SELECTIVE: StreamExchangeMode.HYBRID_SELECTIVE,
+}
+_EXCHANGES = tuple(kind.lower() for kind in ResultPartitionType)
+"""What Flink calls the result partition types in its JSON."""
+
+
+class VertexInput(NamedTuple):
+    """An edge into a vertex."""
+
+    source: str
+    ship_strategy: str
+    exchange: str
+    type_number: int = 0
+
+
+class Vertex(NamedTuple):
+    """A job vertex; `known` are keys of a stream node that the document holds."""
+
+    id: str
+    name: str
+    parallelism: int
+    inputs: Sequence[VertexInput]
+    known: Mapping[str, Any]
+
+
+def topology_of_vertices(name: str, job_type: str, vertices: Sequence[Vertex], tree: bool) -> dict[str, Any]:
+    """A topology of vertices in the order in which Flink creates them; all inputs are among them.
+
+    `tree`: Flink describes vertices as trees, not on one line.
+    """
+    inputs = {vertex.id: vertex.inputs for vertex in vertices}
+    created = [vertex.id for vertex in vertices]
+    outgoing: dict[str, list[tuple[str, int]]] = {vertex_id: [] for vertex_id in created}
+    for vertex in vertices:
+        for place, read in enumerate(vertex.inputs):
+            outgoing[read.source].append((vertex.id, place))
+    orders = children_in_order(
+        created, {vertex_id: [to for to, _ in outputs] for vertex_id, outputs in outgoing.items()}
+    )
+    # Flink begins with the source of the smallest number.
+    numbers = {vertex_id: number for number, vertex_id in enumerate(created, 1)}
+    edges = {}
+    for source in created:
+        for at in orders[source]:
+            target, place = outgoing[source][at]
+            read = inputs[target][place]
+            mode = _MODES[ResultPartitionType(read.exchange.upper())]
+            # Flink considers a timeout a mistake on edges that are written completely before they are read.
+            pipelined = mode in (StreamExchangeMode.PIPELINED, StreamExchangeMode.UNDEFINED)
+            edges[target, place] = stream_edge(
+                numbers[source],
+                numbers[target],
+                read.ship_strategy,
+                type_number=read.type_number,
+                exchange_mode=str(mode),
+                buffer_timeout=_BUFFER_TIMEOUT_MILLISECONDS if pipelined else -1,
+            )
+    approximate = any(
+        read.exchange == ResultPartitionType.PIPELINED_APPROXIMATE.lower()
+        for vertex in vertices
+        for read in vertex.inputs
+    )
+    graph = stream_graph(
+        [
+            stream_node(
+                numbers[vertex.id],
+                vertex.name,
+                vertex.parallelism,
+                Kind.ONE_INPUT if vertex.inputs else Kind.SOURCE,
+                **{"uid_hash": vertex.id, **vertex.known},
+            )
+            for vertex in vertices
+        ],
+        list(edges.values()),
+        [numbers[vertex.id] for vertex in vertices if not vertex.inputs],
+        in_order=[edges[key] for vertex in vertices for key in _keys(vertex)],
+        chaining_enabled=False,
+        dynamic=job_type == JobType.BATCH and any(vertex.parallelism < 0 for vertex in vertices),
+        global_exchange_mode=str(
+            GlobalStreamExchangeMode.ALL_EDGES_PIPELINED_APPROXIMATE
+            if approximate
+            else GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
+        ),
+        job_type=job_type,
+        all_vertices_in_same_slot_sharing_group=job_type != JobType.BATCH,
+        vertex_description_mode="TREE" if tree else "CASCADING",
+    )
+    return {"name": name, "stream_graph": graph}
+
+
+def _keys(vertex: Vertex) -> list[tuple[str, int]]:
+    return [(vertex.id, place) for place in range(len(vertex.inputs))]
+
+
+# Derives properties of PyFlink's operators from their names in a plan.
+#
+# Source: pyflink.datastream.data_stream, org.apache.flink.python.util.PythonConfigUtil.
+
+
+#: Names that PyFlink alone gives: a plan with one of them is PyFlink's.
+_OWN = frozenset(
+    {
+        "_stream_key_by_map_operator",
+        "_keyed_stream_values_operator",
+        "_partition_custom_map_operator",
+        "Extract-Timestamp",
+        "KEYED PROCESS",
+    }
+)
+#: Names that PyFlink gives to operators in which no Python runs, and their ends where sinks have names.
+_JAVA = frozenset({"Timestamps/Watermarks", "Remove-Timestamp", "Projection", "CacheWrite", "CacheRead"})
+_JAVA_ENDS = (": Writer", ": Committer", ": CompactorCoordinator", ": CompactorOperator")
+_TWO_INPUTS = frozenset(
+    {
+        "Co-Process",
+        "Co-Map",
+        "Co-Flat Map",
+        "Keyed Co-Process",
+        "Co-Process-Broadcast",
+        "Keyed-Co-Process-Broadcast",
+    }
+)
+_COLLECTION = "Source: Collection Source"
+_TREE = re.compile(r"^[ |]*(?:[:+]- )?(?:\[\d+\]:)?")
+_BETWEEN = ", "  #: names of fused operators
+
+
+def is_of_pyflink(names: Iterable[str]) -> bool:
+    """Whether operators of these names are PyFlink's."""
+    return any(part in _OWN or part in _TWO_INPUTS for name in names for part in name.split(_BETWEEN))
+
+
+def python_kind(name: str, kind: str, inputs: int) -> str:
+    """The kind of an operator in a plan of PyFlink's that has `inputs` predecessors; `kind`: as it looks."""
+    if name == _COLLECTION:
+        return str(Kind.LEGACY_SOURCE)
+    first = name.split(_BETWEEN, maxsplit=1)[0]
+    if first in _TWO_INPUTS and inputs == 2:  # for unions of more, the input of each edge is unknown
+        return str(Kind.TWO_INPUT)
+    return kind
+
+
+def known_of_python(name: str, kind: str, keyed: bool) -> dict[str, Any]:
+    """Keys of a stream node in a plan of PyFlink's. `keyed`: whether it reads a keyed stream."""
+    if name == _COLLECTION:
+        return {
+            "chaining": str(ChainingStrategy.HEAD),
+            "input_format": True,
+            "max_parallelism": 1,
+            "operator_factory": "SimpleInputFormatOperatorFactory",
+            "keyed": False,
+        }
+    state = ["STATE_BACKEND"] if keyed else []
+    if kind == Kind.SOURCE or name.startswith("Sink: ") or name in _JAVA or name.endswith(_JAVA_ENDS):
+        return {"slot_scope": state, "keyed": keyed}
+    return {"slot_scope": ["PYTHON", *state], "keyed": keyed, "operator_factory": "SimpleOperatorFactory"}
+
+
+def _operators_of_vertex(description: str) -> list[str]:
+    """The names of a vertex's operators, the head first: `description` is a tree, or a chain on one line."""
+    if "\n" in description:
+        return [_TREE.sub("", line) for line in description.split("\n") if line.strip()]
+    return _TREE.sub("", description).split(" -> ")
+
+
+def _known_of_python_vertex(operators: Sequence[str], inputs: int, keyed: bool) -> dict[str, Any]:
+    """Keys of the node that stands for a vertex in a plan of PyFlink's. `keyed`: its head reads keys."""
+    head = python_kind(operators[0], str(Kind.ONE_INPUT if inputs else Kind.SOURCE), inputs)
+    of_operators = [
+        known_of_python(name, head if not place else str(Kind.ONE_INPUT), keyed and not place)
+        for place, name in enumerate(operators)
+    ]
+    scopes = {scope for known in of_operators for scope in known.get("slot_scope", ())}
+    known: dict[str, Any] = {"slot_scope": sorted(scopes), "keyed": of_operators[0]["keyed"]}
+    if head == Kind.TWO_INPUT:
+        known["invokable"] = OPERATOR_KINDS[head].invokable
+    return known
+
+
+# The plan of a job as Flink's REST interface gives it at /jobs/:id/plan, as a topology.
+#
+# Source: org.apache.flink.runtime.jobgraph.jsonplan.JsonPlanGenerator.
+
+
+FORM = "flink-plan"
+ASSUMED = {**ASSUMED_OF_VERTICES, "slot_sharing_group": "default", "max_parallelism": "not set"}
+"""What a job's plan does not hold, and what is planned instead."""
+
+NOTHING_KNOWN: Mapping[str, Mapping[str, Any]] = {}
+
+_OF_FLINK = ("inputs", "operator_strategy", "optimizer_properties")
+_LINE_END = "<br/>"
+_LIST = Rule(
+    lambda value: type(value) is list,
+    lambda location, key, value: [wrong_type(location, key, value, "a list of objects")],
+    "a list of objects",
+)
+_JOB: Rules = {"name": text(), "type": one_of(JobType), "nodes": _LIST}
+_PLAN_NODE: Rules = {
+    "id": UID_HASH,
+    "parallelism": integer(-1, INT32_MAX, "the number of subtasks, or -1"),
+    "description": text("the operators of the vertex"),
+    "inputs": _LIST,
+}
+_INPUT: Rules = {
+    "id": UID_HASH,
+    "num": integer(0, INT32_MAX),
+    "exchange": one_of(_EXCHANGES),
+    "ship_strategy": text("a partitioner as Flink prints it", bool),
+}
+
+
+def is_flink_plan(document: Mapping[str, Any]) -> bool:
+    """Whether an object is one, by the keys of its nodes."""
+    nodes = document.get("nodes")
+    if type(nodes) is not list:
+        return False
+    if "jid" in document:
+        return True
+    first = nodes[0] if nodes and type(nodes[0]) is dict else {}
+    return "description" in first and any(
+        type(node) is dict and not node.keys().isdisjoint(_OF_FLINK) for node in nodes
+    )
+
+
+def from_flink_plan(
+    document: Mapping[str, Any], name: str, known: Mapping[str, Mapping[str, Any]] = NOTHING_KNOWN
+) -> Imported:
+    """A topology named `name`, whose operators are the job vertices as given (see ASSUMED).
+
+    `known`: more keys of stream nodes, by the vertex's id.
+    """
+    errors = errors_of_known(document, _JOB, ("nodes",), "plan")
+    if errors:
+        return errors
+    nodes = document["nodes"]
+    errors = errors_of_nodes(nodes, "vertex", _vertex_errors)
+    if errors:
+        return errors
+    reads = [(node["id"], [edge["id"] for edge in node.get("inputs", ())]) for node in nodes]
+    errors = errors_of_links(reads, ("vertex", "vertices"), "input")
+    if errors:
+        return errors
+    # Trees end each of their lines; a chain on one line has no line end.
+    tree = all(node.get("description", _LINE_END).endswith(_LINE_END) for node in nodes)
+    operators = [_operators_of_vertex(_described(node, tree)) for node in nodes]
+    vertices = [_vertex(node, tree, known.get(node["id"], {})) for node in nodes]
+    if is_of_pyflink(operator for of_vertex in operators for operator in of_vertex):
+        vertices = list(map(_add_operator_facts, vertices, operators))
+    topology = topology_of_vertices(name, document.get("type", str(JobType.STREAMING)), vertices, tree)
+    ignored = {
+        f"nodes.{key}"
+        for node in nodes
+        for key in ignored_keys(node, _PLAN_NODE)
+        if key != "operator_strategy"
+    }
+    ignored |= {
+        f"inputs.{key}"
+        for node in nodes
+        for edge in node.get("inputs", ())
+        for key in ignored_keys(edge, _INPUT)
+    }
+    ignored |= ignored_keys(document, (*_JOB, "jid"))
+    assumed = ASSUMED if "type" in document else {**ASSUMED, "job_type": "STREAMING"}
+    told = set.intersection(*(set(known.get(node["id"], ())) for node in nodes))
+    assumed = {key: value for key, value in assumed.items() if key not in told}
+    return with_notes(topology, FORM, assumed, ignored)
+
+
+def _vertex(node: Mapping[str, Any], tree: bool, known: Mapping[str, Any]) -> Vertex:
+    """Its name is Flink's description of it, as text, unless another one is known."""
+    inputs = sorted(node.get("inputs", ()), key=lambda edge: edge["num"])
+    return Vertex(
+        node["id"],
+        known.get("name", _described(node, tree)),
+        node["parallelism"],
+        [VertexInput(edge["id"], edge["ship_strategy"], edge["exchange"]) for edge in inputs],
+        {key: value for key, value in known.items() if key != "name"},
+    )
+
+
+def _described(node: Mapping[str, Any], tree: bool) -> str:
+    described: str = node.get("description", node["id"])
+    return _as_text(described.removesuffix(_LINE_END) if tree else described)
+
+
+def _add_operator_facts(vertex: Vertex, operators: Sequence[str]) -> Vertex:
+    """Add the facts that follow from the names of a vertex's operators."""
+    hashed = any(read.ship_strategy == Partitioner.HASH.upper() for read in vertex.inputs)
+    keyed = hashed and not operators[0].startswith("Sink: ")
+    said = _known_of_python_vertex(operators, len(vertex.inputs), keyed)
+    inputs = vertex.inputs
+    if "invokable" in said:  # of two inputs
+        inputs = [read._replace(type_number=number) for number, read in enumerate(inputs, 1)]
+    return vertex._replace(inputs=inputs, known={**said, **vertex.known})
+
+
+def _as_text(html: str) -> str:
+    """Flink writes entities of HTML 4; two of them are other characters in HTML 5, which Python reads."""
+    html = html.replace(_LINE_END, "\n")
+    return unescape(html.replace("&lang;", "\u2329").replace("&rang;", "\u232a"))
+
+
+def _vertex_errors(node: Mapping[str, Any], where: str) -> list[TopologyError]:
+    return errors_of_known(node, _PLAN_NODE, ("id", "parallelism"), where) or errors_of_inputs(
+        node, where, "inputs", _INPUT, ("id", "num", "exchange", "ship_strategy")
+    )

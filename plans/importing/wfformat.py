@@ -16,11 +16,12 @@ from penstock.plans.importing.given_graph import (
     GivenEdge,
     GivenGraph,
     GivenNode,
+    Imported,
     ImportOptions,
     attribute_name,
+    errors_of_known,
     topology_of_graph,
 )
-from penstock.plans.importing.imported import Imported, errors_of_known
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.rules import Rule, Rules, list_of, shorten, text, wrong_type
 

@@ -7,7 +7,6 @@ import polars as pl
 
 from penstock.plans.frames.polars_frames import look_up
 from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.operator_costs import ASSUMED, LEVEL
 from penstock.plans.metrics.plan_arrays import (
     NO_VERTEX,
@@ -20,10 +19,10 @@ from penstock.plans.metrics.plan_arrays import (
     kinds_of_slots,
     operators_of,
 )
-from penstock.plans.metrics.rates_and_loads import ModelCluster, rates_and_loads
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, ModelCluster, rates_and_loads
 from penstock.plans.planners.plan_in_parts import side_by_side
-from penstock.plans.resources.network_options import NetworkOptions
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.columnar.count_network_buffers import NetworkOptions
+from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 
 Tables = Mapping[str, pl.DataFrame]

@@ -19,8 +19,12 @@ from penstock.plans.execution_graph.columnar.find_pipelined_regions import (
 from penstock.plans.execution_graph.columnar.job_graph_arrays import order_job_vertices, place_job_edges
 from penstock.plans.execution_graph.columnar.refuse_execution_graphs import refuse_execution_graphs
 from penstock.plans.job_graph.columnar.choose_result_partition_types import choose_result_partition_types
-from penstock.plans.job_graph.columnar.connect_vertices import connect_vertices, create_data_sets
-from penstock.plans.job_graph.columnar.create_vertices import assign_operators_to_vertices, create_vertices
+from penstock.plans.job_graph.columnar.create_vertices import (
+    assign_operators_to_vertices,
+    connect_vertices,
+    create_data_sets,
+    create_vertices,
+)
 from penstock.plans.job_graph.columnar.mark_chainable_edges import (
     find_chain_heads,
     mark_chainable_edges,
@@ -42,7 +46,7 @@ from penstock.plans.job_graph.columnar.set_dynamic_parallelism import (
 from penstock.plans.job_graph.columnar.set_managed_memory_fractions import set_managed_memory_fractions
 from penstock.plans.job_graph.columnar.walk_stream_graph import walk_stream_graph
 from penstock.plans.layers import Choices
-from penstock.plans.planners.order_passes import in_order, produced_by_layer
+from penstock.plans.passes import in_order, produced_by_layer
 from penstock.plans.planners.with_decisions import Decided, with_decisions
 from penstock.plans.resources.columnar.count_network_buffers import count_network_buffers
 from penstock.plans.resources.columnar.size_managed_memory import size_managed_memory
@@ -55,12 +59,11 @@ from penstock.plans.slots.strategies import STRATEGIES
 from penstock.plans.stream_graph.columnar.choose_partitioners import choose_partitioners
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
 from penstock.plans.stream_graph.columnar.inherit_slot_sharing_groups import inherit_slot_sharing_groups
-from penstock.plans.stream_graph.columnar.input_rows import find_edge_ends
 from penstock.plans.stream_graph.columnar.refuse_stream_graphs import (
     refuse_stream_graphs,
     refuse_transformations,
 )
-from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import find_edge_ends, resolve_virtual_nodes
 from penstock.plans.stream_graph.columnar.translate_nodes import translate_nodes
 from penstock.plans.vocabulary import Layer
 

@@ -13,10 +13,14 @@ import pyarrow as pa
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 from penstock.plans.layers import Choices
-from penstock.plans.planners.plan_columnar import Tables, plan_columnar
-from penstock.plans.planners.plan_in_parts import in_polars_threads, without_garbage_collection
+from penstock.plans.planners.plan_in_parts import (
+    Tables,
+    in_polars_threads,
+    plan_columnar,
+    without_garbage_collection,
+)
+from penstock.plans.topology.columnar.lines_batch import read_topology_objects
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
-from penstock.plans.topology.columnar.read_topology_objects import read_topology_objects
 from penstock.plans.topology.columnar.read_topology_tables import (
     holds_tables,
     read_topology_folder,

@@ -1,17 +1,129 @@
 """The memory of a TaskManager is divided into its parts."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from decimal import Context, Decimal
+from struct import pack, unpack
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.resources.memory_options import MemoryOptions, as_flink_float
+from penstock.plans.topology.flink_values import parse_memory_size
+
+# Options that divide a TaskManager's memory, and a slot's managed memory among its consumers.
+
+
+_MEBIBYTE = 2**20
+_MAX_LONG = 2**63 - 1
+_MAX_INT = 2**31 - 1
+_FRACTIONS = ("jvm_overhead_fraction", "network_fraction", "managed_fraction")
+_WEIGHTS = ("operator_weight", "state_backend_weight", "python_weight")
+_SIZES_THAT_FOLLOW = ("flink_bytes", "managed_bytes", "task_heap_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOptions:
+    """Sizes in bytes; the defaults are those of Flink 2.3, and of 1.20.
+
+    A fraction is of float precision, as in Flink: 0.4 is 0.4000000059604645.
+
+    Raises ConfigurationError if Flink would refuse a value.
+
+    Source: TaskManagerOptions, RangeFraction.
+    """
+
+    jvm_metaspace_bytes: int = 256 * _MEBIBYTE
+    """taskmanager.memory.jvm-metaspace.size"""
+
+    jvm_overhead_min_bytes: int = 192 * _MEBIBYTE
+    """taskmanager.memory.jvm-overhead.min"""
+
+    jvm_overhead_max_bytes: int = 1024 * _MEBIBYTE
+    """taskmanager.memory.jvm-overhead.max"""
+
+    jvm_overhead_fraction: float = 0.1
+    """taskmanager.memory.jvm-overhead.fraction: of the process's memory."""
+
+    framework_heap_bytes: int = 128 * _MEBIBYTE
+    """taskmanager.memory.framework.heap.size"""
+
+    framework_off_heap_bytes: int = 128 * _MEBIBYTE
+    """taskmanager.memory.framework.off-heap.size"""
+
+    task_off_heap_bytes: int = 0
+    """taskmanager.memory.task.off-heap.size"""
+
+    network_min_bytes: int = 64 * _MEBIBYTE
+    """taskmanager.memory.network.min"""
+
+    network_max_bytes: int = _MAX_LONG
+    """taskmanager.memory.network.max"""
+
+    network_fraction: float = 0.1
+    """taskmanager.memory.network.fraction: of Flink's memory, which is the process's without metaspace and
+    overhead."""
+
+    managed_fraction: float = 0.4
+    """taskmanager.memory.managed.fraction: of Flink's memory."""
+
+    flink_bytes: int | None = None
+    """taskmanager.memory.flink.size; None: follows from the process's memory, or from the parts."""
+
+    managed_bytes: int | None = None
+    """taskmanager.memory.managed.size; None: managed_fraction."""
+
+    task_heap_bytes: int | None = None
+    """taskmanager.memory.task.heap.size; None: what the other parts leave."""
+
+    operator_weight: int = 70
+    """OPERATOR in taskmanager.memory.managed.consumer-weights; 0 where the option does not name it."""
+
+    state_backend_weight: int = 70
+    """STATE_BACKEND in taskmanager.memory.managed.consumer-weights; 0 where the option does not name it."""
+
+    python_weight: int = 30
+    """PYTHON in taskmanager.memory.managed.consumer-weights; 0 where the option does not name it."""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError."""
+        for name in (field.name for field in fields(self)):
+            value = getattr(self, name)
+            if name in _FRACTIONS:
+                if not (value >= 0 and _as_flink_float(value) < 1):
+                    raise ConfigurationError(f"{name}: found {value}, allowed 0 to less than 1")
+                continue
+            if value is None and name in _SIZES_THAT_FOLLOW:
+                continue
+            most = _MAX_INT if name in _WEIGHTS else _MAX_LONG
+            if not 0 <= value <= most:
+                raise ConfigurationError(f"{name}: found {value}, allowed 0 to {most}")
+        for part in ("jvm_overhead", "network"):
+            least, most = getattr(self, f"{part}_min_bytes"), getattr(self, f"{part}_max_bytes")
+            if least > most:
+                raise ConfigurationError(
+                    f"{part}_min_bytes: found {least}, allowed {part}_max_bytes ({most}) at most"
+                )
+
+    @property
+    def decides_process_size(self) -> bool:
+        """Whether the size of the process follows from these sizes, and may be left out."""
+        return self.flink_bytes is not None or None not in (self.managed_bytes, self.task_heap_bytes)
+
+
+def _as_flink_float(fraction: float) -> Decimal:
+    """`fraction` rounded to a Java float, in the digits of the double that it is widened to."""
+    (widened,) = unpack("<f", pack("<f", fraction))
+    return Decimal(repr(widened))
+
+
+FLINK_MEMORY = MemoryOptions()
+"""Flink 2.3.0, and 1.20.0, without configuration."""
+
 
 _EXACT = Context(prec=60)
 _PROCESS = "taskmanager.memory.process.size"
 _FLINK = "taskmanager.memory.flink.size"
 
 
-def divide_memory(process: int | None, options: MemoryOptions) -> dict[str, int]:
+def _divide_memory(process: int | None, options: MemoryOptions) -> dict[str, int]:
     """Bytes of every part, by the name of its field of TaskManager.
 
     `process`: memory of the process, None if `options` decide it (see decides_process_size). Parts that are
@@ -139,12 +251,12 @@ _NAMES = {
 
 def _share(total: int, fraction: float) -> int:
     """Source: MemorySize.multiply, which is exact in the fraction's digits and cuts off."""
-    return int(_EXACT.multiply(Decimal(total), as_flink_float(fraction)))
+    return int(_EXACT.multiply(Decimal(total), _as_flink_float(fraction)))
 
 
 def _inverse_share(others: int, fraction: float) -> int:
     """The part that is `fraction` of the whole, besides `others`. Source: deriveWithInverseFraction."""
-    of_whole = float(as_flink_float(fraction))
+    of_whole = float(_as_flink_float(fraction))
     return int(_EXACT.multiply(Decimal(others), Decimal(repr(of_whole / (1 - of_whole)))))
 
 
@@ -162,3 +274,80 @@ def _require(total: int, parts: Mapping[str, int], of_what: str, hint: str) -> N
 
 def _human(size: int) -> str:
     return f"{size / 2**20:,.1f} MiB"
+
+
+# The memory of each kind in a TaskManager and in one of its slots.
+
+
+@dataclass(frozen=True, slots=True)
+class TaskManager:
+    """A TaskManager; every size is in bytes.
+
+    `process_size`: as in taskmanager.memory.process.size ("1728m", "4 gb"; the default is that of Flink's
+    config.yaml), or None if `options` decide it. `slots`: taskmanager.numberOfTaskSlots. `state_backend`:
+    state.backend.type of the cluster, which a job may override; None is Flink's default, hashmap.
+
+    Raises ConfigurationError for a size that cannot be read or does not hold all parts, and without slots.
+
+    Source: TaskExecutorProcessUtils.processSpecFromConfig (see divide_memory).
+    """
+
+    process_size: str | None = "1728m"
+    slots: int = 1
+    options: MemoryOptions = FLINK_MEMORY
+    state_backend: str | None = None
+
+    process_bytes: int = field(init=False)
+    jvm_metaspace_bytes: int = field(init=False)
+    jvm_overhead_bytes: int = field(init=False)
+    flink_bytes: int = field(init=False)
+    framework_heap_bytes: int = field(init=False)
+    framework_off_heap_bytes: int = field(init=False)
+    task_heap_bytes: int = field(init=False)
+    task_off_heap_bytes: int = field(init=False)
+    network_bytes: int = field(init=False)
+    managed_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Raises ConfigurationError."""
+        if not 1 <= self.slots <= _MAX_INT:
+            raise ConfigurationError(
+                f"slots of a TaskManager: found {self.slots}, allowed 1 to {_MAX_INT}",
+                "taskmanager.numberOfTaskSlots",
+            )
+        process = None if self.process_size is None else _parse(self.process_size)
+        for name, size in _divide_memory(process, self.options).items():
+            object.__setattr__(self, name, size)
+
+    @property
+    def managed_bytes_per_slot(self) -> int:
+        """Managed memory of a slot. Source: TaskExecutorResourceUtils.generateDefaultSlotResourceProfile."""
+        return self.managed_bytes // self.slots
+
+    @property
+    def network_bytes_per_slot(self) -> int:
+        """Network memory that a slot counts for; at run time all slots draw on one pool. Source: as above."""
+        return self.network_bytes // self.slots
+
+    def network_buffers(self, segment_size_bytes: int) -> int:
+        """Network buffers in its pool. Source: NettyShuffleEnvironmentConfiguration.
+
+        Raises ConfigurationError if Flink counts more of them than 32 bits hold.
+        """
+        buffers = self.network_bytes // segment_size_bytes
+        if buffers > _MAX_INT:
+            raise ConfigurationError(
+                f"network memory of {_human(self.network_bytes)} is more than {_MAX_INT} buffers of "
+                f"{segment_size_bytes} bytes",
+                "lower taskmanager.memory.network.max",
+            )
+        return buffers
+
+
+def _parse(process_size: str) -> int:
+    try:
+        return parse_memory_size(process_size)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"process size of a TaskManager: {process_size!r} {error}", "a memory size such as 1728m or 4g"
+        ) from error

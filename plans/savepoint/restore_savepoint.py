@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import polars as pl
 
-from penstock.operators.common.hash_map_order import DEFAULT_TABLE, expected_tables, order_in_table
+from penstock.operators.common.configuration import DEFAULT_TABLE, expected_tables, order_in_table
 from penstock.plans.errors import ILLEGAL_STATE
 from penstock.plans.frames.polars_frames import join_topology
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED

@@ -8,31 +8,205 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.plans.error_kinds import STREAM_GRAPH_STAGE, ErrorKind
 from penstock.plans.errors import TopologyError
 from penstock.plans.topology import flink_options as options
-from penstock.plans.topology.before_transformations import (
-    before_transformations,
-    graph_options,
-    read_restore_settings,
-)
-from penstock.plans.topology.checkpointing_settings import (
-    Checkpointing,
-    pausing_refusal,
-    read_checkpointing,
-)
 from penstock.plans.topology.flink_options import FlinkOption, read_option
 from penstock.plans.topology.flink_values import parse_int
 from penstock.plans.topology.setting_refusals import (
+    ILLEGAL_STATE,
     JOB_GRAPH_STEPS,
     FlinkRefusal,
     SettingRefusal,
     SettingStep,
     read_setting,
+    refused_setting,
 )
-from penstock.plans.vocabulary import JobType
+from penstock.plans.vocabulary import GlobalStreamExchangeMode, JobType
+
+# Reads and checks a job's checkpointing options as Flink does.
+
+
+_MINIMAL_CHECKPOINT_TIME = 10
+_DISABLED_INTERVAL = 2**63 - 1
+_BACKLOG_BELOW_INTERVAL = (
+    "Checkpoint interval during backlog must be larger than or equal to that in normal situation."
+)
+_PAUSED_WITHOUT_CHECKPOINTS = (
+    "Pausing sources until first checkpoint is incompatible with disabling checkpoints during "
+    "backlog processing. Please review and choose whether you require "
+    f"{options.PAUSE_SOURCES.key} or {options.CHECKPOINTING_INTERVAL_DURING_BACKLOG.key}"
+)
+_CONCURRENT_AND_UNALIGNED = "maxConcurrentCheckpoints can't be > 1 if UnalignedCheckpoints enabled"
+_NO_MESSAGE = "null"
+
+
+class Checkpointing(NamedTuple):
+    """The checkpointing options that planning needs: milliseconds and flags; an interval of -1 is off."""
+
+    interval: int = -1
+    unaligned: bool = False
+    backlog_interval: int = -1
+    pause_sources: bool = False
+
+
+def _read_interval(config: Mapping[str, str], batch: bool) -> int:
+    """Milliseconds; -1 where checkpointing is off, as it always is in BATCH mode. Raises SettingRefusal."""
+    interval: int | None = read_setting(config, options.CHECKPOINTING_INTERVAL)
+    return -1 if batch else interval or -1
+
+
+def _read_unaligned(config: Mapping[str, str], batch: bool) -> bool:
+    """CheckpointingOptions.isUnalignedCheckpointEnabled: counts with exactly-once checkpoints only.
+
+    Raises SettingRefusal.
+    """
+    if _read_interval(config, batch) <= 0:
+        return False
+    exactly_once = read_setting(config, options.CHECKPOINTING_MODE) == "EXACTLY_ONCE"
+    return exactly_once and bool(read_setting(config, options.UNALIGNED))
+
+
+def _read_checkpointing(config: Mapping[str, str], batch: bool, *, reads_changelog: bool) -> Checkpointing:
+    """The checkpointing options, read and checked in Flink's order. Raises SettingRefusal.
+
+    `reads_changelog`: false where the batch state backend has switched the changelog off.
+    Source: StreamGraph.createJobCheckpointingSettings, CheckpointConfig, CheckpointCoordinatorConfiguration.
+    """
+    interval = _read_interval(config, batch)
+    read_setting(config, options.CHECKPOINT_RETENTION)
+    backlog = _backlog_interval(config, interval)
+    timeout = read_setting(config, options.CHECKPOINTING_TIMEOUT)
+    read_setting(config, options.CHECKPOINTING_MIN_PAUSE)
+    concurrent = read_setting(config, options.MAX_CONCURRENT_CHECKPOINTS)
+    if interval > 0:
+        read_setting(config, options.CHECKPOINTING_MODE)
+    tolerable = read_setting(config, options.TOLERABLE_FAILED_CHECKPOINTS)
+    unaligned = _read_unaligned(config, batch)
+    read_setting(config, options.CHECKPOINT_ID_OF_IGNORED_IN_FLIGHT_DATA)
+    read_setting(config, options.ALIGNED_CHECKPOINT_TIMEOUT)
+    read_setting(config, options.RECOVER_OUTPUT_ON_DOWNSTREAM)
+    pause_sources = read_setting(config, options.PAUSE_SOURCES)
+    if timeout < _MINIMAL_CHECKPOINT_TIME:
+        allowed = f"{_MINIMAL_CHECKPOINT_TIME} ms or more"
+        raise refused_setting(config, options.CHECKPOINTING_TIMEOUT, _NO_MESSAGE, allowed)
+    if concurrent < 1:
+        raise refused_setting(config, options.MAX_CONCURRENT_CHECKPOINTS, _NO_MESSAGE, "1 or more")
+    if tolerable < 0:
+        raise refused_setting(config, options.TOLERABLE_FAILED_CHECKPOINTS, _NO_MESSAGE, "0 or more")
+    if unaligned and concurrent > 1:
+        allowed = "1 beside unaligned checkpoints"
+        raise refused_setting(config, options.MAX_CONCURRENT_CHECKPOINTS, _CONCURRENT_AND_UNALIGNED, allowed)
+    if reads_changelog:
+        read_setting(config, options.STATE_CHANGELOG)
+    return Checkpointing(interval, unaligned, backlog, pause_sources)
+
+
+def _backlog_interval(config: Mapping[str, str], interval: int) -> int:
+    """CheckpointConfig.getCheckpointIntervalDuringBacklog."""
+    configured = read_setting(config, options.CHECKPOINTING_INTERVAL_DURING_BACKLOG)
+    backlog = _effective(interval if configured is None else configured)
+    if backlog < _effective(interval):
+        allowed = f"0, or at least {options.CHECKPOINTING_INTERVAL.key}"
+        option = options.CHECKPOINTING_INTERVAL_DURING_BACKLOG
+        raise refused_setting(config, option, _BACKLOG_BELOW_INTERVAL, allowed)
+    return backlog
+
+
+def _effective(milliseconds: int) -> int:
+    return milliseconds if milliseconds >= _MINIMAL_CHECKPOINT_TIME else _DISABLED_INTERVAL
+
+
+def _pausing_refusal(config: Mapping[str, str], read: Checkpointing) -> SettingRefusal | None:
+    """The last check of StreamingJobGraphGenerator.preValidate."""
+    if read.interval <= 0 or read.backlog_interval != _DISABLED_INTERVAL or not read.pause_sources:
+        return None
+    allowed = "false where checkpoints are disabled during backlog"
+    return refused_setting(config, options.PAUSE_SOURCES, _PAUSED_WITHOUT_CHECKPOINTS, allowed)
+
+
+# The options that Flink reads before it translates transformations, in its order.
+#
+# Every function raises SettingRefusal for an option that Flink refuses there.
+# Flink: StreamGraphGenerator.configureStreamGraph, SavepointRestoreSettings.fromConfiguration.
+
+
+_BATCH_EXCHANGE_MODES = {
+    "ALL_EXCHANGES_PIPELINED": GlobalStreamExchangeMode.ALL_EDGES_PIPELINED,
+    "ALL_EXCHANGES_BLOCKING": GlobalStreamExchangeMode.ALL_EDGES_BLOCKING,
+    "ALL_EXCHANGES_HYBRID_FULL": GlobalStreamExchangeMode.ALL_EDGES_HYBRID_FULL,
+    "ALL_EXCHANGES_HYBRID_SELECTIVE": GlobalStreamExchangeMode.ALL_EDGES_HYBRID_SELECTIVE,
+}
+
+
+def _before_transformations(config: Mapping[str, str], unbounded: bool) -> tuple[bool, dict[str, Any]]:
+    """Whether the job is a batch job, and what else StreamGraphGenerator reads first, in its order."""
+    _read_restore_settings(config)
+    mode = read_setting(config, options.RUNTIME_MODE)
+    if mode == JobType.BATCH and unbounded:
+        raise FlinkRefusal(
+            STREAM_GRAPH_STAGE,
+            ILLEGAL_STATE,
+            "Detected an UNBOUNDED source with the 'execution.runtime-mode' set to 'BATCH'. This combination "
+            "is not allowed, please set the 'execution.runtime-mode' to STREAMING or AUTOMATIC",
+        )
+    batch = mode == JobType.BATCH or (mode == "AUTOMATIC" and not unbounded)
+    of_graph = _graph_options(config)
+    scheduler = read_setting(config, options.SCHEDULER)
+    exchange_mode = _batch_exchange_mode(config) if batch else _streaming_exchange_mode(config)
+    return batch, {
+        "job_type": str(JobType.BATCH if batch else JobType.STREAMING),
+        "dynamic": batch and scheduler in (None, "AdaptiveBatch"),
+        "global_exchange_mode": str(exchange_mode),
+        "all_vertices_in_same_slot_sharing_group": not batch,
+        **of_graph,
+    }
+
+
+def _graph_options(config: Mapping[str, str]) -> dict[str, Any]:
+    """The options that StreamGraphGenerator.configureStreamGraph reads for every job before the mode."""
+    description_mode = read_setting(config, options.VERTEX_DESCRIPTION_MODE)
+    index_prefix = read_setting(config, options.VERTEX_NAME_INDEX_PREFIX)
+    auto_parallelism = read_setting(config, options.AUTO_PARALLELISM)
+    read_setting(config, options.CHECKPOINTS_AFTER_TASKS_FINISH)
+    read_setting(config, options.SCHEDULER)
+    return {
+        "vertex_description_mode": description_mode,
+        "vertex_name_include_index_prefix": index_prefix,
+        "auto_parallelism_enabled": auto_parallelism,
+    }
+
+
+def _read_restore_settings(config: Mapping[str, str]) -> tuple[str | None, bool]:
+    """The path to restore from, and whether unclaimed state is ignored."""
+    path = read_setting(config, options.SAVEPOINT_PATH)
+    ignores_unclaimed = read_setting(config, options.IGNORE_UNCLAIMED_STATE)
+    read_setting(config, options.CLAIM_MODE)
+    return path, path is not None and ignores_unclaimed
+
+
+def _batch_exchange_mode(config: Mapping[str, str]) -> GlobalStreamExchangeMode:
+    _read_interval(config, batch=True)
+    state_backend = read_setting(config, options.BATCH_STATE_BACKEND)
+    sorts = read_setting(config, options.SORT_INPUTS)
+    if state_backend and not sorts:
+        message = "Batch state backend requires the sorted inputs to be enabled!"
+        raise FlinkRefusal(STREAM_GRAPH_STAGE, ILLEGAL_STATE, message)
+    if state_backend:
+        _read_checkpointing(config, batch=True, reads_changelog=False)
+    return _BATCH_EXCHANGE_MODES[read_setting(config, options.BATCH_SHUFFLE_MODE)]
+
+
+def _streaming_exchange_mode(config: Mapping[str, str]) -> GlobalStreamExchangeMode:
+    if not read_setting(config, options.APPROXIMATE_LOCAL_RECOVERY):
+        return GlobalStreamExchangeMode.ALL_EDGES_PIPELINED
+    if _read_unaligned(config, batch=False):
+        message = "Approximate Local Recovery and Unaligned Checkpoint can not be used together yet"
+        raise FlinkRefusal(STREAM_GRAPH_STAGE, ILLEGAL_STATE, message)
+    return GlobalStreamExchangeMode.ALL_EDGES_PIPELINED_APPROXIMATE
+
 
 SETTINGS_OF_GRAPHS = (
     "job_type",
@@ -112,7 +286,7 @@ def _derived(config_items: tuple[tuple[str, str], ...], unbounded: bool) -> dict
     """Settings that depend on configuration and boundedness alone; fleets have few configurations."""
     config = dict(config_items)
     try:
-        batch, first = before_transformations(config, unbounded)
+        batch, first = _before_transformations(config, unbounded)
     except SettingRefusal as refusal:
         raise FlinkRefusal.from_setting(STREAM_GRAPH_STAGE, refusal) from refusal
     return {**_common(config, batch), **first}
@@ -133,9 +307,9 @@ def read_stream_graph_settings(
     """
     batch = graph["job_type"] == JobType.BATCH
     try:
-        read_restore_settings(config)
+        _read_restore_settings(config)
         read_setting(config, options.RUNTIME_MODE)
-        common = {**graph_options(config), **_common(config, batch)}
+        common = {**_graph_options(config), **_common(config, batch)}
     except SettingRefusal as refusal:
         raise FlinkRefusal.from_setting(STREAM_GRAPH_STAGE, refusal) from refusal
     of_job_graph = [row for row in common["setting_refusals"] if row["step"] in JOB_GRAPH_STEPS]
@@ -234,17 +408,17 @@ def _common(config: Mapping[str, str], batch: bool) -> dict[str, Any]:
     sorts = batch and read_setting(config, options.SORT_INPUTS)
     memory = options.SORTED_INPUTS_MEMORY
     memory_size = option(SettingStep.SORTED_INPUTS_MEMORY, memory) if sorts else memory.default
-    path, allow_non_restored_state = read_restore_settings(config)
+    path, allow_non_restored_state = _read_restore_settings(config)
     if batch:
         option(SettingStep.APPROXIMATE_LOCAL_RECOVERY, options.APPROXIMATE_LOCAL_RECOVERY)
     state_backend = batch and read_setting(config, options.BATCH_STATE_BACKEND)
     checkpointing = read(
         SettingStep.CHECKPOINTING,
-        lambda: read_checkpointing(config, batch, reads_changelog=not state_backend),
+        lambda: _read_checkpointing(config, batch, reads_changelog=not state_backend),
         Checkpointing(),
     )
     forced = checkpointing.unaligned and option(SettingStep.FORCE_UNALIGNED, options.FORCE_UNALIGNED)
-    pausing = pausing_refusal(config, checkpointing)
+    pausing = _pausing_refusal(config, checkpointing)
     if pausing is not None:
         refusals.append(pausing.as_row(SettingStep.PAUSE_SOURCES))
     option(SettingStep.PARALLELISM_OVERRIDES, options.PARALLELISM_OVERRIDES)

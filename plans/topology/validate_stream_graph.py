@@ -6,15 +6,7 @@ from typing import Any
 
 from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import TopologyError
-from penstock.plans.topology.find_cycle import find_cycle
-from penstock.plans.topology.rules import (
-    Rules,
-    explain_keys,
-    json_type,
-    shorten,
-    wrong_type,
-)
-from penstock.plans.topology.stream_graph_rules import (
+from penstock.plans.topology.operator_rules import (
     EDGE_REQUIRED,
     EDGE_RULES,
     GRAPH_REQUIRED,
@@ -22,6 +14,14 @@ from penstock.plans.topology.stream_graph_rules import (
     NODE_REQUIRED,
     NODE_RULES,
 )
+from penstock.plans.topology.rules import (
+    Rules,
+    explain_keys,
+    json_type,
+    shorten,
+    wrong_type,
+)
+from penstock.plans.topology.validate_transformations import find_cycle
 from penstock.plans.vocabulary import (
     FORWARD_CLASSES,
     PARTITIONER_CLASSES,

@@ -16,7 +16,7 @@ from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.planners.run_joins import _Run
 from penstock.plans.planners.run_steps import run_steps
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
+from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from penstock.plans.vocabulary import Layer
 from tests.plans.columnar.table_contents import with_dicts
 

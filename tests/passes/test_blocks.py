@@ -25,7 +25,7 @@ from penstock.plans.frames.spark_frames import number_in_order
 from penstock.plans.frames.spark_schemas import compute, cut_lineage, free, keep
 from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
 from tests.plans.columnar.test_plan_columnar import exchanges_of
 

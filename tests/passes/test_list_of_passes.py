@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from penstock.plans.layers import LAYER_TABLES, Choices
-from penstock.plans.passes import GIVEN, PASSES
+from penstock.plans.passes import GIVEN, PASSES, produced_by_layer
 from penstock.plans.planners import columnar_passes as columnar
 from penstock.plans.planners import joins_passes as joins
-from penstock.plans.planners.order_passes import produced_by_layer
 from penstock.plans.vocabulary import Layer, SlotSharingStrategy
 from tests.passes.fixtures import read_cases, shown_instead
 from tests.passes.topologies import choices_of

@@ -9,7 +9,6 @@ from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan
 from penstock.plans.layers import LAYER_TABLES, Choices
 from penstock.plans.planners import run_joins as run_passes
-from penstock.plans.planners.hand_over_tables import with_hand_overs
 from penstock.plans.planners.joins_passes import (
     Checkpointed,
     FixedPoint,
@@ -19,6 +18,7 @@ from penstock.plans.planners.joins_passes import (
     Walk,
     steps,
 )
+from penstock.plans.planners.run_joins import with_hand_overs
 from penstock.plans.planners.run_steps import AnyStep, Done, readers, run_steps
 from penstock.plans.vocabulary import Layer
 

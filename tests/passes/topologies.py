@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from penstock.plans.layers import Choices
 from penstock.plans.passes import PASSES
-from penstock.plans.resources.network_options import PROFILES
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.columnar.count_network_buffers import PROFILES
+from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables import JOB_SETTINGS, STREAM_EDGES, STREAM_NODES, TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.vocabulary import Kind, SlotSharingStrategy
 from tests.passes.fixtures import Case, Shown, read_cases

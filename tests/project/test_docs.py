@@ -14,8 +14,14 @@ from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.topology.flink_options import OPTIONS, FlinkOption
-from penstock.plans.topology.operator_rules import KIND_RULES, RESOURCE_RULES, TRANSFORMATION_RULES
-from penstock.plans.topology.stream_graph_rules import EDGE_RULES, NODE_RULES, SETTING_RULES
+from penstock.plans.topology.operator_rules import (
+    EDGE_RULES,
+    KIND_RULES,
+    NODE_RULES,
+    RESOURCE_RULES,
+    SETTING_RULES,
+    TRANSFORMATION_RULES,
+)
 from penstock.plans.vocabulary import Layer
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -4,8 +4,8 @@ from importlib.metadata import version
 
 import pytest
 
-from penstock.engine.commands.keep import check_installation as doctor
-from penstock.engine.commands.keep.check_installation import Finding, diagnose, probe
+from penstock.engine.commands.keep import doctor
+from penstock.engine.commands.keep.doctor import Finding, diagnose, probe
 from penstock.engine.commands.main import app
 from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import DeltaCoordinates
@@ -53,7 +53,7 @@ def test_a_jar_that_fits_nothing(java, monkeypatch, jar, problem):
 def test_a_package_that_penstock_does_not_allow(java, monkeypatch):
     real = version
     monkeypatch.setattr(
-        "penstock.engine.commands.keep.check_installation.version",
+        "penstock.engine.commands.keep.doctor.version",
         lambda name: "3.0.1" if name == "pandas" else real(name),
     )
     assert problems() == {"pandas": "penstock 0.1.0 needs pandas<3,>=2.2"}

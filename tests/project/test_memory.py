@@ -9,9 +9,8 @@ from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
 from penstock.engine.machine import available_memory as available
-from penstock.engine.machine import memory_cgroups
-from penstock.engine.machine.available_memory import Available, available_memory
-from penstock.engine.machine.machine import memory_bytes
+from penstock.engine.machine import available_memory as memory_cgroups
+from penstock.engine.machine.available_memory import Available, available_memory, memory_bytes
 from penstock.engine.planning import choose_planner as choosing
 from penstock.engine.planning import foresee_memory as foresee
 from penstock.engine.planning.choose_planner import Planner, choose_planner, estimate_size

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from rich.table import Column
 
 from penstock.engine.commands.keep import doctor
-from penstock.engine.commands.keep.check_installation import Finding
+from penstock.engine.commands.keep.doctor import Finding
 from penstock.engine.commands.main import app
 from penstock.engine.commands.measure import bench
 from penstock.engine.output import people

@@ -23,7 +23,7 @@ from penstock.engine.output.redaction import (
 )
 from penstock.engine.spark.session import get_session
 from penstock.engine.spark.spark_conf import spark_conf_dir
-from penstock.engine.spark.spawn_jvm import JvmOutput
+from penstock.engine.spark.start_jvm import JvmOutput
 from penstock.engine.spark.submit_settings import submit_arguments
 from penstock.plans.errors import ConfigurationError
 from tests.project.test_session import ROOT, run_python

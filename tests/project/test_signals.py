@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from penstock.engine.machine.end_processes import end_processes, is_running, process_tree
+from penstock.engine.machine.stop_on_signals import end_processes, is_running, process_tree
 from tests.plans.topology.builders import simple
 
 ROOT = Path(__file__).parents[2]

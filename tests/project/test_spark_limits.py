@@ -22,8 +22,7 @@ from penstock.engine.spark import foresee_spark_memory as starting
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
 from penstock.engine.spark.foresee_spark_memory import heap_mebibytes, require_memory_for_spark
 from penstock.engine.spark.local_folders import require_local_folders
-from penstock.engine.spark.spawn_jvm import Silence, _without_refusals
-from penstock.engine.spark.start_jvm import _explain
+from penstock.engine.spark.start_jvm import Silence, _explain, _without_refusals
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import MachineError, NotEnoughMemoryError
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.library.run_script import run_script
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 
 HERE = Path(__file__).parent

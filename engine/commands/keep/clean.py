@@ -6,8 +6,7 @@ import typer
 
 from penstock.engine.output.say import say
 from penstock.engine.run.jobs.job_records import list_jobs
-from penstock.engine.run.recovery.find_kept import find_kept
-from penstock.engine.run.recovery.kept_script import KeptScript, scripts_in
+from penstock.engine.run.recovery.kept_script import KeptScript, find_kept, scripts_in
 from penstock.plans.errors import ConfigurationError, InputError
 
 

@@ -11,10 +11,11 @@ from penstock.engine.configuration.describe_settings import (
     DescribedSetting,
     describe_known,
     describe_settings,
+    properties_in_use,
+    properties_of_environment,
 )
 from penstock.engine.configuration.find_configuration import configuration_directory
 from penstock.engine.configuration.merge_settings import OPTIONS, closest_key, option_of
-from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.output.say import say

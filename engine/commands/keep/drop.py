@@ -5,14 +5,13 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.keep.given_age import given_age
+from penstock.engine.commands.keep.vacuum import given_age
 from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output
-from penstock.engine.store.manifest import PlanVersion
-from penstock.engine.store.plan_versions import find_version, list_versions
-from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.plan_versions import find_version, list_versions, tables_of
 from penstock.engine.store.vacuum_store import drop_version
+from penstock.engine.store.version_notes import PlanVersion
 from penstock.plans.errors import ConfigurationError
 
 

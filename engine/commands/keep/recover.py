@@ -14,11 +14,16 @@ from penstock.engine.machine.run_owner import describe_owner
 from penstock.engine.machine.temporary_folders import left_temporary_folders
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import complain, say
-from penstock.engine.run.commits.commit_run import reason
-from penstock.engine.run.commits.errors import CommitError
+from penstock.engine.run.commits.commit_run import (
+    CommitError,
+    publish_rest,
+    reason,
+    remove_staged,
+    state_of,
+    undo,
+)
 from penstock.engine.run.commits.find_leftovers import Leftovers, delete_leftover, find_leftovers
 from penstock.engine.run.commits.journal import JournalRun, forget, records, state_folder
-from penstock.engine.run.commits.settle_run import publish_rest, remove_staged, state_of, undo
 from penstock.plans.errors import InputError
 
 

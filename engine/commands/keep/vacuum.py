@@ -1,17 +1,29 @@
 """`penstock vacuum`: disk space of what no version of a store has any more."""
 
+from datetime import timedelta
 from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.keep.given_age import given_age
 from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.store.is_local import is_local
-from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.plan_versions import tables_of
 from penstock.engine.store.vacuum_store import Vacuumed, vacuum_store
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.flink_values import parse_duration
+
+# Ages as options name them.
+
+
+def given_age(text: str, option: str) -> timedelta:
+    """A time such as 30d, 12h or 0s. Raises ConfigurationError."""
+    try:
+        return timedelta(milliseconds=parse_duration(text))
+    except (ValueError, OverflowError) as error:
+        raise ConfigurationError(f"{option} {text!r}: {error}", "a time such as 30d, 12h or 0s") from None
+
 
 DEFAULT_RETAIN = "1d"
 _MEBIBYTE = 2**20

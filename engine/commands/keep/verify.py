@@ -10,12 +10,11 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say
 from penstock.engine.store.data_files import Damage, damaged
 from penstock.engine.store.find_damage import find_damage
-from penstock.engine.store.manifest import PlanVersion
-from penstock.engine.store.plan_versions import find_version
+from penstock.engine.store.plan_versions import find_version, tables_of
 from penstock.engine.store.repair_manifest import repair_manifest
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import Rows, StoreTables
-from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.version_notes import PlanVersion
 
 
 @reads_store

@@ -27,14 +27,15 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     KEEP_ALL_IDS,
     KEEP_IDS,
     VERDICT_WORDS,
+    Counts,
     Required,
     RestoreFrom,
+    TopologyDiff,
     Verdict,
     Worse,
     savepoint_verdicts,
 )
-from penstock.engine.views.diff.side import Side, only_topology
-from penstock.engine.views.diff.topology_diff import Counts, TopologyDiff
+from penstock.engine.views.diff.side_of_store import Side, only_topology
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 from penstock.plans.topology.job_defaults import JobDefaults
 

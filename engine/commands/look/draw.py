@@ -11,8 +11,8 @@ from penstock.engine.commands.key_values import ConfigDir, Define
 from penstock.engine.commands.look.plan_to_draw import plan_of_source
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import open_target
-from penstock.engine.views.draw.formats import FORMATS, format_of, rendered
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
+from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered
 from penstock.plans.errors import ConfigurationError
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True}

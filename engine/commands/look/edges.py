@@ -14,7 +14,7 @@ from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
-from penstock.plans.plan_json.columnar.json_text import json_object, values
+from penstock.plans.plan_json.columnar.to_topology_lines import json_object, values
 
 EDGES_AT_A_TIME = 250_000
 """About how many edges are in memory."""
@@ -95,10 +95,8 @@ def _require_one_of(topology: str | None, every: bool, job_edge: str | None, for
 
 def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
     """Edges of all topologies as they are found, in memory that does not grow with the store."""
-    from penstock.engine.views.sql.all_execution_edges import ALL_EXECUTION_EDGES, MEMORY_BYTES
-    from penstock.engine.views.sql.duckdb_connection import require_duckdb
-    from penstock.engine.views.sql.open_views import open_views
-    from penstock.engine.views.sql.run_query import run_query
+    from penstock.engine.views.sql.open_views import open_views, require_duckdb
+    from penstock.engine.views.sql.run_query import ALL_EXECUTION_EDGES, MEMORY_BYTES, run_query
 
     require_duckdb()
     query = ALL_EXECUTION_EDGES

@@ -9,8 +9,7 @@ from penstock.engine.commands.key_values import ConfigDir, Define, given_configu
 from penstock.engine.commands.look.explain_what_if import explain_what_if
 from penstock.engine.commands.look.plan_to_draw import plan_of_source
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.views.explain.explain_in_text import tell
-from penstock.engine.views.explain.explain_plan import explain_plan
+from penstock.engine.views.explain.explain_edge import explain_plan, tell
 from penstock.engine.views.explain.explained_plan import ExplainedPlan
 from penstock.plans.errors import ConfigurationError
 
@@ -69,7 +68,7 @@ def command(
     if without is not None and source.endswith(".py"):
         if topology or operator or edge or version is not None:
             raise ConfigurationError("--what-if of a script goes with --job, -D and --json only")
-        from penstock.engine.commands.look.explain_what_if_of_script import explain_what_if_of_script
+        from penstock.engine.commands.look.explain_what_if import explain_what_if_of_script
 
         explain_what_if_of_script(
             script=source,

@@ -9,7 +9,8 @@ from rich.table import Column
 
 from penstock.engine.commands.look.show_resources import buffers_of_vertices
 from penstock.engine.commands.reads_plan import reads_plan
-from penstock.engine.configuration.cluster_settings import recorded_cluster
+from penstock.engine.configuration.cluster_options import recorded_cluster
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.output.people import print_table
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say
@@ -23,10 +24,58 @@ from penstock.plans.job_graph.columnar.is_chained import IS_CHAINED
 from penstock.plans.layers import Choices
 from penstock.plans.stream_graph.columnar.expand_sinks import expand_sinks
 from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import resolve_virtual_nodes
-from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
-from penstock.plans.stream_graph.reason_records import ChainAlways, FollowProducer, SwitchOn
+from penstock.plans.stream_graph.not_chainable_reasons import (
+    ChainAlways,
+    FollowProducer,
+    NotChainableReason,
+    SwitchOn,
+)
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import ChainingStrategy, Layer, SlotSharingStrategy, TopologyForm
+
+# `penstock explain SCRIPT.py --what-if CHANGE`: what a change would save or cost the script's job.
+
+
+def explain_what_if_of_script(
+    *,
+    script: str,
+    arguments: list[str],
+    change: str,
+    job: str | None,
+    configuration: EffectiveConfiguration,
+    json: bool,
+) -> None:
+    """Print a job's figures as they are and as they would be. ConfigurationError for what is no change."""
+    from penstock.engine.library.what_if_of_script import parse_change, what_if_of_script
+    from penstock.engine.planning.plan_options import plan_options
+    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+
+    changes = parse_change(change)
+    options = plan_options(cluster=configuration.cluster, job_defaults=configuration.job_defaults)
+    settings = EnvironmentSettings(config=configuration.scripts, plan_options=options)
+    answer = what_if_of_script(script, arguments, settings, job, changes)
+    if json:
+        import orjson
+
+        said = {"change": change, **answer._asdict()}
+        for when in ("now", "then"):
+            said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
+        write_texts([orjson.dumps(said).decode()], None)
+        return
+    say(f"job {answer.job!r} with {change}")
+    for name in answer.operators_then:
+        if name not in answer.operators_now:
+            say(f"  new operator: {name}")
+    for name in answer.operators_now:
+        if name not in answer.operators_then:
+            say(f"  no longer there: {name}")
+    say()
+    rows = [
+        (name, f"{now:,}", f"{answer.then[name]:,}", f"{answer.then[name] - now:+,}")
+        for name, now in answer.now.items()
+    ]
+    print_table([Column(""), *(Column(name, justify="right") for name in ("now", "then", "change"))], rows)
+
 
 # The savings of a fleet without a reason against chaining: planned again, not estimated.
 

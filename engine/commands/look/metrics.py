@@ -7,8 +7,8 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.reads_plan import PlansToReadOrNone, called, chosen_plan, reads_plan
-from penstock.engine.configuration.cluster_settings import recorded_cluster
-from penstock.engine.measure.bench.bench_choices import budget_seconds
+from penstock.engine.configuration.cluster_options import recorded_cluster
+from penstock.engine.measure.bench.planners import budget_seconds
 from penstock.engine.measure.calibration.runtime import STAGES, Runtime
 from penstock.engine.output.people import print_table
 from penstock.engine.output.progress import progress
@@ -19,9 +19,9 @@ from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants, read_constants
 from penstock.plans.metrics.operator_costs import read_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, read_constants
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topology_tables import topology_id
 
@@ -118,7 +118,7 @@ def command(
 
 
 def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
-    from penstock.engine.measure.calibration.write_constants import calibrate
+    from penstock.engine.measure.calibration.run_jobs_on_penstock import calibrate
 
     if budget is not None and runtime is not Runtime.PENSTOCK:
         raise ConfigurationError("--budget: found --on flink, allowed --on penstock")

@@ -87,7 +87,7 @@ def plan_of_script(
     script: str, arguments: Sequence[str], options: PlanOptions, scripts: object, wanted: str | None = None
 ) -> DrawnPlan:
     """One of a script's jobs; see job_of_script."""
-    from penstock.engine.library.jobs_of_script import job_of_script
+    from penstock.engine.library.what_if_of_script import job_of_script
     from penstock.engine.run.runtime.run_settings import plan_job
 
     job = job_of_script(script, arguments, options, scripts, wanted)

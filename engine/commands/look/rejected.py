@@ -11,7 +11,7 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import open_plan
-from penstock.plans.plan_json.columnar.json_text import json_lists, json_object, values
+from penstock.plans.plan_json.columnar.to_topology_lines import json_lists, json_object, values
 
 _ERROR = ("error", "location", "found", "allowed", "hint")
 

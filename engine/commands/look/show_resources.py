@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 from rich.table import Column
 
-from penstock.engine.configuration.cluster_settings import recorded_cluster
+from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say
@@ -16,7 +16,7 @@ from penstock.plans.resources.columnar.count_network_buffers import (
     slot_network_buffers,
     task_network_buffers,
 )
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 
 MOST = 5

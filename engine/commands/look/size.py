@@ -5,13 +5,19 @@ from typing import Annotated
 import polars as pl
 import typer
 
+from penstock.engine.commands.chosen_cluster import say_what_is_overridden
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commands.overridden_settings import say_what_is_overridden
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
-from penstock.engine.views.size.size_cluster import chosen_task_managers, jobs_placed, size_in_json
-from penstock.engine.views.size.tell_size import tell_cluster, tell_fleet, tell_job
+from penstock.engine.views.size.size_cluster import (
+    chosen_task_managers,
+    jobs_placed,
+    size_in_json,
+    tell_cluster,
+    tell_fleet,
+    tell_job,
+)
 from penstock.plans.errors import StoreError
 from penstock.plans.tables.column_types import TOPOLOGY
 

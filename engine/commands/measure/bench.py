@@ -1,35 +1,116 @@
 """`penstock bench`: how fast planners are, and whether they agree."""
 
+import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
-from penstock.engine.commands.measure.bench_quality import compare_plans_of
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.machine.hold_folder import hold_folder
 from penstock.engine.machine.replace_file import make_output_folder
-from penstock.engine.measure.bench.bench_choices import (
+from penstock.engine.measure.bench.planners import (
+    PLANNERS,
     budget_seconds,
     chosen_planners,
     hand_on,
     listed,
     numbers_of_operators,
 )
-from penstock.engine.measure.bench.planners import PLANNERS
-from penstock.engine.measure.bench.suites import SUITES, cases_of, each_once, find_suite
+from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
 from penstock.engine.output.figures import shown_in
 from penstock.engine.output.pieces import Styled, may_be_terminal
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets
 from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.planning.chosen_costs import DRAWN, require_costs
+from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, read_constants
 from penstock.plans.vocabulary import Layer
+
+# `penstock bench --quality`: how good the plans of planners are, side by side.
+
+
+"""The value of --costs for operators that all cost the same."""
+
+FORMAT = 1
+
+
+def _compare_plans_of(
+    planners: Sequence[str],
+    cases: Sequence[Case],
+    costs: str | None,
+    time_limit: float,
+    out: Path,
+    configuration: EffectiveConfiguration,
+    as_json: bool,
+    master: str | None = None,
+    constants: Path | None = None,
+) -> None:
+    """Measure all cases, write results into `out` and show them.
+
+    `master`: of the Spark that plans. `constants`: a file of the cost model's (see read_constants).
+    """
+    from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.measure.bench.measure_suites import describe_machine, describe_versions
+    from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
+    from penstock.engine.measure.bench.print_quality import print_quality, write_quality
+
+    if not planners:
+        raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
+    require_planners(planners)
+    chosen = costs or DRAWN
+    require_costs(chosen)
+    terms = CONSTANTS if constants is None else read_constants(constants)
+    choices = plan_options(cluster=configuration.cluster).choices
+    make_output_folder(out)
+    measure = measure_quality
+    summaries, plans = [], []
+    with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:
+        if master is not None:
+            from penstock.engine.measure.bench.measure_quality_on_spark import measure_quality_on_spark
+            from penstock.engine.spark.session import get_session
+
+            report("start Spark")
+            spark = get_session(master=master, conf=configuration.spark, app_name="penstock bench")
+            measure = partial(measure_quality_on_spark, spark)
+        inputs = prepare_inputs(cases, out / "inputs", False, report, configuration.job_defaults)
+        for case in cases:
+            prepared = inputs[case]
+            measured = measure(
+                prepared.path(False), planners, chosen, choices, time_limit, report,
+                configuration.job_defaults, terms,
+            )  # fmt: skip
+            about = {"suite": case.suite.name, "size": case.size, "operators": prepared.operators}
+            summaries.append({**about, **measured.summary})
+            plans += [(case.suite.name, case.size, name, rows) for name, rows in measured.plans.items()]
+    results: dict[str, Any] = {
+        "format": FORMAT,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
+        "command": redact(shlex.join(["penstock", *sys.argv[1:]])),
+        "machine": describe_machine(),
+        "versions": describe_versions(False),
+        "planners": list(planners),
+        "costs": chosen,
+        "constants": {name: value for name, value in terms._asdict().items() if isfinite(value)},
+        "cases": summaries,
+    }
+    write_quality(out, results, plans)
+    if as_json:
+        say(json.dumps(results))
+    else:
+        print_quality(summaries)
+    say_beside_output(Styled(shown_in(out / "quality.html", "distributions"), "dim"))
+
 
 SLOWER_EXIT_CODE = 5
 DEFAULT_SUITES = "fleet,layered"
@@ -186,8 +267,7 @@ def command(
     rows of the Delta table quality.
     """
     if history:
-        from penstock.engine.measure.bench.history import read_history
-        from penstock.engine.measure.bench.print_results import print_history
+        from penstock.engine.measure.bench.print_results import print_history, read_history
 
         print_history(read_history(out))
         return
@@ -207,7 +287,7 @@ def command(
         names = listed(planner or [])
         make_output_folder(out)
         with hold_folder(out, "penstock bench"):
-            compare_plans_of(
+            _compare_plans_of(
                 names, cases, costs, time_limit, out, configuration, json_output, master, constants
             )
         return
@@ -220,7 +300,7 @@ def command(
             raise ConfigurationError(f"{option}: goes with --quality")
     if json_output:
         raise ConfigurationError("--json: goes with --quality")
-    from penstock.engine.measure.bench.write_results import read_results
+    from penstock.engine.measure.bench.print_results import read_results
 
     if until is Layer.TOPOLOGY:
         raise ConfigurationError("--until topology: found nothing to measure", "name a later layer")
@@ -262,7 +342,7 @@ def command(
 
 def _say_measured(report: Report, record: Mapping[str, Any], seconds: float) -> None:
     """On a terminal the bar says how much time is left; elsewhere each measurement is a line."""
-    from penstock.engine.measure.bench.time_budget import seconds_left
+    from penstock.engine.measure.bench.prepare_inputs import seconds_left
 
     report.note(seconds_left(seconds))
     if may_be_terminal(sys.stderr):

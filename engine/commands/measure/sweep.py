@@ -142,8 +142,7 @@ def table(
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write results as a table for a paper or a page: means over all cells that are alike in --by."""
-    from penstock.engine.measure.sweep.format_table import formatted, results_in_rows
-    from penstock.engine.measure.sweep.read_results import read_results
+    from penstock.engine.measure.sweep.format_table import formatted, read_results, results_in_rows
 
     write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
 
@@ -170,9 +169,7 @@ def plot(
 
     Needs matplotlib: pip install 'penstock-spark\\[figures]'.
     """
-    from penstock.engine.measure.sweep.format_table import figure_of_results
-    from penstock.engine.measure.sweep.plot_results import write_figure
-    from penstock.engine.measure.sweep.read_results import read_results
+    from penstock.engine.measure.sweep.format_table import figure_of_results, read_results, write_figure
 
     write_figure(figure_of_results(read_results(folder), x, y, by), to)
     say_beside_output(f"{to}")

@@ -3,7 +3,9 @@
 import gzip
 import os
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -12,23 +14,93 @@ import typer
 
 from penstock.engine.commands.given_options import ARGUMENTS
 from penstock.engine.commands.key_values import key_values
-from penstock.engine.flink.capture.agent_jar import agent_exports
-from penstock.engine.flink.capture.build_agent import MINIMUM_JAVA
-from penstock.engine.flink.capture.flink_home import find_flink_home, find_flink_home_of_script
 from penstock.engine.flink.capture.program_command import (
     Program,
     ProgramCommand,
     ProgramKind,
+    find_flink_home,
+    find_flink_home_of_script,
     program_command,
     program_kind,
     require_command,
 )
-from penstock.engine.flink.capture.run_capture import Captured, run_capture
+from penstock.engine.flink.capture.run_capture import MINIMUM_JAVA, Captured, agent_exports, run_capture
+from penstock.engine.flink.plan_with_flink import FLINK_VERSION
+from penstock.engine.library.compare_with_captured import ScriptComparison, compare_with_captured
 from penstock.engine.machine.replace_file import require_place
 from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.output.say import complain, say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
+from penstock.engine.planning.plan_beside_flink import verify_captured
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
+
+# `penstock capture --verify`: Penstock's plans of captured jobs beside those of Flink.
+
+
+class NotVerifiedError(PenstockError):
+    """Flink did not plan a captured job, or Penstock plans it otherwise."""
+
+    exit_code = 10
+
+
+def _verified(captured: Captured) -> dict[str, list[str]]:
+    """For each job, by name: where Penstock's plan of its graph says something else than Flink's.
+
+    Raises NotVerifiedError if Flink gave no plan of one.
+    """
+    differences = verify_captured(captured.lines, captured.plans)
+    names = [str(orjson.loads(line)["name"]) for line in captured.lines]
+    if missing := [name for name in names if name not in differences]:
+        raise NotVerifiedError(f"Flink did not plan {', '.join(missing)}", "this is a bug in Penstock")
+    return differences
+
+
+def _lowered(
+    words: Sequence[str],
+    captured: Captured,
+    parallelism: int | None,
+    options: Mapping[str, str],
+    *,
+    verbose: bool,
+) -> ScriptComparison:
+    """The captured jobs of a PyFlink script beside those that Penstock makes of it.
+
+    `words` are the script and its arguments. What it prints goes to standard error, if `verbose`, and it may
+    change its folder.
+    """
+    version = captured.flink_version
+    if version.split(".")[:2] != FLINK_VERSION.split(".")[:2]:
+        return ScriptComparison({}, f"it makes graphs as PyFlink {FLINK_VERSION} does, not as {version}")
+    if parallelism is None and "parallelism.default" not in options:
+        parallelism = 1  # as of flink run
+    settings = EnvironmentSettings(config=options, parallelism=parallelism)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        out = sys.stderr if verbose else nowhere
+        with redirect_stdout(out), redirect_stderr(out), chdir(os.getcwd()):
+            return compare_with_captured(words[0], words[1:], settings, captured.lines, captured.plans)
+
+
+def _require_equal(
+    program: str,
+    captured: Captured,
+    of_plans: Mapping[str, Sequence[str]],
+    of_script: Mapping[str, Sequence[str]],
+) -> None:
+    """Raises NotVerifiedError if there is a difference, of the plans or of the graphs of a script."""
+    if different := sum(map(bool, of_plans.values())):
+        raise NotVerifiedError(
+            f"Penstock plans {different} of {len(captured.lines)} jobs otherwise than Flink does",
+            "this is a bug in Penstock: please report it with the lines that differ",
+        )
+    if different := sum(map(bool, of_script.values())):
+        raise NotVerifiedError(
+            f"Penstock makes another graph of {program} than PyFlink for {different} of "
+            f"{len(captured.lines)} jobs, and plans PyFlink's as Flink does",
+            "docs/running-jobs.md names three such cases, where a script goes on with streams of a job that "
+            "has run; any other is a bug in Penstock",
+        )
+
 
 CONTEXT_SETTINGS = {"allow_interspersed_args": True, "ignore_unknown_options": True}
 
@@ -146,19 +218,17 @@ def command(
         raise problem
     differences, own = {}, None
     if verify:
-        from penstock.engine.commands.plan.verify_capture import lowered, require_equal, verified
-
-        differences = verified(captured)
+        differences = _verified(captured)
     write_texts([*captured.before, *captured.lines], out)
     if verify and not is_command and program_kind(words[0]) is ProgramKind.PYTHON:
-        own = lowered(words, captured, parallelism, key_values(define, "-D"), verbose=verbose)
+        own = _lowered(words, captured, parallelism, key_values(define, "-D"), verbose=verbose)
     _tell(captured, differences if verify else None, own.differences if own else {}, out)
     if own is not None and own.not_run is not None:
         say_beside_output(f"what Penstock itself makes of {words[0]} was not compared: {own.not_run}")
     if problem is not None:
         complain(f"not complete: {problem.message}")
     if verify:
-        require_equal(words[0], captured, differences, own.differences if own else {})
+        _require_equal(words[0], captured, differences, own.differences if own else {})
 
 
 def _stamp(out: Path | None) -> tuple[int, ...] | None:

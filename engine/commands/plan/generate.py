@@ -19,9 +19,8 @@ from penstock.engine.store.require_target import require_target
 from penstock.engine.store.write_topology_tables import write_topology_tables
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.draw_by_trace import TRACES
-from penstock.plans.generate.fleet import Fleet
-from penstock.plans.generate.shapes import LEGEND, OTHERS, SHAPES, WORKLOADS, fleet_of_shape
-from penstock.plans.generate.topology_lines import topology_lines
+from penstock.plans.generate.fleet import Fleet, topology_lines
+from penstock.plans.generate.layered import LEGEND, OTHERS, SHAPES, WORKLOADS, fleet_of_shape
 
 _NAMES = ", ".join(shape.name for shape in SHAPES)
 _WIDTHS = "; ".join(f"{shape.name}: {shape.width}" for shape in SHAPES if shape.width)

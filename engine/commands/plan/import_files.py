@@ -1,30 +1,37 @@
 """`penstock import`: graphs, workflows and plans of other tools as topology lines."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from textwrap import wrap
 from typing import Annotated, Any
 
 import orjson
+import polars as pl
 import typer
 
-from penstock.engine.commands.plan.say_imports import say_import
 from penstock.engine.library.import_graph import known_keys
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import SourceKind, identify_source
 from penstock.plans.error_kinds import ErrorKind
 from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
 from penstock.plans.importing.given_graph import (
+    ASSUMED_KEY,
+    FILE_KEY,
+    FORM_KEY,
+    IGNORED_KEY,
     GivenGraph,
+    Imported,
     ImportOptions,
     SeveralInputs,
     topology_of_graph,
 )
-from penstock.plans.importing.imported import ASSUMED_KEY, FILE_KEY, FORM_KEY, IGNORED_KEY, Imported
 from penstock.plans.importing.known_forms import as_topology, unknown_form
 from penstock.plans.importing.node_errors import graph_errors
 from penstock.plans.importing.read_graphs import (
@@ -37,11 +44,7 @@ from penstock.plans.importing.read_graphs import (
 )
 from penstock.plans.importing.recognise_content import NoJob
 from penstock.plans.printable import first_and_count
-from penstock.plans.topology.columnar.find_topology_files import (
-    STANDARD_INPUT,
-    find_topology_files,
-    is_pipe,
-)
+from penstock.plans.topology.columnar.find_topology_files import STANDARD_INPUT, find_topology_files, is_pipe
 from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.columnar.read_topology_files import blocks_of_files
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, line_too_long, nothing_to_import
@@ -49,6 +52,52 @@ from penstock.plans.topology.parse_lines import lines_of
 from penstock.plans.topology.unpacked_texts import texts_of_file
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
 from penstock.plans.vocabulary import Partitioner
+
+# Says what `plan` has assumed of topologies that were imported from other forms.
+
+
+_MOST = 20
+_WIDTH = 80
+
+
+def say_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
+    """For each file and form of imported topologies of a version, which keys were filled in or ignored.
+
+    `inputs`: what a file is called, where that is not its path.
+    """
+    if not is_local(store):
+        return
+    imports = (
+        open_plan(store, version)
+        .table("topologies")
+        .select(
+            file="source_file",
+            **{
+                key: pl.col("config").map.get(name)
+                for key, name in (("form", FORM_KEY), ("assumed", ASSUMED_KEY), ("ignored", IGNORED_KEY))
+            },
+        )
+        .filter(pl.col("form").is_not_null())
+        .group_by("file", "form", "assumed", "ignored")
+        .len()
+        .sort("file", "form", "assumed", "ignored")
+        .collect()
+    )
+    for file, form, assumed, ignored, count in imports.head(_MOST).iter_rows():
+        _say_import(count, inputs.get(file, file) or "objects", form, assumed or "", ignored or "")
+    if len(imports) > _MOST:
+        say_beside_output(f"and {len(imports) - _MOST:,} more files with imported topologies")
+
+
+def _say_import(count: int, file: str, form: str, assumed: str, ignored: str) -> None:
+    """How many topologies of a file came from which form, and what was filled in and ignored."""
+    many = "topology" if count == 1 else "topologies"
+    say_beside_output(f"{file}: {count:,} {many} imported from {form}")
+    for heading, listed in (("assumed", assumed), ("ignored", ignored)):
+        if listed:
+            for line in wrap(f"{heading}: {listed}", _WIDTH, initial_indent="  ", subsequent_indent="    "):
+                say_beside_output(line)
+
 
 _MOST_REFUSED = 20
 _MOST_NOTES = 40
@@ -154,7 +203,7 @@ def command(
     with progress(len(files)) as report, suppress(_NothingImportedError):
         write_texts(lines(), out)
     for (file, form), notes in imports.items():
-        say_import(notes.count, file, form, notes.joined(notes.assumed), notes.joined(notes.ignored))
+        _say_import(notes.count, file, form, notes.joined(notes.assumed), notes.joined(notes.ignored))
     for line in refused.lines():
         say_beside_output(f"refused: {line}")
     if refused.more > 0:

@@ -1,10 +1,15 @@
 """`penstock plan`: topologies into a store of plans."""
 
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from penstock.engine.commands.chosen_cluster import say_what_is_overridden
 from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -13,22 +18,28 @@ from penstock.engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
-from penstock.engine.commands.overridden_settings import say_what_is_overridden
-from penstock.engine.commands.plan.say_imports import say_imports
-from penstock.engine.commands.plan.sources_as_files import sources_as_files
-from penstock.engine.commands.reads_plan import require_store, tables_read_once
+from penstock.engine.commands.look.export import ExportFormat, lines_of_plan
+from penstock.engine.commands.plan.import_files import say_imports
+from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_by_columns
 from penstock.engine.planning.plan_options import (
     DEFAULT_PROCESS_SIZE,
     DEFAULT_SLOTS,
+    PlanOptions,
     plan_options,
 )
-from penstock.plans.errors import ConfigurationError, NotEnoughMemoryError, RefusedTopologiesError
-from penstock.plans.planners.plan_columnar import stages as columnar_stages
+from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.open_plan import open_plan
+from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.store.store_errors import store_errors
+from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError, RefusedTopologiesError
+from penstock.plans.planners.plan_in_parts import stages as columnar_stages
 from penstock.plans.printable import limited, printable, printable_lines
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.flink_values import parse_memory_size
@@ -37,6 +48,55 @@ from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, Slot
 
 if TYPE_CHECKING:
     from penstock.engine.planning.custom_planners import CustomPlanners
+
+
+# Stores and scripts among the inputs of `plan`: their topologies as files, which every planner reads.
+
+
+_MOST_OF_A_NAME = 40
+
+
+@contextmanager
+def _sources_as_files(
+    inputs: Sequence[str], options: PlanOptions, scripts: Mapping[str, str]
+) -> Iterator[list[str]]:
+    """`inputs` with a file of topology lines, there for as long as the context, for each store and script.
+
+    Of a store, it holds what was planned in the newest version, or in that of STORE@VERSION; of what was
+    rejected a store keeps no text, which is said. Of a script, its jobs, planned with `scripts`, options of
+    environments. Raises StoreError, ScriptError, and InputError for what has no plan (see require_kind).
+    """
+    with short_lived_folder("plan") as folder:
+        files = []
+        for number, path in enumerate(inputs):
+            # a folder on another file system is whatever Spark finds there
+            recognised = require_kind(path, None, *HOLDS_PLANS) if is_local(path) else None
+            place = Path(folder) / str(number)
+            if recognised is not None and recognised.kind is SourceKind.STORE:
+                files.append(_topologies_of_store(recognised.path, recognised.version, place))
+            elif recognised is not None and recognised.kind is SourceKind.SCRIPT:
+                place.mkdir()
+                files.append(str(topologies_of_script(path, place, options, scripts)))
+            else:
+                files.append(path)
+        yield files
+
+
+def _topologies_of_store(store: str, version: int | None, place: Path) -> str:
+    with store_errors(store, "reading"):
+        plan = open_plan(store, version)
+        if not plan.version.topologies:
+            raise InputError(f"{store}: version {plan.version.version} has no planned topologies")
+        # Messages about its topologies name it.
+        called = os.path.basename(local_folder(store))[:_MOST_OF_A_NAME]
+        file = place / f"{called}@{plan.version.version}.jsonl"
+        file.parent.mkdir()
+        write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
+    if rejected := plan.version.rejected:
+        say_beside_output(
+            f"{store}: {rejected:,} rejected topologies are left out: a store keeps why, not what they were"
+        )
+    return str(file)
 
 
 class NetworkProfile(StrEnum):
@@ -210,7 +270,7 @@ def command(
     longest = _bytes(max_line_size)
     custom_planners = _custom_planners(planner, costs, time_limit)
     asked = planner if isinstance(planner, Planner) else Planner.COLUMNAR
-    named, inputs = inputs, context.with_resource(sources_as_files(inputs, options, configuration.scripts))
+    named, inputs = inputs, context.with_resource(_sources_as_files(inputs, options, configuration.scripts))
     chosen = choose_planner(
         asked, inputs, out, wants_spark=bool(settings or master or session or checkpoint_dir)
     )

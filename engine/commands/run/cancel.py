@@ -4,11 +4,10 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.run.job_argument import JobArgument
+from penstock.engine.commands.run.wait import JobArgument
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.output.say import say
-from penstock.engine.run.jobs.job_records import JobRecord, find_job
-from penstock.engine.run.jobs.wait_for_job import wait_for_job
+from penstock.engine.run.jobs.job_records import JobRecord, find_job, wait_for_job
 from penstock.plans.errors import PenstockError
 
 

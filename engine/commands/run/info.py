@@ -5,9 +5,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
+from penstock.engine.commands.chosen_cluster import say_what_is_overridden
 from penstock.engine.commands.job_option import JobOption, say_failure_of_script
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
-from penstock.engine.commands.overridden_settings import say_what_is_overridden
 from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say
@@ -58,16 +58,16 @@ def command(
     Its jobs have no results here: a script that needs them may fail after a job, which is said.
     """
     if api:
-        from penstock.engine.pyflink_names.supported import support_table
+        from penstock.engine.pyflink_names.modules import support_table
 
         write_texts(support_table(), None)
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
     from penstock.engine.library.say_fusing import say_lost_settings
+    from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 
     configuration = given_configuration(config_dir, define)
     if to is not None:
@@ -84,7 +84,7 @@ def command(
     for captured_job in captured:
         say_lost_settings(captured_job)
     if execution_plan:
-        from penstock.engine.pyflink.datastream.job_plan import execution_plan_json
+        from penstock.engine.pyflink.datastream.environment_sources import execution_plan_json
 
         write_texts([execution_plan_json(captured_job) for captured_job in captured], None)
         return
@@ -136,7 +136,7 @@ def _show(tables: dict[str, Any]) -> None:
 
 def _store(to: str, jobs: list[Any]) -> None:
     from penstock.engine.planning.plan_in_process import plan_in_process
-    from penstock.engine.run.runtime.job import topology_of
+    from penstock.engine.run.runtime.transformations import topology_of
     from penstock.engine.store.delta_rs_tables import DeltaRsTables
     from penstock.engine.store.write_plan import write_plan
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.run.describe_job import job_as_json, print_json
+from penstock.engine.commands.run.status import job_as_json, print_json
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.engine.commands.run.job_argument import JobArgument
+from penstock.engine.commands.run.wait import JobArgument
 from penstock.engine.output.say import repeat
 from penstock.engine.run.jobs.job_records import JobRecord, driver_lives, find_job
 from penstock.plans.errors import InputError

@@ -1,15 +1,17 @@
 """`penstock run`: a PyFlink or Penstock script on Spark."""
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Column
 
+from penstock.engine.commands.chosen_cluster import say_what_is_overridden
 from penstock.engine.commands.given_options import given_options
 from penstock.engine.commands.key_values import (
     Conf,
@@ -19,10 +21,167 @@ from penstock.engine.commands.key_values import (
     given_configuration,
     given_settings,
 )
-from penstock.engine.commands.overridden_settings import say_what_is_overridden
 from penstock.engine.commands.reads_plan import require_store
+from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.output.people import print_table_beside_output
-from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.redaction import REDACTED, redact
+from penstock.engine.output.say import complain, say, say_beside_output
+from penstock.engine.run.cluster_mode.cluster_submission import (
+    ClusterScript,
+    require_cluster_mode,
+    submit_to_cluster,
+)
+from penstock.engine.run.clusters.session_folder import Cluster
+from penstock.engine.run.jobs.detached_driver import start_driver
+from penstock.engine.run.jobs.job_records import SubmittedJob
+from penstock.engine.run.recovery.kept_script import find_kept, new_script
+from penstock.plans.errors import ConfigurationError, InputError
+
+if TYPE_CHECKING:
+    from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
+
+
+# `penstock run --deploy-mode cluster`: the driver runs on the cluster, too.
+
+
+_OF_THE_CLIENT = (
+    "master",
+    "session",
+    "deploy_mode",
+    "detached",
+    "config_dir",
+    "define",
+    "conf",
+    "properties_file",
+    "py_files",
+)
+
+
+def _run_in_cluster(
+    context: typer.Context,
+    script: str,
+    arguments: Sequence[str],
+    configuration: EffectiveConfiguration,
+    cluster: Cluster,
+    spark: Mapping[str, str],
+) -> None:
+    """Submit `script`, and print the id of the application once it is submitted, or has ended well."""
+    application = submit_to_cluster(
+        ClusterScript(
+            require_cluster_mode(cluster),
+            script,
+            arguments,
+            given_options(context, without=_OF_THE_CLIENT),
+            configuration,
+            spark,
+            context.params["py_files"],
+            context.params["detached"],
+        )
+    )
+    if application is not None:
+        say(application)
+
+
+# `penstock run -d`: what the command says of the driver that it starts.
+
+
+def _run_detached(options: Sequence[str], script: str, arguments: Sequence[str]) -> None:
+    """Start a driver for `script`, and print the id of its first job once that is submitted.
+
+    Where the driver ends before, what it has said is repeated on standard error, and its exit code is that of
+    this command. InputError where the script ends well without a job.
+    """
+    started = start_driver(options, script, arguments)
+    if started.job_id is not None:
+        say(started.job_id)
+        return
+    if started.said.strip():
+        complain(started.said.rstrip())
+    if started.exit_code:
+        code = started.exit_code
+        raise typer.Exit(code if code > 0 else 128 - code)
+    raise InputError(f"{script} has run no job", "a detached script is one that calls execute()")
+
+
+# `penstock run --resume`: a run goes on with what an earlier one has kept.
+
+
+def _script_recovery(checkpoint_dir: str | None, resume: str | None) -> "ScriptRecovery | None":
+    """What jobs of a script keep and go on with; None where they do neither.
+
+    From now on this process works on it. InputError where there is nothing to resume, or another process
+    works on it; ConfigurationError where `checkpoint_dir` cannot be written to.
+    """
+    from penstock.engine.run.runtime.recover_jobs import ScriptRecovery
+
+    if resume is not None:
+        script, record = find_kept(resume, checkpoint_dir)
+        script.claim()
+        return ScriptRecovery(script, resume if record is None else record.job_id)
+    return None if checkpoint_dir is None else ScriptRecovery(new_script(checkpoint_dir))
+
+
+def _run_again(context: typer.Context, resume: str, checkpoint_dir: str | None) -> None:
+    """Run the script of the job `resume` in the folder, with the arguments and options that it had.
+
+    Options that are given now come after those. ConfigurationError where some were secret, and are not known.
+    """
+    _, record = find_kept(resume, checkpoint_dir)
+    if record is None or record.submitted.script is None:
+        raise ConfigurationError(
+            f"job {resume} is not listed: what it ran is not known", "give the script, and its arguments"
+        )
+    job = record.submitted
+    if any(REDACTED in text for text in (*job.options, *job.arguments)):
+        raise ConfigurationError(
+            f"job {record.job_id} was given secrets, which are not kept",
+            "give the script again, with its arguments and options",
+        )
+    if job.working_folder is not None:
+        os.chdir(job.working_folder)
+    options = [
+        *(option for option in job.options if not option.startswith("--resume=")),
+        *given_options(context),
+    ]
+    arguments = [*options, "--", str(job.script), *job.arguments]
+    with context.command.make_context(context.info_name, arguments, parent=context.parent) as again:
+        context.command.invoke(again)
+
+
+# The facts that all jobs of a script share, as `penstock run` submits it.
+
+
+_KINDS = (("spark://", "standalone"), ("yarn", "yarn"), ("k8s://", "kubernetes"))
+_LOCAL = "local[*]"
+
+
+def _submitted_script(
+    script: str,
+    arguments: Sequence[str],
+    options: Sequence[str],
+    store: str | None,
+    cluster: Cluster,
+) -> SubmittedJob:
+    """A job without id and name: script, arguments and options without secrets, and where it runs.
+
+    `options` are those of the command.
+    """
+    session = cluster.session
+    url = (cluster.master if session is None else session.master) or _LOCAL
+    kind = next((kind for start, kind in _KINDS if url.startswith(start)), "local")
+    return SubmittedJob(
+        job_id="",
+        name="",
+        script=script,
+        arguments=tuple(map(redact, arguments)),
+        options=tuple(map(redact, options)),
+        working_folder=os.getcwd(),
+        cluster_kind=kind if session is None else "session",
+        master=redact(url),
+        session=None if session is None else session.name,
+        store=None if store is None else redact(store),
+    )
+
 
 DEPLOY_MODE = "spark.submit.deployMode"
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
@@ -145,9 +304,8 @@ def command(
     if script is None:
         if resume is None:
             raise typer.BadParameter("Missing argument 'SCRIPT'.")
-        from penstock.engine.commands.run.resume_run import run_again
 
-        run_again(context, resume, checkpoint_dir)
+        _run_again(context, resume, checkpoint_dir)
         return
     configuration = given_configuration(config_dir, define)
     if to is not None:
@@ -160,15 +318,11 @@ def command(
     if deploy_mode is not None:
         spark[DEPLOY_MODE] = deploy_mode.value
     if spark.get(DEPLOY_MODE, DeployMode.CLIENT) == DeployMode.CLUSTER:
-        from penstock.engine.commands.run.run_in_cluster import run_in_cluster
-
         cluster = chosen_cluster(master, session, spark, verbose=verbose)
-        run_in_cluster(context, script, arguments or [], configuration, cluster, spark)
+        _run_in_cluster(context, script, arguments or [], configuration, cluster, spark)
         return
     if detached:
-        from penstock.engine.commands.run.run_in_cluster import run_detached
-
-        run_detached(given_options(context, without=("detached",)), script, arguments or [])
+        _run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
     from penstock.engine.run.jobs.detached_driver import as_detached_driver
@@ -177,15 +331,13 @@ def command(
     if Path(script).is_file():
         begin_on_cluster(cluster, spark, configuration.cluster.slots)
 
-    from penstock.engine.commands.run.resume_run import script_recovery
-    from penstock.engine.library.jobs_of_script import with_python_files
     from penstock.engine.library.run_script import run_script
+    from penstock.engine.library.what_if_of_script import with_python_files
     from penstock.engine.planning.plan_options import plan_options
-    from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
     from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
-    from penstock.engine.run.jobs.submitted_script import submitted_script
-    from penstock.engine.run.runtime.collect_records import collects_closed_at_end
     from penstock.engine.run.runtime.list_jobs_of_script import list_jobs_of_script
+    from penstock.engine.run.runtime.receive_results import collects_closed_at_end
     from penstock.engine.run.runtime.recover_jobs import use_recovery
     from penstock.engine.run.runtime.start_job import jobs_end_with_script
 
@@ -195,11 +347,11 @@ def command(
         plan_options=plan_options(cluster=configuration.cluster),
     )
 
-    submitted = submitted_script(script, arguments or [], given_options(context), to, cluster)
+    submitted = _submitted_script(script, arguments or [], given_options(context), to, cluster)
     with (
         _told_of_runs(to),
         on_cluster(cluster, spark, configuration.cluster.slots),
-        use_recovery(script_recovery(checkpoint_dir, resume)),
+        use_recovery(_script_recovery(checkpoint_dir, resume)),
         runs_acknowledged_at_end(),
         list_jobs_of_script(submitted, detached_driver),
         collects_closed_at_end(),
@@ -211,8 +363,7 @@ def command(
 @contextmanager
 def _told_of_runs(to: str | None) -> Iterator[None]:
     """Each run that ends inside the block is summed up on a terminal, and recorded in the store `to`."""
-    from penstock.engine.run.runtime.job_result import JobResult
-    from penstock.engine.run.runtime.record_run import write_run
+    from penstock.engine.run.runtime.job_monitor import JobResult, write_run
     from penstock.engine.run.runtime.run_control import run_listeners
 
     def ended(result: JobResult) -> None:
@@ -230,7 +381,7 @@ def _told_of_runs(to: str | None) -> Iterator[None]:
 
 
 def _show(result: object) -> None:
-    from penstock.engine.run.runtime.job_result import JobResult, summaries
+    from penstock.engine.run.runtime.job_monitor import JobResult, summaries
 
     assert isinstance(result, JobResult)
     counts = ("subtasks", "records in", "records out", "attempts")

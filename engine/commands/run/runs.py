@@ -13,8 +13,7 @@ from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say
 from penstock.engine.run.jobs.measured_values import measured_texts
 from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.plan_versions import read_listed, versions_with
-from penstock.engine.store.tables_of import tables_of
+from penstock.engine.store.plan_versions import read_listed, tables_of, versions_with
 
 
 @reads_store

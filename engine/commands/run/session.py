@@ -56,8 +56,7 @@ def start(
 ) -> None:
     """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
     from penstock.engine.library.warm_session import warm_session
-    from penstock.engine.run.clusters.session_request import session_request
-    from penstock.engine.run.clusters.start_session import start_session
+    from penstock.engine.run.clusters.start_session import session_request, start_session
 
     configuration = given_configuration(config_dir, define)
     cluster = configuration.cluster

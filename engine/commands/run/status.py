@@ -1,18 +1,51 @@
 """`penstock status`: one job."""
 
+from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.run.describe_job import job_as_json, print_json
-from penstock.engine.commands.run.job_argument import JobArgument
+from penstock.engine.commands.run.wait import JobArgument
 from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import say
+from penstock.engine.output.write_lines import write_texts
 from penstock.engine.run.jobs.job_records import JobRecord, find_job
 from penstock.engine.run.jobs.vertex_states import VertexState, vertex_states
+
+# A job as commands show it.
+
+
+def job_as_json(job: JobRecord) -> dict[str, Any]:
+    """A job with its vertices, without secrets. InputError where it has been removed."""
+    submitted = asdict(job.submitted)
+    submitted.pop("owner")
+    described = {
+        **submitted,
+        "state": job.state,
+        "failure": job.failure,
+        "milliseconds": job.milliseconds,
+        "vertices": [asdict(vertex) for vertex in vertex_states(job)],
+    }
+    return {key: _redacted(value) for key, value in described.items()}
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON on standard output."""
+    write_texts([orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()], None)
+
+
+def _redacted(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {key: _redacted(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_redacted(item) for item in value]
+    return value
 
 
 def command(

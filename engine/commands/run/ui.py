@@ -18,8 +18,8 @@ def command(
     ] = 0,
 ) -> None:
     """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it."""
+    from penstock.engine.views.ui.run_figures import shown_runs
     from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
-    from penstock.engine.views.ui.shown_run import shown_runs
 
     shown_runs(store)  # what is wrong with a store is said here
     try:

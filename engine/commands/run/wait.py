@@ -1,11 +1,20 @@
 """`penstock wait`: until a job has ended."""
 
-from penstock.engine.commands.run.job_argument import JobArgument
+from typing import Annotated
+
+import typer
+
 from penstock.engine.output.say import say_beside_output
-from penstock.engine.run.commits.errors import JobCancelledError
-from penstock.engine.run.jobs.job_records import find_job
-from penstock.engine.run.jobs.wait_for_job import wait_for_job
+from penstock.engine.run.commits.commit_run import JobCancelledError
+from penstock.engine.run.jobs.job_records import find_job, wait_for_job
 from penstock.plans.errors import PenstockError
+
+# The argument of commands that are about one job.
+
+
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="The id of a job, or digits that only its id begins with.")
+]
 
 
 def command(job: JobArgument) -> None:

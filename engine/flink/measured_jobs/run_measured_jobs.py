@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.engine.flink.capture.flink_home import JAVA_OPTIONS
-from penstock.engine.flink.flink_jars import compiled_measured_jobs, flink_jars
+from penstock.engine.flink.capture.program_command import JAVA_OPTIONS
+from penstock.engine.flink.plan_with_flink import compiled_measured_jobs, flink_jars
 from penstock.engine.machine.die_with_parent import with_parent
 from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.spark.find_java import require_java

@@ -16,9 +16,15 @@ import pyarrow.parquet as pq
 
 from penstock.engine.machine.die_with_parent import die_with_parent
 from penstock.engine.output.write_lines import write_pieces
-from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet, Spec
-from penstock.plans.generate.shapes import SHAPES
-from penstock.plans.generate.topology_lines import topologies_table, topology_lines, transformations_table
+from penstock.plans.generate.fleet import (
+    ROWS_OF_A_PART,
+    Fleet,
+    Spec,
+    topologies_table,
+    topology_lines,
+    transformations_table,
+)
+from penstock.plans.generate.layered import SHAPES
 
 
 def main() -> None:

@@ -89,7 +89,7 @@ def _measure(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def _digest(chosen: argparse.Namespace) -> dict[str, Any]:
-    from penstock.engine.planning.digest_plans import digest_plans
+    from penstock.engine.planning.plan_beside_flink import digest_plans
 
     try:
         planner = load_planner(chosen.planner)

@@ -21,7 +21,6 @@ from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.plan_metrics import (
     ESTIMATED,
     METRICS,
@@ -30,6 +29,7 @@ from penstock.plans.metrics.plan_metrics import (
     fleet_metrics,
     plan_metrics,
 )
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from penstock.plans.planners.plan_in_parts import split_into
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults

@@ -18,7 +18,6 @@ from penstock.engine.measure.bench.measure_quality import (
     compare_all,
     put_together,
 )
-from penstock.engine.planning.count_rows import count_rows
 from penstock.engine.planning.find_custom_planners import find_custom_planners, send_planners
 from penstock.engine.planning.foresee_spark_memory import (
     BYTES_OF_A_PLANNED_ROW,
@@ -27,16 +26,16 @@ from penstock.engine.planning.foresee_spark_memory import (
 )
 from penstock.engine.planning.memory_of_workers import is_local, memory_of_workers
 from penstock.engine.planning.nothing_lost import require_nothing_lost
-from penstock.engine.planning.plan_in_workers import call_in_workers, count_inputs
+from penstock.engine.planning.plan_in_workers import call_in_workers, count_inputs, count_rows
 from penstock.engine.planning.plan_topologies import read_topologies
 from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
 from penstock.plans.frames.spark_schemas import free
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from penstock.plans.planners.plan_packed_tables import PlanPart
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 
 if TYPE_CHECKING:
     from penstock.plans.planners.plan_in_parts import InParts

@@ -1,36 +1,203 @@
 """All planners on all suites, in turn: what a benchmark measures and writes."""
 
 import json
+import os
+import platform
+from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
+from markupsafe import Markup, escape
+
+from penstock.engine.machine.available_memory import cores, memory_bytes
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.measure.bench.describe_machine import describe_machine, describe_versions
-from penstock.engine.measure.bench.draw_figures import COLOURS, Line, draw_lines
-from penstock.engine.measure.bench.how_sure import answers, doubts
-from penstock.engine.measure.bench.planner_processes import planner_processes
 from penstock.engine.measure.bench.planners import PLANNERS, planner_named
-from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
-from penstock.engine.measure.bench.print_results import equality_lines, failed, figures
-from penstock.engine.measure.bench.render_template import render_template
-from penstock.engine.measure.bench.run_benchmarks import (
+from penstock.engine.measure.bench.prepare_inputs import (
+    SUITES,
+    Case,
+    TimeBudget,
     Turn,
     compare_plans,
     measure_with,
+    prepare_inputs,
     run_benchmarks,
     turns,
 )
-from penstock.engine.measure.bench.suites import SUITES, Case
-from penstock.engine.measure.bench.summarise import best_planning, summarise
-from penstock.engine.measure.bench.time_budget import TimeBudget
-from penstock.engine.measure.bench.write_results import FORMAT, append_line, append_rows, write_results
+from penstock.engine.measure.bench.print_results import (
+    FORMAT,
+    append_line,
+    append_rows,
+    equality_lines,
+    failed,
+    figures,
+    render_template,
+    write_results,
+)
+from penstock.engine.measure.bench.run_child import planner_processes
+from penstock.engine.measure.bench.summarise import answers, best_planning, doubts, summarise
+from penstock.engine.output.figures import (
+    MARKERS,
+    axis_label,
+    choose_scale,
+    figure_bytes,
+    figure_text,
+    new_figure,
+)
 from penstock.engine.output.progress import Report
+from penstock.engine.spark.find_java import find_java
 from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.installation import own_version
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.vocabulary import Layer
+
+# The figures of a benchmark's pages, drawn by matplotlib: images that need no file beside the page.
+
+
+_COLOURS = ("#b35900", "#0a6cbd", "#8a3ffc", "#198038")
+_GOOD, _BAD = "#198038", "#b35900"
+_BESIDE = 1.02
+"""Single measurements stand beside their median: x, multiplied by this."""
+
+Point = tuple[float, float]
+
+
+class Line(NamedTuple):
+    """Points in order of x, in one of COLOURS; `dashed` lines have hollow marks.
+
+    `measured` are the single measurements that points are medians of: small marks to the right of them, and
+    a bar through each of them to the least and the largest of its own.
+    """
+
+    name: str
+    colour: int
+    points: Sequence[Point]
+    dashed: bool = False
+    measured: Sequence[Point] = ()
+
+
+def draw_lines(title: str, x_label: str, y_label: str, lines: Sequence[Line]) -> Markup:
+    """Lines on logarithmic axes. Points that are not above zero are left out; empty where none is left."""
+    kept = [line._replace(points=_shown(line.points), measured=_shown(line.measured)) for line in lines]
+    kept = [line for line in kept if line.points]
+    if not kept:
+        return Markup()
+
+    def draw(axes: Any) -> None:
+        for line in kept:
+            colour = _COLOURS[line.colour % len(_COLOURS)]
+            axes.plot(
+                *zip(*line.points, strict=True),
+                color=colour,
+                label=figure_text(line.name),
+                linestyle="--" if line.dashed else "-",
+                marker=MARKERS[line.colour % len(MARKERS)],
+                markerfacecolor="none" if line.dashed else colour,
+                markersize=4.5,
+                linewidth=1.0 if line.dashed else 1.6,
+            )
+            for x, values in _by_x(line.measured).items():
+                axes.vlines(x, min(values), max(values), color=colour, linewidth=1)
+                axes.plot([x * _BESIDE] * len(values), values, ".", color=colour, markersize=3, alpha=0.7)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.legend(frameon=False, fontsize="small")
+
+    return _image(title, x_label, y_label, (5.2, 3.4), draw)
+
+
+def draw_differences(entry: Mapping[str, Any]) -> Markup:
+    """Bars of the differences of a metric; those on the better side are green. In: compare_quality."""
+    counts, edges = entry["bars"]["counts"], entry["bars"]["edges"]
+
+    def draw(axes: Any) -> None:
+        middles = [(low + high) / 2 for low, high in pairwise(edges)]
+        better = [(middle > 0) == (entry["better_is"] == "more") for middle in middles]
+        widths = [0.9 * (high - low) for low, high in pairwise(edges)]
+        axes.bar(middles, counts, widths, color=[_GOOD if good else _BAD for good in better])
+        choose_scale(axes.set_yscale, [count for count in counts if count])
+        if edges[0] < 0 < edges[-1]:
+            axes.axvline(0, color="#59636e", linewidth=0.8)
+
+    name = entry["metric"]
+    return _image(name, f"difference of {axis_label(name)}", "topologies", (3.4, 2.2), draw)
+
+
+def _image(
+    title: str, x_label: str, y_label: str, size: tuple[float, float], draw: Callable[[Any], None]
+) -> Markup:
+    """The image, or a sentence in its place where matplotlib is not installed."""
+    try:
+        figure = new_figure(*size)
+    except ConfigurationError as error:
+        return Markup("<p>{}: {}</p>").format(error.message, error.hint)
+    axes = figure.subplots()
+    draw(axes)
+    axes.set_title(figure_text(title), fontsize="medium")
+    axes.set_xlabel(figure_text(x_label))
+    axes.set_ylabel(figure_text(y_label))
+    axes.grid(alpha=0.3)
+    data = b64encode(figure_bytes(figure, "svg")).decode()
+    return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}"/>').format(escape(title), data)
+
+
+def _shown(points: Sequence[Point]) -> list[Point]:
+    """The points that a logarithmic axis can show."""
+    return [point for point in points if point[0] > 0 and point[1] > 0]
+
+
+def _by_x(points: Sequence[Point]) -> dict[float, list[float]]:
+    ys: dict[float, list[float]] = {}
+    for x, y in points:
+        ys.setdefault(x, []).append(y)
+    return ys
+
+
+# Where and with what a benchmark was taken.
+
+
+PACKAGES = ("pyspark", "delta-spark", "polars", "pyarrow", "numpy", "numba")
+FLINK_VERSION = "2.3.0"
+
+
+def describe_machine() -> dict[str, Any]:
+    """Platform, processor, cores, memory in bytes, and the load averages of 1, 5 and 15 minutes."""
+    return {
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": cores(),
+        "memory_bytes": memory_bytes(),
+        "load_average": [round(load, 2) for load in os.getloadavg()],
+    }
+
+
+def describe_versions(with_flink: bool) -> dict[str, str]:
+    """Versions of Python, Java, Flink (where it is measured) and the packages that planners use."""
+    versions = {"python": platform.python_version(), "penstock": own_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    try:
+        versions["java"] = find_java().version
+    except ConfigurationError:
+        versions["java"] = "none"
+    return versions | ({"flink": FLINK_VERSION} if with_flink else {})
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
 
 Said = Callable[[Mapping[str, Any], float], None]
 """Told of each record as it is measured, and of the seconds that are probably left."""
@@ -207,7 +374,7 @@ def render_page(results: Mapping[str, Any]) -> str:
     return render_template(
         "page.html.j2",
         results=results,
-        colours=COLOURS,
+        colours=_COLOURS,
         suites=[
             _suite(name, [row for row in summary if row["suite"] == name], styles)
             for name in dict.fromkeys(row["suite"] for row in summary)

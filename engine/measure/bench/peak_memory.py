@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
-from penstock.engine.machine.end_processes import process_tree
+from penstock.engine.machine.stop_on_signals import process_tree
 
 PAGE_BYTES = resource.getpagesize()
 

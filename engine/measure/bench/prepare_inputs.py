@@ -3,21 +3,132 @@
 import hashlib
 import io
 import json
+import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock.engine.measure.bench.run_child import python_command, python_environment
-from penstock.engine.measure.bench.suites import Case, spec_of
+import orjson
+
+from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.measure.bench.planners import planner_named
+from penstock.engine.measure.bench.run_child import USED, Ask, Begin, python_command, python_environment
+from penstock.engine.planning.plan_beside_flink import Digests, find_differences
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.generate.fleet import Spec
 from penstock.plans.importing.bounds import bounded_file, bounded_text
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.unpacked_texts import texts_of_file
-from penstock.plans.vocabulary import VIRTUAL_KINDS
+from penstock.plans.vocabulary import VIRTUAL_KINDS, Layer
+
+# The suites of topologies that a benchmark plans, each at several sizes.
+
+
+FLEET_OPERATORS = 12
+"""Operators of a fleet's topology, on average."""
+
+NEXMARK = Path(__file__).parent / "nexmark.jsonl.gz"
+"""121 stream graphs of Nexmark's SQL queries as Flink's planner made them (those of tests/golden)."""
+
+
+WORKLOADS = Path(__file__).parent / "workloads.jsonl"
+"""Published benchmarks as topologies with costs (see docs/workloads.md)."""
+
+
+CAPTURED = Path(__file__).parent / "captured.jsonl.gz"
+"""Jobs of Flink's and PyFlink's own examples as `penstock capture` wrote them (see docs/benchmarks.md)."""
+
+
+class Suite(NamedTuple):
+    """Topologies of one kind: a generated `shape`, or the lines of `file`, `repeated` up to a size or not."""
+
+    name: str
+    about: str
+    shape: str = ""
+    share_of_uids: float | None = None
+    file: Path | None = None
+    repeated: bool = False
+
+
+SUITES: dict[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        Suite("fleet", "random topologies of 12 operators on average, as many as the size takes", "random"),
+        Suite("layered", "one topology in layers, a quarter of the edges partitioned", "layered"),
+        Suite("uids", "layered, with a uid on every operator", "layered", share_of_uids=1.0),
+        Suite("chain", "one topology, all of it one chain", "chain"),
+        Suite(
+            "diamond", "one topology that forks into two branches and joins them, again and again", "diamond"
+        ),
+        Suite("wide", "one topology of sources with large fan-out and unions into sinks", "wide"),
+        Suite(
+            "sql", "stream graphs of Nexmark's queries, repeated up to the size", file=NEXMARK, repeated=True
+        ),
+        Suite(
+            "captured",
+            "stream graphs of Flink's and PyFlink's examples, repeated up to the size",
+            file=CAPTURED,
+            repeated=True,
+        ),
+        Suite("workloads", "published benchmarks, with costs; each topology once", file=WORKLOADS),
+    )
+}
+
+
+class Case(NamedTuple):
+    """One suite at one size; `size` is 0 for a file of the user's, which has the size it has."""
+
+    suite: Suite
+    size: int
+
+
+def find_suite(name: str) -> Suite:
+    """The suite of that name, or the file of that path. Raises ConfigurationError for neither."""
+    if name in SUITES:
+        return SUITES[name]
+    path = Path(name)
+    if path.is_file():
+        return Suite(path.name.removesuffix(".gz").removesuffix(".jsonl"), f"topologies of {path}", file=path)
+    raise ConfigurationError(
+        f"--suite {name}: found neither a suite nor a file of that name", f"suites are {', '.join(SUITES)}"
+    )
+
+
+def each_once(suites: list[Suite]) -> list[Suite]:
+    """Suites in their order. Raises ConfigurationError if two different ones have the same name."""
+    named: dict[str, Suite] = {}
+    for suite in suites:
+        other = named.setdefault(suite.name, suite)
+        if other != suite:
+            raise ConfigurationError(
+                f"--suite: found two suites named {suite.name}: {other.about}, and {suite.about}",
+                "rename one of the files",
+            )
+    return list(named.values())
+
+
+def cases_of(suites: list[Suite], sizes: list[int]) -> list[Case]:
+    """Every suite at every size, sizes ascending; a file of the user's once."""
+    return [
+        Case(suite, size)
+        for suite in suites
+        for size in ([0] if suite.file and not suite.repeated else sorted(set(sizes)))
+    ]
+
+
+def spec_of(case: Case) -> Spec:
+    """How a generated case is generated."""
+    if case.suite.shape == "random":
+        topologies = max(1, round(case.size / FLEET_OPERATORS))
+        return Spec(operators=FLEET_OPERATORS, topologies=topologies, seed=1, parallelism=4)
+    return Spec(operators=case.size, seed=1, parallelism=4, share_of_uids=case.suite.share_of_uids)
+
 
 VERSION = 1
 """Raised whenever inputs of the same case change."""
@@ -173,3 +284,218 @@ def count_operators(topology: Any) -> int:
         case {"transformations": [*rows]}:
             return sum(isinstance(row, dict) and str(row.get("kind")) not in VIRTUAL_KINDS for row in rows)
     return 0
+
+
+# Every measurement of a benchmark in turn, and the comparison of plans.
+
+
+Measure = Callable[[str, Path], dict[str, Any]]
+"""(planner, what it reads) to what engine.bench.run_child.ask_child gives."""
+
+
+class Turn(NamedTuple):
+    """One measurement to be taken."""
+
+    repetition: int
+    case: Case
+    planner: str
+
+
+def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterator[Turn]:
+    """All measurements: repetition outermost, planners side by side, another one first each time.
+
+    Other work of the machine and what a planner leaves behind (caches, heat) then affect all planners alike.
+    """
+    for repetition in range(repeat):
+        first = repetition % max(1, len(planners))
+        for case in cases:
+            for planner in (*planners[first:], *planners[:first]):
+                yield Turn(repetition, case, planner)
+
+
+def measure_with(ask: Ask, todo: Sequence[Turn], until: Layer, repeat_in_process: int) -> Measure:
+    """A Measure that asks a planner's process, for all of `todo`.
+
+    If the first turn of a process that is kept is repeated, it is the cold plan alone: the others are warm,
+    and on Spark each plan takes long.
+    """
+    asked: set[str] = set()
+    turns_of = Counter((turn.planner, turn.case) for turn in todo)
+    first = {turn.planner: turn.case for turn in reversed(todo)}
+    repeated = {planner for planner, case in first.items() if turns_of[planner, case] > 1}
+
+    def measure(planner: str, path: Path) -> dict[str, Any]:
+        cold_only = planner in repeated - asked and planner_named(planner).kept
+        asked.add(planner)
+        warm = 0 if cold_only else repeat_in_process
+        return ask(planner, _options(path, until, "--repeat-in-process", str(warm)))
+
+    return measure
+
+
+def _options(path: Path, until: Layer, *others: str) -> tuple[str, ...]:
+    return "--input", str(path), "--until", until, *others
+
+
+def run_benchmarks(
+    todo: Sequence[Turn],
+    inputs: Mapping[Case, Input],
+    measure: Measure,
+    report: Callable[[str], None],
+    has_time_for: Callable[[Turn], bool] = lambda turn: True,
+) -> Iterator[tuple[Turn, dict[str, Any]]]:
+    """Each turn with its record, unless there is no time for it.
+
+    Once a planner timed out, its turns at that size and above are Skipped.
+    """
+    timed_out: dict[tuple[str, str], int] = {}
+    for turn in todo:
+        if not has_time_for(turn):
+            continue
+        suite, prepared = turn.case.suite.name, inputs[turn.case]
+        report(f"{suite} {prepared.operators:,} {turn.planner}")
+        record = {
+            "suite": suite,
+            "size": turn.case.size,
+            "operators": prepared.operators,
+            "topologies": prepared.topologies,
+            "planner": turn.planner,
+            "repetition": turn.repetition,
+            "load_average": round(os.getloadavg()[0], 2),
+        }
+        limit = timed_out.get((suite, turn.planner))
+        if limit is not None and prepared.operators >= limit:
+            failure = {"error": "Skipped", "message": f"timed out at {limit:,} operators"}
+            unknown: dict[str, Any] = {
+                "start_up_seconds": None,
+                "cold": None,
+                "warm": [],
+                "peak_memory_bytes": None,
+                **dict.fromkeys(USED),
+            }
+            yield turn, {**record, **unknown, "failure": failure}
+            continue
+        answer = measure(turn.planner, prepared.path(planner_named(turn.planner).reads_lines))
+        if answer["failure"] and answer["failure"]["error"] == "Timeout":
+            timed_out[suite, turn.planner] = prepared.operators
+        yield turn, {**record, **answer}
+
+
+def compare_plans(
+    inputs: Mapping[Case, Input],
+    planners: Sequence[str],
+    until: Layer,
+    begin: Begin,
+    report: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """One entry per suite: its smallest size, `pairs` (see find_differences) and `failures` by planner.
+
+    Nothing is timed here: planners are asked side by side.
+    """
+    smallest: dict[str, Case] = {}
+    for case, prepared in inputs.items():
+        name = case.suite.name
+        if name not in smallest or prepared.operators < inputs[smallest[name]].operators:
+            smallest[name] = case
+    entries = []
+    for suite, case in smallest.items():
+        report(f"{suite} compare {', '.join(planners)}")
+        digests: dict[str, Digests] = {}
+        failures = {}
+        with short_lived_folder("bench") as folder:
+            begun = {}
+            for planner in planners:
+                path = inputs[case].path(planner_named(planner).reads_lines)
+                file = str(Path(folder) / f"{planner}.json")
+                begun[planner] = begin(planner, _options(path, until, "--digests", file))
+            # A kept one without a process is asked while it is waited for: the others are at work by then.
+            for planner in sorted(begun, key=lambda name: not planner_named(name).kept):
+                done = begun[planner]()
+                if done["failure"]:
+                    failures[planner] = done["failure"]
+                else:
+                    digests[planner] = orjson.loads((Path(folder) / f"{planner}.json").read_bytes())
+        digests = {planner: digests[planner] for planner in planners if planner in digests}
+        entry = {"suite": suite, "operators": inputs[case].operators, "pairs": find_differences(digests)}
+        entries.append({**entry, "failures": failures})
+    return entries
+
+
+# Which measurements fit into a time: sizes and repetitions follow from it.
+
+
+FIRST_GUESS_SECONDS = 3.0
+"""The time that a planner's first turn may take."""
+
+FIRST_GUESS_SECONDS_ON_SPARK = 10.0
+"""The same for a planner that starts a session first."""
+
+GROWS = 1.6
+"""A turn takes at most about this many times as long where the size is the next one: start-up weighs most."""
+
+
+class TimeBudget:
+    """Says whether there is time for another turn, by what earlier ones took, and how much is left.
+
+    A class, since it learns from each turn. `after_seconds` are kept for what follows the turns: comparing
+    plans, which takes about as long as the first turns of all planners once more.
+    """
+
+    def __init__(self, seconds: float | None, turns: Sequence[Turn], compares: bool) -> None:
+        self._seconds, self._compares = seconds, compares
+        self._began = time.monotonic()
+        self._took: dict[tuple[str, str, int], float] = {}
+        sizes: dict[str, set[int]] = {}
+        for turn in turns:
+            sizes.setdefault(turn.case.suite.name, set()).add(turn.case.size)
+        self._smaller = {
+            (suite, large): small for suite, of in sizes.items() for small, large in pairwise(sorted(of))
+        }
+
+    def took(self, turn: Turn, seconds: float) -> None:
+        """Take note of a turn that is done."""
+        key = (turn.planner, turn.case.suite.name, turn.case.size)
+        self._took[key] = max(seconds, self._took.get(key, 0.0))
+
+    def has_time_for(self, turn: Turn) -> bool:
+        """Whether this turn, and what follows all turns, will probably be done in time."""
+        if self._seconds is None:
+            return True
+        return self.spent() + self._expected(turn) + self._after() <= self._seconds
+
+    def left(self, todo: Sequence[Turn]) -> float:
+        """Seconds that the turns in `todo`, and what follows them, are expected to take."""
+        needed = sum(map(self._expected, todo)) + self._after()
+        return needed if self._seconds is None else min(needed, max(0.0, self._seconds - self.spent()))
+
+    def spent(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    def _expected(self, turn: Turn) -> float:
+        suite, size = turn.case.suite.name, turn.case.size
+        factor = 1.0
+        while (turn.planner, suite, size) not in self._took:
+            if (suite, size) not in self._smaller:
+                others = [took for (planner, *_), took in self._took.items() if planner == turn.planner]
+                return factor * (min(others) if others else _first_guess(turn.planner))
+            size, factor = self._smaller[suite, size], factor * GROWS
+        return factor * self._took[turn.planner, suite, size]
+
+    def _after(self) -> float:
+        if not self._compares:
+            return 0.0
+        slowest: dict[str, float] = {}
+        for (_, suite, _), took in self._took.items():
+            slowest[suite] = max(took, slowest.get(suite, 0.0))
+        return sum(slowest.values()) / 2
+
+
+def _first_guess(planner: str) -> float:
+    return FIRST_GUESS_SECONDS_ON_SPARK if planner_named(planner).kept else FIRST_GUESS_SECONDS
+
+
+def seconds_left(seconds: float) -> str:
+    """A time for people, such as `about 1 min 20 s left`."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"about {minutes} min {rest:02} s left" if minutes else f"about {rest} s left"

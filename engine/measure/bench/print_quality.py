@@ -10,8 +10,8 @@ from deltalake import write_deltalake
 from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.measure.bench.draw_figures import draw_differences
-from penstock.engine.measure.bench.render_template import render_template
+from penstock.engine.measure.bench.measure_suites import draw_differences
+from penstock.engine.measure.bench.print_results import render_template
 from penstock.engine.output.people import is_terminal, print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say, say_beside_output

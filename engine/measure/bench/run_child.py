@@ -8,18 +8,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, BinaryIO, NamedTuple
 
+from penstock.engine.machine.available_memory import available_memory, import_root, memory_bytes
 from penstock.engine.machine.die_with_parent import PARENT
-from penstock.engine.machine.end_processes import end_processes, process_tree, processes_of_session
-from penstock.engine.machine.machine import import_root
+from penstock.engine.machine.stop_on_signals import end_processes, process_tree, processes_of_session
 from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.measure.bench.peak_memory import resident_bytes
+from penstock.engine.measure.bench.planners import planner_named
 from penstock.engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
@@ -92,10 +94,10 @@ def ask_child(child: Child, request: Sequence[str] | None, timeout: float) -> di
     `failure` (error and message) is set where the process says so, and to Timeout (seconds), Killed (signal)
     or Crashed (its last words) where it did not get to `done`; the process is of no use then.
     """
-    return answer_of(child, None if request is None else send_request(child, request), timeout)
+    return _answer_of(child, None if request is None else _send_request(child, request), timeout)
 
 
-def send_request(child: Child, request: Sequence[str]) -> int:
+def _send_request(child: Child, request: Sequence[str]) -> int:
     """Write a request to the process. Gives how many bytes it had said before, for answer_of."""
     said = _size(child.said)
     assert child.process.stdin is not None
@@ -105,7 +107,7 @@ def send_request(child: Child, request: Sequence[str]) -> int:
     return said
 
 
-def answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
+def _answer_of(child: Child, said: int | None, timeout: float) -> dict[str, Any]:
     """What ask_child gives for a request that was sent; None waits for the end of the process.
 
     What the process uses, and `timeout`, count from this call.
@@ -269,3 +271,76 @@ def _machine_seconds() -> tuple[float, float] | None:
     if len(fields) <= _STEAL:
         return None
     return sum(fields[i] for i in _BUSY) / _TICKS_PER_SECOND, fields[_STEAL] / _TICKS_PER_SECOND
+
+
+# Planners in separate processes: one for each measurement, or one that is kept if it starts slowly.
+
+
+Ask = Callable[[str, Sequence[str]], dict[str, Any]]
+"""(planner, options of engine.bench.measure_planner) to what ask_child gives."""
+
+Begin = Callable[[str, Sequence[str]], Callable[[], dict[str, Any]]]
+"""As Ask, without waiting: what it gives waits for the answer, and asks only then if memory is short
+or a planner that is kept has no process yet."""
+
+FREE_SHARE = 0.5
+"""Kept processes are ended if less than this share of the memory is left for others."""
+
+
+@contextmanager
+def planner_processes(timeout: float) -> Iterator[tuple[Ask, Begin]]:
+    """An Ask and a Begin that give each answer `timeout` seconds; processes end with the block at the latest.
+
+    A planner that is `kept` has one process for all that it is asked, so that Spark starts, and its JVM warms
+    up, once. One that fails gets another.
+    """
+    kept: dict[str, Child] = {}
+    at_work: dict[str, int] = {}
+    begun: list[Child] = []
+
+    def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
+        if planner not in kept and is_short_of_memory():
+            end_idle()
+        if not planner_named(planner).kept:
+            return run_child(measure_planner_command(planner, *options), timeout)
+        if planner not in kept:
+            kept[planner] = start_child(measure_planner_command(planner, "--asked"))
+        at_work[planner] = _send_request(kept[planner], options)
+        return answer_of_kept(planner)
+
+    def answer_of_kept(planner: str) -> dict[str, Any]:
+        answer = _answer_of(kept[planner], at_work.pop(planner), timeout)
+        if answer["failure"]:
+            end_child(kept.pop(planner))
+        return answer
+
+    def is_short_of_memory() -> bool:
+        return available_memory().size_bytes < FREE_SHARE * memory_bytes()
+
+    def begin(planner: str, options: Sequence[str]) -> Callable[[], dict[str, Any]]:
+        if is_short_of_memory() or (planner_named(planner).kept and planner not in kept):
+            return lambda: ask(planner, options)
+        if planner in kept:
+            at_work[planner] = _send_request(kept[planner], options)
+            return partial(answer_of_kept, planner)
+        child = start_child(measure_planner_command(planner, *options), subprocess.DEVNULL)
+        begun.append(child)
+
+        def wait() -> dict[str, Any]:
+            try:
+                return ask_child(child, None, timeout)
+            finally:
+                begun.remove(child)
+                end_child(child)
+
+        return wait
+
+    def end_idle() -> None:
+        for planner in set(kept) - set(at_work):
+            end_child(kept.pop(planner))
+
+    try:
+        yield ask, begin
+    finally:
+        for child in (*kept.values(), *begun):
+            end_child(child)

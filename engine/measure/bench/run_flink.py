@@ -8,9 +8,8 @@ from typing import Any
 
 import orjson
 
-from penstock.engine.flink.flink_jars import compiled_planner, flink_jars
-from penstock.engine.flink.plan_with_flink import plan_with_flink
-from penstock.engine.machine.machine import driver_memory_mebibytes
+from penstock.engine.flink.plan_with_flink import compiled_planner, flink_jars, plan_with_flink
+from penstock.engine.machine.available_memory import driver_memory_mebibytes
 from penstock.engine.measure.bench.times import ENOUGH_SECONDS, NotPlannedError, Plans, Times
 from penstock.engine.spark.find_java import require_java
 from penstock.plans.vocabulary import Layer

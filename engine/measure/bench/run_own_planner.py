@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from penstock.engine.measure.bench.bench_choices import bench_choices
+from penstock.engine.measure.bench.planners import bench_choices
 from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.custom_planners import named_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS, plan_by_custom_planners
@@ -14,7 +14,7 @@ from penstock.engine.planning.planner_program import PREFIX, program_named
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.planners.columnar_passes import produced
-from penstock.plans.planners.plan_columnar import TO_ARROW
+from penstock.plans.planners.plan_in_parts import TO_ARROW
 from penstock.plans.vocabulary import Layer
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.measure.bench.bench_choices import bench_choices, bench_configuration
+from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
 from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
@@ -21,7 +21,7 @@ from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
 from penstock.plans.planners import columnar_passes as columnar
 from penstock.plans.planners import joins_passes as joins
-from penstock.plans.planners.plan_columnar import TO_ARROW, WITHOUT_REFUSED
+from penstock.plans.planners.plan_in_parts import TO_ARROW, WITHOUT_REFUSED
 from penstock.plans.planners.run_joins import Planned
 from penstock.plans.vocabulary import Layer
 

@@ -9,7 +9,7 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.measure.bench.suites import SUITES
+from penstock.engine.measure.bench.prepare_inputs import SUITES
 from penstock.engine.planning.plan_in_process import (
     parts_in_process,
     plan_frames,
@@ -24,9 +24,15 @@ from penstock.plans.errors import InputError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.generate.fleet import ROWS_OF_A_PART, Spec
 from penstock.plans.generate.like.as_transformations import as_transformations
-from penstock.plans.generate.like.draw_like import draw_like
+from penstock.plans.generate.like.draw_like import (
+    GivenFleet,
+    Ints,
+    Segments,
+    draw_like,
+    find_segments,
+    given_fleet,
+)
 from penstock.plans.generate.like.fidelity import NEEDED, Distance, fidelity
-from penstock.plans.generate.like.find_segments import GivenFleet, Ints, Segments, find_segments, given_fleet
 from penstock.plans.layers import Choices
 from penstock.plans.plan_json.columnar.to_topology_lines import TOPOLOGY_COLUMNS, to_topology_lines
 from penstock.plans.tables import TABLES

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from penstock.engine.measure.bench.suites import WORKLOADS
+from penstock.engine.measure.bench.prepare_inputs import WORKLOADS
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
 from penstock.plans.generate.fleet import Spec

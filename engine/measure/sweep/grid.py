@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
-from penstock.engine.measure.bench.describe_machine import describe_machine
+from penstock.engine.measure.bench.measure_suites import describe_machine
 from penstock.engine.measure.sweep.sweep_spec import (
     CAPTURED,
     PARAMETERS,

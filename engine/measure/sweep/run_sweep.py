@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from penstock.engine.machine.replace_file import make_output_folder
-from penstock.engine.measure.bench.describe_machine import describe_machine, describe_versions
+from penstock.engine.measure.bench.measure_suites import describe_machine, describe_versions
 from penstock.engine.measure.sweep.grid import Cell
 from penstock.engine.measure.sweep.results_table import (
     Measured,

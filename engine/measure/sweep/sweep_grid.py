@@ -1,30 +1,247 @@
 """A sweep from its spec to its results, as the command and the library run it."""
 
+import base64
+import json
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from difflib import get_close_matches
 from functools import partial
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import polars as pl
+import pyarrow as pa
 import yaml
 from pydantic import ValidationError
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.configuration.find_configuration import configuration_directory, find_configuration
-from penstock.engine.measure.bench.measure_quality import require_planners
+from penstock.engine.measure.bench.measure_planner import describe_failure
+from penstock.engine.measure.bench.measure_quality import plan_and_measure, require_planners
+from penstock.engine.measure.bench.prepare_inputs import CAPTURED as CAPTURED_FILE
+from penstock.engine.measure.bench.prepare_inputs import WORKLOADS as WORKLOADS_FILE
+from penstock.engine.measure.bench.run_child import Child, ask_child, end_child, python_command, start_child
 from penstock.engine.measure.sweep.grid import Cell, axes_of_options, cells_of
-from penstock.engine.measure.sweep.measure_cell import CellRequest
-from penstock.engine.measure.sweep.run_sweep import Swept, run_sweep
-from penstock.engine.measure.sweep.sweep_spec import WORKLOADS, SweepSource, SweepSpec, beside, costs_beside
+from penstock.engine.measure.sweep.run_sweep import Answer, Measure, Swept, run_sweep
+from penstock.engine.measure.sweep.sweep_spec import (
+    CAPTURED,
+    PARAMETERS,
+    WORKLOADS,
+    SweepSource,
+    SweepSpec,
+    beside,
+    costs_beside,
+)
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.chosen_costs import require_costs
+from penstock.engine.planning.custom_planners import question
+from penstock.engine.planning.find_custom_planners import (
+    find_custom_planners,
+    names_custom_planner,
+    send_planners,
+)
+from penstock.engine.planning.plan_in_process import ReadTopologies, read_in_process
+from penstock.engine.planning.plan_options import plan_options
 from penstock.operators.common.flink_yaml import core_schema_loader
 from penstock.plans.errors import InputError, PenstockError
+from penstock.plans.generate.by_spec.draw_by_spec import draw_by_spec, no_counts
 from penstock.plans.generate.by_spec.fleet_spec import read_fleet_spec
-from penstock.plans.metrics.exchange_costs import read_constants
+from penstock.plans.generate.fleet import Spec, fleet_tables
+from penstock.plans.generate.layered import find_shape
+from penstock.plans.metrics.plan_metrics import fleet_metrics
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, read_constants
+from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.rules import shorten
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+# One cell of a sweep: read its topologies, plan them, measure the plans.
+
+
+Result = dict[str, Any]
+"""Counts, seconds and `metrics` of a cell: mean and 95th percentile over its topologies, by metric.
+`quality`: the metrics of each topology, as quality_text writes them."""
+
+
+class CellRequest(NamedTuple):
+    """A cell as it is sent to a process, as JSON; `defines` are options that all cells have."""
+
+    source: Mapping[str, Any]
+    options: Mapping[str, str]
+    costs: str | None
+    planner: str
+    config_dir: str | None
+    defines: Mapping[str, str]
+    time_limit: float
+    constants: str | None = None
+
+
+class CellMeter:
+    """Measures cells, and keeps the topologies that it has read last for the next cell.
+
+    A class, since what is kept lives as long as a process that measures.
+    """
+
+    def __init__(self) -> None:
+        self._of: tuple[str, JobDefaults] | None = None
+        self._read: ReadTopologies | None = None
+
+    def measure(self, request: CellRequest) -> Result:
+        """The result of a cell. Raises what reading and planning raise."""
+        defines = {**request.defines, **request.options}
+        configuration = find_configuration(request.config_dir, defines)
+        choices = plan_options(cluster=configuration.cluster).choices
+        read, seconds = self._topologies(request.source, configuration.job_defaults)
+        terms = CONSTANTS if request.constants is None else read_constants(Path(request.constants))
+        asked = question(request.costs, read.frames["topologies"], request.time_limit, constants=terms)
+        measured = plan_and_measure(read, request.planner, asked, choices)
+        metrics = {
+            row["metric"]: [row["mean"], row["p95"]]
+            for row in fleet_metrics(measured.plans).iter_rows(named=True)
+        }
+        counts = {"inputs": read.inputs, "read_seconds": seconds, **measured.summary}
+        return {**counts, "metrics": metrics, "quality": quality_text(measured.plans)}
+
+    def _topologies(
+        self, source: Mapping[str, Any], defaults: JobDefaults
+    ) -> tuple[ReadTopologies, float | None]:
+        """The topologies of a source, and the seconds that reading took; None if they were read before."""
+        key = (json.dumps(dict(source), sort_keys=True), defaults)
+        if self._of == key and self._read is not None:
+            return self._read, None
+        self._of, self._read = None, None  # not both at once
+        self._read = read_in_process(_given(source), lambda stage: None, job_defaults=defaults)
+        self._of = key
+        return self._read, self._read.seconds
+
+
+def quality_text(plans: pl.DataFrame) -> str:
+    """plan_metrics as text for JSON: a compressed Arrow stream in Base64."""
+    numbers = [name for name in plans.columns if plans.schema[name].is_numeric() and name != TOPOLOGY]
+    rows = plans.select(pl.col("name").alias("topology"), pl.col(numbers).cast(pl.Float64))
+    sink = pa.BufferOutputStream()
+    table = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(table)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def _given(source: Mapping[str, Any]) -> Any:
+    """The topologies that a source means, in a form that planning reads."""
+    if "file" in source:
+        return source["file"]
+    if "spec" in source:
+        spec, counts = read_fleet_spec(source["spec"]), no_counts()
+        return [draw_by_spec(spec, source["seed"], number, counts) for number in range(source["topologies"])]
+    if source["shape"] == CAPTURED:
+        return str(CAPTURED_FILE)
+    if source["shape"] == WORKLOADS:
+        lines = [json.loads(line) for line in WORKLOADS_FILE.read_text(encoding="utf-8").splitlines()]
+        at = {key: source[key] for key in ("parallelism",) if key in source}
+        return [{**line, **at} for line in lines]
+    shape = find_shape(source["shape"])
+    fleet = shape.fleet(Spec(**{key: source[key] for key in PARAMETERS if key in source}))
+    return fleet_tables(fleet)
+
+
+# Cells measured by the workers of a Spark cluster, several at a time.
+
+
+def _measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
+    """Measures cells as `request` says. A task takes all cells of the same topologies and options, in turn.
+
+    Files that the spec names have to be where the workers run; modules of planners are sent there. A task
+    that fails gives each of its cells that failure.
+    """
+    threads = max(1, spark.sparkContext.defaultParallelism)
+
+    def measure(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:
+        of_others = {cell.planner for cell in cells if names_custom_planner(cell.planner)}
+        send_planners(
+            spark, [custom_planner for name in of_others for custom_planner in find_custom_planners(name)]
+        )
+        grouped = [list(group) for _, group in groupby(cells, lambda c: (dict(c.source), dict(c.options)))]
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="penstock-sweep")
+        try:
+            tasks = {pool.submit(_measured, spark, request, group): group for group in grouped}
+            for task in as_completed(tasks):
+                group = tasks[task]
+                try:
+                    answers = task.result()
+                except Exception as error:
+                    answers = [{"failure": describe_failure(error)}] * len(group)
+                yield from zip(group, answers, strict=True)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    return measure
+
+
+def _measured(spark: "SparkSession", request: CellRequest, cells: Sequence[Cell]) -> list[Answer]:
+    asked = [
+        request._replace(
+            source=c.source, options=c.options, costs=c.costs, planner=c.planner, constants=c.constants
+        )
+        for c in cells
+    ]
+    requests = spark.createDataFrame(
+        [(json.dumps([cell_request._asdict() for cell_request in asked]),)], "requests string"
+    )
+    rows = requests.coalesce(1).mapInArrow(_answers, "answer string").collect()
+    return [json.loads(row["answer"]) for row in rows]
+
+
+def _answers(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+    import pyarrow as pa
+
+    meter = CellMeter()
+    for batch in batches:
+        for text in batch.column(0).to_pylist():
+            for request in json.loads(text):
+                try:
+                    answer: Answer = {"result": meter.measure(CellRequest(**request)), "failure": None}
+                except Exception as error:
+                    answer = {"result": None, "failure": describe_failure(error)}
+                yield pa.record_batch({"answer": [json.dumps(answer)]})
+
+
+# Cells measured one after the other by a process beside this one, which may crash.
+
+
+def _measure_here(request: CellRequest, timeout: float) -> Measure:
+    """Measures cells as `request` says, each within `timeout` seconds.
+
+    The process is kept for the next cell, which often has the same topologies. A cell that fails ends it.
+    """
+
+    def measure(cells: Sequence[Cell]) -> Iterator[tuple[Cell, Answer]]:
+        child: Child | None = None
+        try:
+            for cell in cells:
+                if child is None:
+                    child = start_child(python_command("penstock.engine.measure.sweep.answer_requests"))
+                asked = request._replace(
+                    source=cell.source,
+                    options=cell.options,
+                    costs=cell.costs,
+                    planner=cell.planner,
+                    constants=cell.constants,
+                )
+                answer = ask_child(child, [json.dumps(asked._asdict())], timeout)
+                if answer["failure"]:
+                    end_child(child)
+                    child = None
+                yield cell, answer
+        finally:
+            if child is not None:
+                end_child(child)
+
+    return measure
 
 
 class PreparedSweep(NamedTuple):
@@ -70,16 +287,13 @@ def sweep_grid(
 ) -> Swept:
     """Measure what has no result yet (see run_sweep), here or on the Spark of `master` or `spark`."""
     if master is None and spark is None:
-        from penstock.engine.measure.sweep.measure_here import measure_here
-
-        measure = measure_here(prepared.request, timeout)
+        measure = _measure_here(prepared.request, timeout)
     else:
-        from penstock.engine.measure.sweep.measure_on_spark import measure_on_spark
         from penstock.engine.spark.session import any_session
 
         conf = prepared.configuration.spark
         session = spark or any_session(master=master, conf=conf, app_name="penstock sweep")
-        measure = measure_on_spark(session, prepared.request)
+        measure = _measure_on_spark(session, prepared.request)
     return run_sweep(prepared.cells, out, measure, report, again, anew)
 
 

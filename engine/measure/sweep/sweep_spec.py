@@ -12,7 +12,7 @@ from penstock.engine.planning.chosen_costs import ALIKE, DRAWN
 from penstock.plans.errors import PenstockError
 from penstock.plans.generate.by_spec.fleet_spec import read_with_contradictions
 from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.shapes import SHAPES
+from penstock.plans.generate.layered import SHAPES
 from penstock.plans.topology.rules import shorten
 
 WORKLOADS = "workloads"

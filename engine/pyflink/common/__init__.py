@@ -28,7 +28,7 @@ from penstock.engine.pyflink.common.watermark_strategy import (
     AssignerWithPeriodicWatermarksWrapper,
     WatermarkStrategy,
 )
-from penstock.engine.pyflink_names.other_names import other_name
+from penstock.engine.pyflink_names.modules import other_name
 
 __all__ = [
     "AssignerWithPeriodicWatermarksWrapper",

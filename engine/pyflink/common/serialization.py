@@ -1,6 +1,6 @@
 """How records become bytes and text, as pyflink.common.serialization names it."""
 
-from penstock.operators.formats.serialization import (
+from penstock.operators.formats.part_formats import (
     BulkWriterFactory,
     ByteArraySchema,
     DeserializationSchema,

@@ -1,6 +1,6 @@
 """Retry strategies, under the name that pyflink.datastream.async_retry_strategies has here."""
 
-from penstock.operators.functions.async_retry_strategies import (
+from penstock.operators.functions.async_functions import (
     NO_RETRY_STRATEGY,
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.option_values import get_duration, set_duration, set_key
+from penstock.engine.pyflink.common.execution_config import get_duration, set_duration, set_key
 from penstock.engine.pyflink.common.time import Duration
 from penstock.engine.pyflink.datastream.checkpointing_mode import CheckpointingMode
 from penstock.engine.pyflink.datastream.externalized_checkpoint_retention import (

@@ -3,12 +3,8 @@
 from penstock.operators.functions.async_functions import (
     AsyncFunction,
     AsyncFunctionDescriptor,
-)
-from penstock.operators.functions.async_retry_strategies import AsyncRetryPredicate, AsyncRetryStrategy
-from penstock.operators.functions.broadcast_functions import (
-    BaseBroadcastProcessFunction,
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
 )
 from penstock.operators.functions.functions import (
     AggregateFunction,
@@ -18,22 +14,27 @@ from penstock.operators.functions.functions import (
     FlatMapFunction,
     Function,
     FunctionWrapper,
+    JavaFunctionWrapper,
     KeySelector,
     MapFunction,
     NullByteKeySelector,
     Partitioner,
     ReduceFunction,
+    SinkFunction,
+    SourceFunction,
 )
-from penstock.operators.functions.java_functions import JavaFunctionWrapper, SinkFunction, SourceFunction
 from penstock.operators.functions.process_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
     CoProcessFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
+    TimeDomain,
+    TimerService,
 )
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.functions.time_domain import TimeDomain
-from penstock.operators.functions.timer_service import TimerService
 from penstock.operators.functions.window_functions import (
     AllWindowFunction,
     PassThroughAllWindowFunction,
@@ -42,8 +43,7 @@ from penstock.operators.functions.window_functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.operators.state.keyed_state_store import KeyedStateStore
-from penstock.operators.state.reducer_and_aggregator import ReduceFunctionWrapper
+from penstock.operators.state.interfaces import KeyedStateStore, ReduceFunctionWrapper
 from penstock.operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,

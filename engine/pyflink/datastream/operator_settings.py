@@ -22,7 +22,7 @@ from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGro
 from penstock.engine.run.runtime.transformations import Transformation
 from penstock.operators.common.arguments import require_integer, require_text
 from penstock.operators.common.declared_types import declared_type
-from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from penstock.operators.formats.data_types import is_data_type
 from penstock.operators.functions.functions import Function
 

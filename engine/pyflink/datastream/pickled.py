@@ -15,9 +15,8 @@ from typing import Any
 from pyspark import cloudpickle
 
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.spark.broadcast_variables import note_broadcasts, pickle_with_broadcasts
-from penstock.operators.common.describe_unpicklable import describe_unpicklable
-from penstock.operators.common.pickles import load_function
+from penstock.engine.spark.worker_function import note_broadcasts, pickle_with_broadcasts
+from penstock.operators.common.pickles import describe_unpicklable, load_function
 
 
 class Pickled:

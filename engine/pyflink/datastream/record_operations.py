@@ -7,37 +7,197 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.pyflink.common.typeinfo import TupleTypeInfo, TypeInformation
 from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.pyflink.datastream.arrow_schemas import schema_of_type
 from penstock.engine.pyflink.datastream.functions import (
+    CoFlatMapFunction,
+    CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
+    KeyedCoProcessFunction,
     KeyedProcessFunction,
+    KeySelector,
     MapFunction,
     ProcessFunction,
 )
 from penstock.engine.pyflink.datastream.operator_settings import as_output_type, check_function, check_methods
 from penstock.engine.pyflink.datastream.pickled import Pickled
-from penstock.engine.pyflink.datastream.stream_settings import StreamSettings
+from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.pyflink.datastream.stream_settings import StreamSettings, schema_of_type
 from penstock.engine.run.runtime.transformations import Call, effective_parallelism
 from penstock.operators.common.declared_types import DeclaredType
-from penstock.operators.process.process_operators import ProcessOperator
+from penstock.operators.process.keyed_process_operators import (
+    KeyedCoFlatMapOperator,
+    KeyedCoMapOperator,
+    KeyedCoProcessOperator,
+)
+from penstock.operators.process.process_operators import CoProcessOperator, ProcessOperator
+from penstock.operators.records.key_selection import KeyedRow
 from penstock.operators.records.map_records import FilterOperator, FlatMapOperator, MapOperator
-from penstock.operators.records.project_records import Projection
-from penstock.operators.records.record_batches import FilterBatchesOperator, MapBatchesOperator
-from penstock.operators.records.timestamps_and_watermarks import (
+from penstock.operators.records.record_batches import (
+    CoFlatMapOperator,
+    CoMapOperator,
     ExtractTimestampsOperator,
+    FilterBatchesOperator,
+    MapBatchesOperator,
+    Projection,
     TimestampsAndWatermarksOperator,
 )
 
 if TYPE_CHECKING:
     from penstock.engine.pyflink.datastream.data_stream import DataStream
+
+
+# Two streams that one operator reads.
+#
+# Source: pyflink.datastream.data_stream.ConnectedStreams.
+
+
+_Selectors = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+class ConnectedStreams:
+    """`stream1` and `stream2`, whose types may differ; keyed where both are keyed streams.
+
+    If only one of them is, its records are rows of key and record, and there is no state by key.
+    """
+
+    def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
+        self.stream1 = stream1
+        self.stream2 = stream2
+
+    def key_by(
+        self,
+        key_selector1: Callable[[Any], Any] | KeySelector,
+        key_selector2: Callable[[Any], Any] | KeySelector,
+        key_type: DeclaredType | None = None,
+    ) -> ConnectedStreams:
+        """Both streams by keys of one type; records of the same key meet in the same subtask."""
+        return ConnectedStreams(
+            self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
+        )
+
+    def map(self, func: CoMapFunction, output_type: DeclaredType | None = None) -> DataStream:
+        """At most one result for each record, by `map1` or `map2`; None is no result."""
+        check_methods(func, CoMapFunction, "map's function on two streams")
+        selectors = self._selectors()
+        operator = KeyedCoMapOperator(func, *selectors) if selectors else CoMapOperator(func)
+        return self._result("Co-Map", operator, output_type)
+
+    def flat_map(self, func: CoFlatMapFunction, output_type: DeclaredType | None = None) -> DataStream:
+        """Any number of results for each record, by `flat_map1` or `flat_map2`."""
+        check_methods(func, CoFlatMapFunction, "flat_map's function on two streams")
+        selectors = self._selectors()
+        operator = KeyedCoFlatMapOperator(func, *selectors) if selectors else CoFlatMapOperator(func)
+        return self._result("Co-Flat Map", operator, output_type)
+
+    def process(
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: DeclaredType | None = None
+    ) -> DataStream:
+        """Any number of results for each record, with side outputs and, on keyed streams, state and timers.
+
+        Either class of function goes with either kind of streams, as in PyFlink.
+        """
+        check_methods(func, (CoProcessFunction, KeyedCoProcessFunction), "process's function")
+        selectors = self._selectors()
+        if selectors is None:
+            return self._result("Co-Process", CoProcessOperator(func), output_type)
+        return self._result("Keyed Co-Process", KeyedCoProcessOperator(func, *selectors), output_type)
+
+    def _selectors(self) -> _Selectors | None:
+        first, second = self.stream1._key_selector_or_none(), self.stream2._key_selector_or_none()
+        if first is None or second is None:
+            return None
+        types = [stream._transformation.key_type for stream in (self.stream1, self.stream2)]
+        if types[0] != types[1]:
+            raise TypeError(f"keyed streams of two key types cannot be connected: {types[0]} and {types[1]}")
+        return first, second
+
+    def _result(self, name: str, operator: Any, output_type: TypeInformation | None) -> DataStream:
+        selectors = self._selectors()
+        if selectors is None:
+            operator.rows = tuple(
+                None if (selector := stream._key_selector_or_none()) is None else KeyedRow(selector)
+                for stream in (self.stream1, self.stream2)
+            )
+        return self.stream1._connected_with(
+            self.stream2,
+            name,
+            operator,
+            as_output_type(output_type),
+            key_selectors=selectors or (),
+            call=Call.CO_PROCESS,
+        )
+
+
+# Streams that have no operator of their own to be named, placed or chained.
+#
+# Source: pyflink.datastream.data_stream.{KeyedStream,CachedDataStream}.
+
+
+class UnsettableStream(StreamSettings):
+    """Every setting raises TypeError."""
+
+    def _refuse(self, operation: str) -> NoReturn:
+        raise TypeError(
+            f"{operation} of a {type(self).__name__} is not supported: it has no operator of its own; "
+            "do this on the stream before or after it"
+        )
+
+    def get_name(self) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("get_name")
+
+    def name(self, name: str) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("name")
+
+    def uid(self, uid: str) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("uid")
+
+    def set_uid_hash(self, uid_hash: str) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("set_uid_hash")
+
+    def set_parallelism(self, parallelism: int) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("set_parallelism")
+
+    def set_max_parallelism(self, max_parallelism: int) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("set_max_parallelism")
+
+    def force_non_parallel(self) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("force_non_parallel")
+
+    def set_buffer_timeout(self, timeout_millis: int) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("set_buffer_timeout")
+
+    def start_new_chain(self) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("start_new_chain")
+
+    def disable_chaining(self) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("disable_chaining")
+
+    def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("slot_sharing_group")
+
+    def set_description(self, description: str) -> NoReturn:
+        """Raises TypeError."""
+        self._refuse("set_description")
+
 
 #: A pyarrow RecordBatch to another, or to several.
 BatchFunction = Callable[[pa.RecordBatch], pa.RecordBatch | Iterable[pa.RecordBatch]]

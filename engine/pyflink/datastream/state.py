@@ -1,25 +1,23 @@
 """State, its descriptors and its time to live, under the name that pyflink.datastream.state has here."""
 
-from penstock.operators.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
 from penstock.operators.state.interfaces import (
     AggregatingState,
+    AggregatingStateDescriptor,
     AppendingState,
     BroadcastState,
     ListState,
+    ListStateDescriptor,
     MapState,
+    MapStateDescriptor,
     MergingState,
     OperatorStateStore,
     ReadOnlyBroadcastState,
     ReducingState,
+    ReducingStateDescriptor,
     State,
+    StateDescriptor,
     ValueState,
+    ValueStateDescriptor,
 )
 from penstock.operators.state.ttl_config import StateTtlConfig
 

@@ -6,39 +6,283 @@ StreamExecutionEnvironment.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.common.job_client import JobClient
 from penstock.engine.pyflink.common.job_execution_result import JobExecutionResult
 from penstock.engine.pyflink.common.typeinfo import TypeInformation
-from penstock.engine.pyflink.datastream.cached_streams import CachedStreams
-from penstock.engine.pyflink.datastream.captured_jobs import NoRecords, PlannedJob, is_captured
-from penstock.engine.pyflink.datastream.closeable_iterator import collected_values
 from penstock.engine.pyflink.datastream.data_stream import DataStream
-from penstock.engine.pyflink.datastream.environment_options import PARALLELISM
-from penstock.engine.pyflink.datastream.environment_settings import (
+from penstock.engine.pyflink.datastream.environment_options import (
+    PARALLELISM,
+    EnvironmentOptions,
     JobCaptured,
     current_settings,
     default_local_parallelism,
 )
-from penstock.engine.pyflink.datastream.environment_sources import EnvironmentSources
-from penstock.engine.pyflink.datastream.job_from_environment import is_batch, job_from_environment
-from penstock.engine.pyflink.datastream.job_plan import execution_plan_json, job_plan
-from penstock.engine.pyflink.datastream.operator_settings import as_output_type
+from penstock.engine.pyflink.datastream.environment_sources import (
+    EnvironmentSources,
+    execution_plan_json,
+    job_plan,
+)
+from penstock.engine.pyflink.datastream.operator_settings import (
+    FILE_DELIMITER,
+    PARAM_DELIMITER,
+    PYTHON_ARCHIVES,
+    PYTHON_EXECUTABLE,
+    PYTHON_FILES,
+    PYTHON_REQUIREMENTS,
+    as_output_type,
+)
 from penstock.engine.pyflink.datastream.source_checks import SideOutputTypes
-from penstock.engine.run.runtime.job import Job, topology_of
-from penstock.engine.run.runtime.lowered_transformation import LoweredTransformation
+from penstock.engine.pyflink.datastream.stream_outputs import collected_values
+from penstock.engine.run.lowering.lower_job import lower_job
 from penstock.engine.run.runtime.no_effect import say_left_out, say_without_effect
-from penstock.engine.run.runtime.transformations import Call, Transformation, restart_ids, take_ids
+from penstock.engine.run.runtime.transformations import (
+    RUNTIME_MODE,
+    CachedFile,
+    Call,
+    Job,
+    LoweredTransformation,
+    Transformation,
+    reachable,
+    restart_ids,
+    take_ids,
+    topology_of,
+)
+from penstock.operators.connectors.collection import CollectionSource
+from penstock.plans.topology import flink_options as options
+from penstock.plans.topology.flink_options import read_option
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
-    from penstock.engine.run.runtime.collect_records import CollectedRecords
     from penstock.engine.run.runtime.dataframe_of_job import DataFrames
+    from penstock.engine.run.runtime.receive_results import CollectedRecords
+
+
+# Makes a Job of an environment's settings and operators.
+#
+# Source: org.apache.flink.streaming.api.graph.StreamGraphGenerator.{generate,configureStreamGraph}.
+
+
+#: StreamGraphGenerator.DEFAULT_{STREAMING,BATCH}_JOB_NAME.
+STREAMING_JOB = "Flink Streaming Job"
+BATCH_JOB = "Flink Batch Job"
+
+
+def _is_batch(config: dict[str, str]) -> bool:
+    """Whether jobs with these options run in BATCH mode; AUTOMATIC is, since all sources are bounded."""
+    return bool(read_option(config, options.RUNTIME_MODE) != "STREAMING")
+
+
+def job_from_environment(
+    environment: EnvironmentOptions,
+    roots: Sequence[Transformation],
+    job_name: str | None,
+    *,
+    planned: Sequence[LoweredTransformation] = (),
+    lowers_all: bool = False,
+) -> Job:
+    """The job of `roots` and all that they read.
+
+    `planned`, `lowers_all`: see engine.lowering.lower_job.lower_job.
+    Raises ValueError for an option that Flink could not parse.
+    """
+    changed = current_settings().changes.parallelism
+    for call in reachable(roots) if changed else ():
+        call.parallelism = changed.get(call.name, changed.get(call.uid or "", call.parallelism))
+    if not lowers_all:
+        environment.known_ids.clear()
+    config = environment.options()
+    batch = _is_batch(config)
+    if batch:
+        config[RUNTIME_MODE] = "BATCH"
+    files = environment.cached_files()
+    if files:
+        config[options.CACHED_FILES.key] = cached_files_option(files)
+    max_parallelism = environment.get_max_parallelism()
+    requirements, _, cache = config.get(PYTHON_REQUIREMENTS, "").partition(PARAM_DELIMITER)
+    name = job_name or read_option(config, options.JOB_NAME) or (BATCH_JOB if batch else STREAMING_JOB)
+    lowered = lower_job(
+        name,
+        roots,
+        config,
+        parallelism=environment.get_parallelism(),
+        max_parallelism=max_parallelism if max_parallelism > 0 else None,
+        known_ids=environment.known_ids,
+        slot_resources=environment.slot_resources(),
+        planned=planned,
+        lowers_all=lowers_all,
+    )
+    calls = [
+        step.call
+        for operator in lowered.submitted.physical.values()
+        for step in operator.steps
+        if step.call is not None
+    ]
+    return Job(
+        name=name,
+        transformations=reachable(calls),
+        lowered=lowered,
+        parallelism=environment.get_parallelism(),
+        max_parallelism=max_parallelism if max_parallelism > 0 else None,
+        config=config,
+        batch=batch,
+        job_parameters=dict(environment.get_config().get_global_job_parameters()),
+        cached_files=files,
+        python_files=_paths(config.get(PYTHON_FILES)),
+        requirements=requirements or None,
+        requirements_cache=cache or None,
+        archives=tuple(
+            (path, folder or None)
+            for path, _, folder in (
+                archive.partition(PARAM_DELIMITER) for archive in _paths(config.get(PYTHON_ARCHIVES))
+            )
+        ),
+        python_executable=config.get(PYTHON_EXECUTABLE),
+        auto_watermark_interval_milliseconds=environment.get_config().get_auto_watermark_interval(),
+        plan_options=current_settings().plan_options,
+    )
+
+
+def cached_files_option(files: dict[str, CachedFile]) -> str:
+    """Cached files as one option's text, as DistributedCache.parseStringFromCachedFiles writes it."""
+    entries = []
+    for name, file in files.items():
+        fields = {"name": name, "path": file.path, "executable": str(file.executable).lower()}
+        entries.append(
+            ",".join(_quoted(f"{key}:{_quoted(value, ':')}", ",") for key, value in fields.items())
+        )
+    return ";".join(_quoted(entry, ";") for entry in entries)
+
+
+def _quoted(text: str, delimiter: str) -> str:
+    """`text` as one part of what is split at `delimiter` (ConfigurationUtils, StructuredOptionsSplitter)."""
+    if delimiter not in text and "'" not in text and not any(map(str.isspace, text)):
+        return text
+    doubled = text.replace("'", "''")
+    return f"'{doubled}'"
+
+
+def _paths(option: str | None) -> tuple[str, ...]:
+    return tuple(path.strip() for path in (option or "").split(FILE_DELIMITER) if path.strip())
+
+
+# Streams whose records are kept from the first BATCH job that reads them.
+#
+# Until then a cached stream is a union of one stream, that is, nothing; afterwards it is a source. As in
+# Flink,
+# STREAMING jobs fill no cache, and read those that are filled.
+#
+# Source: org.apache.flink.streaming.api.transformations.CacheTransformation and its translator.
+
+
+class KeptRecordsSource(CollectionSource):
+    """The records of a cached stream, read by all subtasks."""
+
+    def splits(self, parallelism: int) -> list[list[int]]:
+        """The numbers of their parts, in turn."""
+        (parts, *_) = super().splits(1)
+        return [parts[subtask::parallelism] for subtask in range(parallelism)]
+
+
+class CachedStreams:
+    """The cached streams of one environment."""
+
+    def __init__(self) -> None:
+        self._inputs: dict[int, list[Transformation]] = {}
+        self._kept: dict[int, Transformation] = {}
+
+    def register(self, cached: Transformation) -> None:
+        """A union of one stream, to be kept."""
+        self._inputs[cached.created] = list(cached.inputs)
+
+    def read_by(self, roots: Iterable[Transformation]) -> tuple[list[Transformation], list[Transformation]]:
+        """The cached streams that `roots` read: those still to compute, inner ones first, and those kept."""
+        read = [cached for cached in reachable(roots) if cached.created in self._inputs]
+        return [cached for cached in read if cached.kind == "union"], [
+            cached for cached in read if cached.kind != "union"
+        ]
+
+    def fill(self, cached: Transformation, records: list[object]) -> None:
+        """Keep the records of a cached stream."""
+        cached.kind, cached.inputs = "legacy_source", []
+        (cached.cached_from,) = self._inputs[cached.created]
+        cached.operator = KeptRecordsSource(records, cached.output_type)
+        if cached.lowered is not None:
+            cached.lowered.filled = True
+        self._kept[cached.created] = cached
+
+    def invalidate(self, cached: Transformation) -> None:
+        """Forget its records; it is a union again."""
+        cached.kind, cached.inputs = "union", list(self._inputs[cached.created])
+        cached.operator = cached.cached_from = None
+        if (lowered := cached.lowered) is not None:
+            lowered.filled, lowered.inputs = False, [lowered.cached]
+        self._kept.pop(cached.created, None)
+
+    def detach(self) -> None:
+        """A stream graph was made: what leads to a stream that is kept belongs to no later one.
+
+        Source: StreamExecutionEnvironment.synchronizeClusterDatasetStatus, CacheTransformation.getInputs.
+        """
+        for cached in self._kept.values():
+            if cached.lowered is not None:
+                cached.lowered.inputs = []
+
+    def clear(self) -> None:
+        """Forget all records."""
+        for cached in list(self._kept.values()):
+            self.invalidate(cached)
+
+
+# The results that a script gets of a job that is only planned.
+
+
+def _is_captured(job: Job) -> bool:
+    """Whether `job` is kept only to be planned. Raises JobCaptured where the script ends with it."""
+    settings = current_settings()
+    if settings.captured is None:
+        return False
+    settings.captured.append(job)
+    if not settings.goes_on:
+        raise JobCaptured
+    return True
+
+
+class NoRecords:
+    """The records of a job that is not run: none."""
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> NoReturn:
+        raise StopIteration
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job that is not run, as a JobClient sees it: it has finished."""
+
+    job_id: str = "0" * 32
+    milliseconds: int = 0
+
+    def status(self) -> str:
+        """FINISHED."""
+        return "FINISHED"
+
+    def cancel(self) -> None:
+        """Nothing runs."""
+
+    def result(self) -> PlannedJob:
+        """Itself."""
+        return self
 
 
 class StreamExecutionEnvironment(EnvironmentSources):
@@ -79,7 +323,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         RuntimeError where nothing is registered.
         """
         job = self._registered_job_to_run(job_name)
-        if is_captured(job):
+        if _is_captured(job):
             return JobExecutionResult(PlannedJob().job_id, 0)
         from penstock.engine.run.runtime.run_job import run_job
 
@@ -89,7 +333,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def execute_async(self, job_name: str = "Flink Streaming Job") -> JobClient:
         """Run everything that is registered without waiting for it. Raises as `execute` up to its start."""
         job = self._registered_job_to_run(job_name)
-        if is_captured(job):
+        if _is_captured(job):
             return JobClient(PlannedJob())
         from penstock.engine.run.runtime.start_job import RunningJob
 
@@ -133,16 +377,16 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
         """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
         job = self._registered_job_to_run(job_name)
-        if is_captured(job):
+        if _is_captured(job):
             return NoRecords()
-        from penstock.engine.run.runtime.collect_records import CollectedRecords
+        from penstock.engine.run.runtime.receive_results import CollectedRecords
 
         return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
         """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
         job = self._registered_job_to_run(job_name)
-        if is_captured(job):
+        if _is_captured(job):
             return []
         from penstock.engine.run.runtime.run_job import collect_job
 
@@ -160,7 +404,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             raise ValueError("to_dataframes: give streams of this environment by name, as main=stream")
         sinks = {name: stream._dataframe_sink() for name, stream in streams.items()}
         job = self._job_to_run(list(sinks.values()), None)
-        if is_captured(job):
+        if _is_captured(job):
             raise JobCaptured
         from penstock.engine.run.runtime.dataframe_of_job import dataframes_of_job
 
@@ -170,7 +414,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
     def dataframe_of(self, sink: Transformation, observation: Observation | None = None) -> DataFrame:
         """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
         job = self._job_to_run([sink], None)
-        if is_captured(job):
+        if _is_captured(job):
             raise JobCaptured  # there is no DataFrame without its rows
         from penstock.engine.run.runtime.dataframe_of_job import dataframe_of_job
 
@@ -232,7 +476,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         if runs:
             say_without_effect(self.options())
         unfilled, filled = self._caches.read_by(roots)
-        unfilled = unfilled if is_batch(self.options()) else []
+        unfilled = unfilled if _is_batch(self.options()) else []
         job = job_from_environment(self, roots, job_name, planned=planned)
         self._caches.detach()
         if runs and (unfilled or filled):

@@ -16,14 +16,15 @@ from penstock.engine.pyflink.datastream.output_tag import OutputTag
 from penstock.engine.pyflink.datastream.window import MergingWindowAssigner, Trigger, WindowAssigner
 from penstock.operators.common.arguments import require_integer
 from penstock.operators.common.declared_types import DeclaredType
-from penstock.operators.windows.interval_join import IntervalJoinOperator
-from penstock.operators.windows.join_functions import (
+from penstock.operators.windows.interval_join import (
     CoGroupFunction,
+    CoGroupOperator,
     FlatJoinFunction,
+    IntervalJoinOperator,
     JoinFunction,
     ProcessJoinFunction,
+    WindowJoinOperator,
 )
-from penstock.operators.windows.window_join import CoGroupOperator, WindowJoinOperator
 
 if TYPE_CHECKING:
     from penstock.engine.pyflink.datastream.data_stream import DataStream, KeyedStream

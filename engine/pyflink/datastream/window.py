@@ -1,10 +1,5 @@
 """Windows, assigners and triggers, under the name that PyFlink's pyflink.datastream.window has here."""
 
-from penstock.operators.windows.assigner import (
-    MergingWindowAssigner,
-    SessionWindowTimeGapExtractor,
-    WindowAssigner,
-)
 from penstock.operators.windows.continuous_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
@@ -12,38 +7,43 @@ from penstock.operators.windows.continuous_triggers import (
 )
 from penstock.operators.windows.count_windows import (
     CountSlidingWindowAssigner,
+    CountTrigger,
     CountTumblingWindowAssigner,
     GlobalWindows,
+    NeverTrigger,
+    PurgingTrigger,
 )
 from penstock.operators.windows.fixed_windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    ProcessingTimeSessionWindows,
+    ProcessingTimeTrigger,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.operators.windows.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
-from penstock.operators.windows.serializers import (
-    CountWindowSerializer,
-    GlobalWindowSerializer,
-    TimeWindowSerializer,
+from penstock.operators.windows.trigger import (
+    MergingWindowAssigner,
+    SessionWindowTimeGapExtractor,
+    Trigger,
+    TriggerResult,
+    WindowAssigner,
 )
-from penstock.operators.windows.session_windows import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-)
-from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from penstock.operators.windows.trigger import Trigger, TriggerResult
 from penstock.operators.windows.window import (
     CountWindow,
+    CountWindowSerializer,
     GlobalWindow,
+    GlobalWindowSerializer,
     TimeWindow,
+    TimeWindowSerializer,
     Window,
     long_to_int_with_bit_mixing,
     mod_inverse,
 )
-from penstock.operators.windows.window_operation import WindowOperationDescriptor
+from penstock.operators.windows.window_contexts import WindowOperationDescriptor
 
 __all__ = [
     "ContinuousEventTimeTrigger",

@@ -12,19 +12,41 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from typing import Self
+from typing import Literal, Self
 
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
-from penstock.engine.machine.run_owner import this_process
+from penstock.engine.machine.run_owner import liveness, this_process
+from penstock.engine.output.say import complain
 from penstock.engine.run.commits import journal
-from penstock.engine.run.commits.errors import CommitError, JobCancelledError, NeedsItsJobError
-from penstock.engine.run.commits.journal import JournalRun, SinkOfRun
+from penstock.engine.run.commits.find_journals import JournalPart, parts_in, runs_of
+from penstock.engine.run.commits.journal import JournalRun, RunDecision, SinkOfRun
+from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
 from penstock.plans.errors import PenstockError
+
+# What can go wrong with a run up to the end of its commit.
+
+
+class CommitError(PenstockError):
+    """The sinks of a run are not, or not all, committed; the message says which, and what to do."""
+
+
+class JobCancelledError(PenstockError):
+    """A job was cancelled.
+
+    Source: org.apache.flink.runtime.client.JobCancellationException.
+    """
+
+    exit_code = 130
+
+
+class NeedsItsJobError(Exception):
+    """A sink's class is the user's own, so only the job itself can finish its commit."""
+
 
 _HEARTBEAT_SECONDS = 60.0
 
@@ -116,7 +138,7 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
     number = 0
     try:
         journal.write(run, "attempt-0")
-        for number in publishing_order(sinks):
+        for number in _publishing_order(sinks):
             opened.sinks[number].commit(prepared[number])
             journal.write(run, f"settled-{number}")
         journal.write(run, "done")
@@ -124,10 +146,10 @@ def commit_run(opened: OpenRun, committables: Sequence[list[Committable]]) -> No
         with suppress(OSError):
             journal.write(run, "failed", reason(error))
         kind = JobCancelledError if isinstance(error, KeyboardInterrupt) else CommitError
-        raise with_exit_code_of_disk(kind(*unfinished(run, number, error))) from error
+        raise with_exit_code_of_disk(kind(*_unfinished(run, number, error))) from error
 
 
-def class_name(sink: Sink) -> str:
+def _class_name(sink: Sink) -> str:
     """The class of a sink, with its module."""
     return f"{type(sink).__module__}.{type(sink).__qualname__}"
 
@@ -144,7 +166,7 @@ def undo_run(opened: OpenRun) -> None:
     journal.forget(opened.run)
 
 
-def publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
+def _publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
     """Sinks that may refuse a commit come before those that only rename files: their numbers."""
     first = [None, *reversed(KINDS)]
     return sorted(
@@ -153,7 +175,7 @@ def publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
     )
 
 
-def unfinished(run: JournalRun, failed: int, error: BaseException) -> tuple[str, str]:
+def _unfinished(run: JournalRun, failed: int, error: BaseException) -> tuple[str, str]:
     """Message and hint where sink number `failed` could not be published."""
     written = journal.records(run)
     settled = [sink.name for number, sink in enumerate(run.sinks) if f"settled-{number}" in written]
@@ -202,7 +224,7 @@ def _described(named_sink: NamedSink) -> SinkOfRun:
     return SinkOfRun(
         name=named_sink.name,
         write_id=named_sink.sink.write_id,
-        class_name=class_name(named_sink.sink),
+        class_name=_class_name(named_sink.sink),
         recovery=recovery_of(named_sink.sink),
     )
 
@@ -221,3 +243,243 @@ def _beat(opened: OpenRun) -> None:
         number += 1
         with suppress(OSError):
             journal.heartbeat(opened.run, number)
+
+
+# Finishing or undoing a run whose owner has gone.
+
+
+#: A run on a machine that cannot be asked is given up after this time without a sign of life.
+LONGEST_SILENCE_SECONDS = 86_400.0
+
+State = Literal["running", "elsewhere", "undecided", "publishing", "undoing", "done"]
+
+#: Finds the job's own sink for sink number n of a run, which only the job can finish; None: there is none.
+OwnSink = Callable[[JournalRun, int], Sink | None]
+
+#: Storage options by folder.
+Options = Mapping[str, Mapping[str, str]]
+
+_NO_OPTIONS: Options = {}
+
+
+def no_own_sink(run: JournalRun, number: int) -> Sink | None:
+    """The OwnSink of callers other than the job: they have no sinks of its classes."""
+    return None
+
+
+def state_of(run: JournalRun) -> State:
+    """What has to be done about a run.
+
+    "running": nothing, its owner is alive. "elsewhere": nothing, its owner may be alive on another machine.
+    "undecided" and "undoing": to be undone. "publishing": to be published. "done": to be forgotten.
+    """
+    written = journal.records(run)
+    if not _is_abandoned(run, written):
+        return "running"
+    decision = journal.decision_of(run)
+    if decision is not None:
+        if not decision.publish:
+            return "undoing"
+        return "done" if "done" in written else "publishing"
+    if liveness(run.owner) == "unknown" and journal.seconds_since_sign_of_life(run) < LONGEST_SILENCE_SECONDS:
+        return "elsewhere"
+    return "undecided"
+
+
+def publish_rest(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
+    """Publish what is not published yet of a run in state "publishing"; the journal stays, as done.
+
+    CommitError where a sink cannot be published; the others are.
+    """
+    decision = journal.decision_of(run)
+    if decision is None:
+        return  # another process has finished and forgotten it
+    attempts = sum(name.startswith("attempt-") for name in journal.records(run))
+    journal.write(run, f"attempt-{attempts}")
+    failed: tuple[int, Exception] | None = None
+    for number in _publishing_order(decision.sinks):
+        if journal.read(run, f"settled-{number}"):
+            continue
+        try:
+            _publish(run, decision, number, attempts, own_sink, options)
+        except Exception as error:
+            failed = failed or (number, error)
+        else:
+            journal.write(run, f"settled-{number}")
+    if failed is not None and journal.is_known(run):
+        raise CommitError(*_unfinished(run, *failed)) from failed[1]
+    journal.write(run, "done")
+
+
+def undo(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> bool:
+    """Remove what a run in state "undecided" or "undoing" has staged, and its journal.
+
+    False if its owner has decided to publish it meanwhile.
+    """
+    journal.decide_to_undo(run)
+    decision = journal.decision_of(run)
+    if decision is not None and decision.publish:
+        return False
+    remove_staged(run, own_sink, options)
+    return True
+
+
+def remove_staged(run: JournalRun, own_sink: OwnSink = no_own_sink, options: Options = _NO_OPTIONS) -> None:
+    """Remove what a run has staged and not published, and its journal."""
+    for number, sink in enumerate(run.sinks):
+        if sink.recovery is not None:
+            if run.has_part_in(sink.recovery.folder):  # else it is another folder by now, or has none left
+                storage_options = options.get(sink.recovery.folder)
+                KINDS[sink.recovery.kind].undo(sink.recovery, sink.write_id, storage_options)
+        elif (own := own_sink(run, number)) is not None:
+            own.abort()
+    journal.forget(run)
+
+
+def claim(run: JournalRun) -> bool:
+    """Whether this process is the one that repeats a published run; only one process at a time can be."""
+    number = 0
+    while (claimed := journal.read_process(run, f"claimed-{number}")) is not None:
+        if claimed != this_process() and liveness(claimed) != "dead":
+            return False
+        number += 1
+    return journal.write(run, f"claimed-{number}", this_process())
+
+
+def _is_abandoned(run: JournalRun, written: Mapping[str, float]) -> bool:
+    if "failed" in written:
+        return True
+    if run.owner == this_process():
+        return run.run_id not in active_runs
+    return liveness(run.owner) != "alive"
+
+
+def _publish(
+    run: JournalRun,
+    decision: RunDecision,
+    number: int,
+    retries: int,
+    own_sink: OwnSink,
+    options: Options,
+) -> None:
+    sink, committables = decision.sinks[number], decision.committables[number]
+    if sink.recovery is not None:
+        if not run.has_part_in(sink.recovery.folder):
+            raise FileNotFoundError(
+                f"{sink.recovery.folder} does not have its part of the journal; if the folder was moved, "
+                "name where it is now, too"
+            )
+        storage_options = options.get(sink.recovery.folder)
+        KINDS[sink.recovery.kind].publish(
+            sink.recovery, sink.write_id, committables, retries, storage_options
+        )
+        return
+    own = own_sink(run, number)
+    if own is None:
+        raise NeedsItsJobError(f"{sink.class_name} is a class of the job's own; only the job can commit it")
+    own.commit_retries = retries
+    own.commit(committables)
+
+
+# What a run does about runs that killed drivers have left in the folders it writes into.
+
+
+@dataclass(frozen=True)
+class JobSink(NamedSink):
+    """A sink of a job, not started."""
+
+    type_info: TypeInformation | None = None
+
+
+@dataclass(frozen=True)
+class NextRun:
+    """A run that is about to start."""
+
+    job: str
+    fingerprint: str  #: `job_fingerprint`
+    sinks: Sequence[JobSink]
+    options: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  #: storage options by folder
+
+
+def settle_earlier_runs(following: NextRun) -> JournalRun | None:
+    """Publish what was decided to be published, undo the rest, and leave runs alone whose owner is alive.
+
+    Gives the run that this one repeats: the same job over the same input, published, whose driver was killed
+    before it could say so. Its journal stays until the caller forgets it. CommitError where a run of this job
+    cannot be published.
+    """
+    repeated: JournalRun | None = None
+    for run in _found(following):
+        try:
+            repeated = _settled(run, following, repeated)
+        except CommitError:
+            raise
+        except (OSError, ValueError) as error:  # what is damaged, or away, is no reason not to run
+            say(f"run {run.short_id} of job {run.job!r} is passed over: {error}")
+    return repeated
+
+
+def _settled(run: JournalRun, following: NextRun, repeated: JournalRun | None) -> JournalRun | None:
+    """What is repeated once `run`, one of those found, is settled."""
+    state = state_of(run)
+    if state in ("running", "elsewhere"):
+        return repeated
+    if state in ("undecided", "undoing") and undo(run, following_sinks(following), following.options):
+        say(f"run {run.short_id} of job {run.job!r} ended before its commit; what it staged is removed")
+        return repeated
+    try:
+        publish_rest(run, following_sinks(following), following.options)
+    except CommitError as error:
+        if run.job == following.job:
+            raise
+        say(str(error))
+        return repeated
+    if state == "done" and liveness(run.owner) == "unknown":
+        return repeated  # its driver may be alive, and its script busy with what comes after the job
+    if run.fingerprint == following.fingerprint:
+        return run if repeated is None and claim(run) else repeated
+    journal.forget(run)
+    say(f"run {run.short_id} of job {run.job!r} ended within its commit, which is finished now")
+    return repeated
+
+
+def following_sinks(following: NextRun) -> OwnSink:
+    """The sinks of the job that is about to run, started as those of an earlier run were."""
+
+    def own_sink(run: JournalRun, number: int) -> Sink | None:
+        wanted = run.sinks[number]
+        sort = (wanted.name, wanted.class_name)
+        before = sum((sink.name, sink.class_name) == sort for sink in run.sinks[:number])
+        alike = [
+            named_sink
+            for named_sink in following.sinks
+            if (named_sink.name, _class_name(named_sink.sink)) == sort
+        ]
+        if run.job != following.job or before >= len(alike):
+            return None
+        return alike[before].sink.start(wanted.write_id, alike[before].type_info)
+
+    return own_sink
+
+
+def say(message: str) -> None:
+    """A line on standard error, without what a terminal acts on and without secrets."""
+    complain(f"penstock: {message}")
+
+
+def _found(following: NextRun) -> Iterable[JournalRun]:
+    committed = [named_sink.sink for named_sink in following.sinks if needs_commit(named_sink.sink)]
+    recoveries = [recovery_of(sink) for sink in committed]
+    folders = list(dict.fromkeys(recovery.folder for recovery in recoveries if recovery is not None))
+    of_state = bool(committed) and not folders
+    parts: list[JournalPart] = []
+    for folder in [journal.state_folder()] if of_state else folders:
+        parts_here, passed = parts_in(folder)
+        parts += parts_here
+        for journal_passed in passed:
+            if not journal_passed.of_others:
+                say(f"{journal_passed.path} is passed over: {journal_passed.why}")
+    runs, passed = runs_of(parts)
+    for journal_passed in passed:
+        say(f"{journal_passed.path} is passed over: {journal_passed.why}")
+    return [run for run in runs if not of_state or run.job == following.job]

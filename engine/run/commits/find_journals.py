@@ -15,11 +15,16 @@ from dataclasses import dataclass
 from pyarrow import fs
 from pydantic import ValidationError
 
-from penstock.engine.run.commits.journal import RUNS, JournalRun, names_of_runs, sink_of
-from penstock.engine.run.commits.journal_records import RunRecord, what_is_wrong
-from penstock.operators.files.durable_files import read_bytes_once_written
+from penstock.engine.run.commits.journal import (
+    RUNS,
+    JournalRun,
+    RunRecord,
+    names_of_runs,
+    sink_of,
+    what_is_wrong,
+)
+from penstock.operators.files.durable_files import NotOwnError, read_bytes_once_written, require_own_folder
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.files.private_files import NotOwnError, require_own_folder
 
 _RUN_ID = re.compile("[0-9a-f]{32}")
 

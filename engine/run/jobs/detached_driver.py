@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from penstock.engine.machine.end_processes import end_processes
-from penstock.engine.machine.machine import import_root
-from penstock.engine.run.jobs.job_folder import jobs_folder
+from penstock.engine.machine.available_memory import import_root
+from penstock.engine.machine.stop_on_signals import end_processes
+from penstock.engine.run.jobs.job_records import jobs_folder
 from penstock.plans.errors import MachineError
 
 _VARIABLE = "PENSTOCK_DETACHED_DRIVER"

@@ -1,29 +1,161 @@
 """The jobs that are listed: what was submitted, how they go, and what became of those whose driver died."""
 
+import json
+import os
+import re
+import shutil
+import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 
 from penstock.engine.machine.machine_error import machine_error
+from penstock.engine.machine.replace_file import make_durable, replace_file
 from penstock.engine.machine.run_owner import describe_owner, liveness
-from penstock.engine.run.jobs.job_folder import (
-    CANCEL,
-    EXECUTIONS,
-    FINAL_STATES,
-    JOB,
-    JOB_ID,
-    LOG,
-    PLAN,
-    RUNS,
-    SubmittedJob,
-    jobs_folder,
-    read_job,
-    read_table,
-)
-from penstock.operators.files.private_files import NotOwnError
+from penstock.engine.machine.state_folder import state_folder
+from penstock.operators.files.durable_files import NotOwnError, create_private_file
 from penstock.plans.errors import InputError
+
+# What a job's folder holds, and under which names.
+
+
+JOB, PLAN, RUNS, EXECUTIONS, CANCEL, LOG = (
+    "job.json",
+    "plan",
+    "runs.arrow",
+    "executions.arrow",
+    "cancel",
+    "log",
+)
+
+_JOB_ID = re.compile("[0-9a-f]{32}")
+
+_FINAL_STATES = frozenset({"FINISHED", "FAILED", "CANCELED"})
+"""States of a job that is over (JobStatus.isGloballyTerminalState)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmittedJob:
+    """What job.json says: what was submitted, by whom."""
+
+    job_id: str  #: 32 hex digits
+    name: str
+    script: str | None = None  #: as it was given
+    arguments: tuple[str, ...] = ()  #: of the script, without secrets
+    options: tuple[str, ...] = ()  #: of `penstock run`, without secrets
+    working_folder: str | None = None
+    cluster_kind: str = "local"
+    master: str | None = None
+    session: str | None = None
+    detached: bool = False
+    runtime_mode: str = "STREAMING"  #: or BATCH
+    started_at: int = 0  #: milliseconds since the epoch
+    owner: Mapping[str, str] = field(default_factory=dict)  #: run_owner.this_process of the driver
+    store: str | None = None  #: that the run is recorded in
+    kept_in: str | None = None  #: the folder of its finished data sets (`--checkpoint-dir`)
+    resumed: str | None = None  #: the id of the job that it goes on with
+    kept_vertices: tuple[int, ...] = ()  #: whose results are those of that job
+
+
+def jobs_folder() -> Path:
+    """The folder of all jobs of this user. OSError where it cannot be made."""
+    return state_folder("jobs")
+
+
+def make_job_folder(
+    job: SubmittedJob, plan: Mapping[str, pa.Table], state: Mapping[str, pa.Table], log: Path | None
+) -> Path:
+    """The folder of a job that was submitted just now, visible at once with all that it holds.
+
+    `log`, a file that a detached driver writes, becomes part of it. OSError where it cannot be made.
+    """
+    above = jobs_folder()
+    unfinished = above / f".{uuid4().hex}.unfinished"
+    (unfinished / PLAN).mkdir(parents=True, mode=0o700)
+    unfinished.chmod(0o700)
+    try:
+        (unfinished / JOB).write_text(json.dumps(asdict(job)), encoding="utf-8")
+        for name, table in plan.items():
+            _write_table(unfinished / PLAN / f"{name}.arrow", table)
+        for name, table in state.items():
+            _write_table(unfinished / f"{name}.arrow", table)
+        if log is not None:
+            _keep_log(log, unfinished / LOG)
+        files = [os.path.join(folder, name) for folder, _, names in os.walk(unfinished) for name in names]
+        make_durable(files, str(unfinished))
+        folder = above / job.job_id
+        unfinished.rename(folder)
+        return folder
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def write_state(folder: Path, state: Mapping[str, pa.Table]) -> None:
+    """Replace tables of how a job goes. OSError or MachineError where that fails."""
+    for name, table in state.items():
+        with replace_file(folder / f"{name}.arrow") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+
+
+def _read_job(folder: Path) -> SubmittedJob:
+    """What job.json says. OSError, ValueError or TypeError where there is none that Penstock wrote."""
+    record: Any = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    if not isinstance(record, dict):
+        raise ValueError(f"{folder / JOB} holds no object")
+    known = {field.name for field in fields(SubmittedJob)}
+    values = {name: value for name, value in record.items() if name in known}
+    for name in ("arguments", "options", "kept_vertices"):
+        values[name] = tuple(values.get(name, ()))
+    return SubmittedJob(**values)
+
+
+def _read_table(path: Path) -> pa.Table:
+    """An Arrow IPC file, in memory. OSError or pa.ArrowInvalid where it cannot be read."""
+    with path.open("rb") as file:
+        return pa.ipc.open_file(file.read()).read_all()
+
+
+def _remove_job_folder(folder: Path) -> None:
+    """Remove a job from the list, at once."""
+    hidden = folder.with_name(f".{uuid4().hex}.removed")
+    with suppress(FileNotFoundError):
+        folder.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _keep_log(log: Path, name: Path) -> None:
+    """Give the log of a detached driver, which writes to it, this name as well.
+
+    Where the file system has no hard links, it gets this name alone; a driver whose log is part of another
+    job already goes on with a new one.
+    """
+    try:
+        os.link(log, name)
+    except FileNotFoundError:
+        raise
+    except OSError:
+        if log.name != LOG:
+            os.rename(log, name)
+            return
+        descriptor = create_private_file(str(name))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for standard in (1, 2):
+            os.dup2(descriptor, standard)
+        os.close(descriptor)
+
+
+def _write_table(path: Path, table: pa.Table) -> None:
+    with pa.ipc.new_file(str(path), table.schema) as writer:
+        writer.write_table(table)
+
 
 LONGEST_SILENCE_SECONDS = 600.0
 """A driver on a machine that cannot be asked counts as dead after this time without a sign of life."""
@@ -51,7 +183,7 @@ class JobRecord:
     @property
     def is_final(self) -> bool:
         """Whether it is over."""
-        return self.state in FINAL_STATES
+        return self.state in _FINAL_STATES
 
     @property
     def log(self) -> Path | None:
@@ -66,7 +198,7 @@ class JobRecord:
         """
         above = self.folder if f"{name}.arrow" in (RUNS, EXECUTIONS) else self.folder / PLAN
         try:
-            rows = read_table(above / f"{name}.arrow")
+            rows = _read_table(above / f"{name}.arrow")
         except (OSError, pa.ArrowInvalid) as error:
             raise InputError(f"job {self.job_id}: table {name} cannot be read: {error}") from error
         return self._ended(name, rows) if self.driver_died else rows
@@ -79,7 +211,7 @@ class JobRecord:
         if name not in ("runs", "executions"):
             return rows
         place = rows.schema.get_field_index("state")
-        ended = [state if state in FINAL_STATES else "FAILED" for state in rows["state"].to_pylist()]
+        ended = [state if state in _FINAL_STATES else "FAILED" for state in rows["state"].to_pylist()]
         field = rows.schema.field(place)
         rows = rows.set_column(place, field, pa.array(ended, field.type))
         if name == "runs":
@@ -98,7 +230,7 @@ def list_jobs() -> list[JobRecord]:
     except OSError:  # what cannot be made has no jobs in it
         return []
     try:
-        folders = [path for path in above.iterdir() if JOB_ID.fullmatch(path.name)]
+        folders = [path for path in above.iterdir() if _JOB_ID.fullmatch(path.name)]
     except OSError as error:
         raise machine_error(error, "the list of jobs cannot be read") or error from error
     records = [record for folder in folders if (record := _record(folder)) is not None]
@@ -108,7 +240,7 @@ def list_jobs() -> list[JobRecord]:
 def look_up_job(job_id: str) -> JobRecord | None:
     """The job of that id, without a look at others; None where it is not listed."""
     try:
-        return _record(jobs_folder() / job_id) if JOB_ID.fullmatch(job_id) else None
+        return _record(jobs_folder() / job_id) if _JOB_ID.fullmatch(job_id) else None
     except NotOwnError as error:
         raise machine_error(error) or error from error
     except OSError:
@@ -146,15 +278,15 @@ def driver_lives(record: JobRecord) -> bool:
 def _record(folder: Path) -> JobRecord | None:
     """None where the folder is not a job's, or is being removed."""
     try:
-        submitted = read_job(folder)
+        submitted = _read_job(folder)
         lives = _lives(submitted, folder)
         # read after that, or an end in between would be missed
-        (run,) = read_table(folder / RUNS).select(_OF_RUN).to_pylist()
+        (run,) = _read_table(folder / RUNS).select(_OF_RUN).to_pylist()
     except (OSError, ValueError, TypeError, KeyError, pa.ArrowInvalid):
         return None
     if submitted.job_id != folder.name:
         return None
-    if run["state"] in FINAL_STATES:
+    if run["state"] in _FINAL_STATES:
         return JobRecord(submitted, folder, run["state"], run["failure"], run["milliseconds"])
     if lives:
         elapsed = int(time.time() * 1000) - submitted.started_at
@@ -174,3 +306,31 @@ def _lives(submitted: SubmittedJob, folder: Path) -> bool:
         return time.time() - (folder / JOB).stat().st_mtime < LONGEST_SILENCE_SECONDS
     except OSError:
         return False
+
+
+# Waiting until a job has ended.
+
+
+_LOOK_SECONDS = 0.1
+
+
+def wait_for_job(record: JobRecord) -> JobRecord:
+    """The job when it has ended. InputError where it is removed meanwhile."""
+    while not record.is_final:
+        time.sleep(_LOOK_SECONDS)
+        record = read_again(record)
+    return record
+
+
+# The list of jobs stays short: of those that have ended, the latest are kept.
+
+
+MOST_ENDED = 100
+"""Ended jobs that stay listed."""
+
+
+def remove_old_jobs(most: int = MOST_ENDED) -> None:
+    """Remove the folders of ended jobs but for the latest `most`. MachineError where they cannot be read."""
+    ended = [record for record in list_jobs() if record.is_final]
+    for record in ended[most:]:
+        _remove_job_folder(record.folder)

@@ -8,17 +8,202 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from penstock.engine.run.lowering.expand_sink import expand_sink
-from penstock.engine.run.lowering.java_classes import CACHE_READ, CACHE_WRITE, java_classes
 from penstock.engine.run.lowering.stream_edges import StreamEdges, Upstream, refused
-from penstock.engine.run.runtime.lowered_transformation import GeneratedGraph, LoweredTransformation
+from penstock.engine.run.runtime.transformations import (
+    Call,
+    Compaction,
+    GeneratedGraph,
+    LoweredTransformation,
+    PythonOperator,
+)
+from penstock.operators.connectors.file_sinks.file_sink import StreamingFileSink
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
+from penstock.plans.stream_graph.columnar.refuse_stream_graphs import MISSING_UID, STEP_HAS_UID
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from penstock.plans.stream_graph.refuse_stream_graphs import MISSING_UID
 from penstock.plans.topology.job_settings import SETTINGS_OF_GRAPHS
 from penstock.plans.vocabulary import JobType, StreamExchangeMode
+
+# A sink of the Sink V2 API becomes operators: a writer, and after it those that compact and commit.
+#
+# Source: org.apache.flink.streaming.runtime.translators.SinkTransformationTranslator.SinkExpander,
+# org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.
+
+
+class ExpandedSink(NamedTuple):
+    """Operators with what each reads, None for the writer; how many of Flink's ids they take."""
+
+    operators: list[tuple[LoweredTransformation, Upstream | None]]
+    ids: int
+
+
+def expand_sink(
+    job: str, sink: LoweredTransformation, first: int, *, batch: bool, compacts: bool
+) -> ExpandedSink:
+    """The operators of `sink`, with ids from `first`.
+
+    `compacts`: whether operators that compact files are there, if the sink has any. Raises JobCompileError
+    where Flink wants an uid.
+    """
+    if sink.compaction is not None and sink.uid is None:
+        raise refused(job, ILLEGAL_STATE, sink.name.join(STEP_HAS_UID))
+    writer = replace(
+        sink,
+        id=first,
+        kind="one_input",
+        name=f"{sink.name}: Writer",
+        description=None,  # Flink keeps none of a sink's
+        commits=None,
+        operator_factory="SinkWriterOperatorFactory",
+        yielding=True,
+    )
+    if not sink.commits:
+        return ExpandedSink([(writer, None)], 1)
+    mode = str(StreamExchangeMode.BATCH if batch else StreamExchangeMode.UNDEFINED)
+    operators: list[tuple[LoweredTransformation, Upstream | None]] = [(writer, None)]
+
+    def add(
+        id: int, name: str, uid: str, factory: str, partition: LoweredTransformation | None, **own: Any
+    ) -> None:
+        before = operators[-1][0]
+        upstream = before if partition is None else partition
+        operator = replace(
+            writer,
+            id=id,
+            name=f"{sink.name}: {name}",
+            uid=None if sink.uid is None else uid.format(uid=sink.uid),
+            inputs=[upstream],
+            keyed_inputs=(),
+            slot_scope=set(),
+            steps=(),
+            operator_factory=factory,
+            yielding=False,
+            supports_concurrent_execution_attempts=False,
+            **own,
+        )
+        exchange_mode = StreamExchangeMode.UNDEFINED if partition is None else partition.exchange_mode
+        operators.append((operator, Upstream(before.id, partition, str(exchange_mode))))
+
+    def partition(id: int, partitioner: str, **own: Any) -> LoweredTransformation:
+        return LoweredTransformation(
+            id=id,
+            kind="partition",
+            name="Partition",
+            parallelism=writer.parallelism,
+            partitioner=partitioner,
+            **own,
+        )
+
+    def commit(id: int, partition: LoweredTransformation | None) -> None:
+        add(id, "Committer", "Sink Committer: {uid}", "CommitterOperatorFactory", partition)
+
+    coordinator, compactor = "{uid}: FileSinkCompactorCoordinator", "{uid}: FileSinkCompactorOperator"
+    ids = {None: 4, Compaction.ENABLED: 8, Compaction.DISABLED: 10}[sink.compaction]
+    if sink.compaction is None or not compacts:
+        commit(first + 2, partition(first + 1, "forward", exchange_mode=mode))
+    elif sink.compaction is Compaction.ENABLED:
+        apart = partition(first + 2, "rebalance", exchange_mode=mode, aligned=True)
+        single = {"parallelism": 1, "parallelism_configured": True}
+        add(first + 3, "CompactorCoordinator", coordinator, "CompactCoordinatorFactory", apart, **single)
+        of_writer = {"parallelism": sink.parallelism, "parallelism_configured": False}
+        add(first + 4, "CompactorOperator", compactor, "CompactorOperatorFactory", None, **of_writer)
+        commit(first + 5, None)
+    else:  # nothing is compacted, but what an earlier run of the job has left to compact is committed
+        of_writer = {"parallelism_configured": False}
+        apart = partition(first + 2, "forward", exchange_mode=mode)
+        name, factory = "CompactorCoordinatorPlaceHolder", "CompactCoordinatorStateHandlerFactory"
+        add(first + 3, name, coordinator, factory, apart, **of_writer)
+        name, factory = "CompactorOperatorPlaceHolder", "CompactorOperatorStateHandlerFactory"
+        add(first + 5, name, compactor, factory, partition(first + 4, "forward"), **of_writer)
+        commit(first + 6, None)
+    return ExpandedSink(operators, ids)
+
+
+# Names the Java classes that run a transformation, where PyFlink's API alone decides them.
+#
+# Source: the operators of org.apache.flink.streaming.api.operators.python, the translators of
+# org.apache.flink.streaming.runtime.translators.{PythonBroadcastStateTransformationTranslator,
+# PythonKeyedBroadcastStateTransformationTranslator,CacheTransformationTranslator}.
+
+
+_OPERATORS = "org.apache.flink.streaming.api.operators."
+_FUNCTIONS = "org.apache.flink.streaming.api.functions."
+_RUNTIME = "org.apache.flink.streaming.runtime."
+_COMPACTOR = "org.apache.flink.connector.file.sink.compactor.operator."
+_STREAMING_FILE_SINK = f"{_FUNCTIONS}sink.filesystem.legacy.StreamingFileSink"
+_CACHES = f"{_RUNTIME}translators.CacheTransformationTranslator$"
+CACHE_WRITE, CACHE_READ = "CacheWrite", "CacheRead"
+
+
+class JavaClasses(NamedTuple):
+    """Binary names of an operator's class and its function's; None: there is none, or it is not known."""
+
+    operator: str | None = None
+    function: str | None = None
+
+
+_BY_FACTORY = {
+    "CollectSinkOperatorFactory": JavaClasses(
+        f"{_OPERATORS}collect.CollectSinkOperator", f"{_OPERATORS}collect.CollectSinkFunction"
+    ),
+    "CommitterOperatorFactory": JavaClasses(f"{_RUNTIME}operators.sink.CommitterOperator"),
+    "SimpleInputFormatOperatorFactory": JavaClasses(
+        f"{_OPERATORS}StreamSource", f"{_FUNCTIONS}source.legacy.InputFormatSourceFunction"
+    ),
+    "CompactCoordinatorFactory": JavaClasses(f"{_COMPACTOR}CompactCoordinator"),
+    "CompactCoordinatorStateHandlerFactory": JavaClasses(f"{_COMPACTOR}CompactCoordinator"),
+    "CompactorOperatorStateHandlerFactory": JavaClasses(f"{_COMPACTOR}CompactorOperator"),
+    "CompactorOperatorFactory": JavaClasses(f"{_COMPACTOR}CompactorOperator"),
+    "SinkWriterOperatorFactory": JavaClasses(f"{_RUNTIME}operators.sink.SinkWriterOperator"),
+    "SourceOperatorFactory": JavaClasses(f"{_OPERATORS}SourceOperator"),
+    "TimestampsAndWatermarksOperatorFactory": JavaClasses(
+        f"{_RUNTIME}operators.TimestampsAndWatermarksOperator"
+    ),
+}
+_BY_CALL = {
+    Call.ADD_SINK: JavaClasses(f"{_OPERATORS}StreamSink"),
+    Call.LEGACY_SOURCE: JavaClasses(f"{_OPERATORS}StreamSource"),
+    Call.PRINT: JavaClasses(f"{_OPERATORS}StreamSink", f"{_FUNCTIONS}sink.legacy.PrintSinkFunction"),
+    Call.PROJECT: JavaClasses(f"{_OPERATORS}StreamProject"),
+    Call.TIMESTAMPS: JavaClasses(
+        f"{_OPERATORS}StreamMap", f"{_FUNCTIONS}python.eventtime.RemoveTimestampMapFunction"
+    ),
+}
+_CACHE_OPERATORS = {
+    CACHE_WRITE: JavaClasses(f"{_CACHES}NoOpStreamOperator"),
+    CACHE_READ: JavaClasses(f"{_CACHES}IdentityStreamOperator"),
+}
+_PYTHON_OPERATORS = {
+    PythonOperator.PROCESS: "PythonProcessOperator",
+    PythonOperator.KEYED_PROCESS: "PythonKeyedProcessOperator",
+    PythonOperator.WINDOW: "PythonWindowOperator",
+    PythonOperator.CO_PROCESS: "PythonCoProcessOperator",
+    PythonOperator.KEYED_CO_PROCESS: "PythonKeyedCoProcessOperator",
+}
+
+
+def _java_classes(operator: LoweredTransformation, *, batch: bool) -> JavaClasses:
+    """The classes of a physical transformation."""
+    if operator.python is not None:
+        place = "embedded.Embedded" if operator.thread_mode else "process.External"
+        keyed = any(operator.keyed_inputs)
+        if operator.python == PythonOperator.BROADCAST:
+            in_batch = "PythonBatchKeyedCoBroadcastProcessOperator", "PythonBatchCoBroadcastProcessOperator"
+            in_streaming = "PythonKeyedCoProcessOperator", "PythonCoProcessOperator"
+            name = (in_batch if batch else in_streaming)[0 if keyed else 1]
+        else:
+            name = _PYTHON_OPERATORS[operator.python]
+        return JavaClasses(f"{_OPERATORS}python.{place}{name}")
+    if operator.cache is not None:
+        return _CACHE_OPERATORS[operator.name]
+    if operator.operator_factory in _BY_FACTORY:
+        return _BY_FACTORY[operator.operator_factory]
+    call = operator.steps[-1].call if operator.steps else None
+    if call is not None and isinstance(call.operator, StreamingFileSink):
+        return JavaClasses(f"{_OPERATORS}StreamSink", _STREAMING_FILE_SINK)
+    return JavaClasses() if call is None else _BY_CALL.get(call.call, JavaClasses())
+
 
 _INVOKABLES = {
     "source": "SourceOperatorStreamTask",
@@ -208,7 +393,7 @@ class StreamGraphGenerator:
                 node[key] = getattr(operator, key)
         if operator.description is not None:
             node["description"] = operator.description
-        classes = java_classes(operator, batch=self._batch)
+        classes = _java_classes(operator, batch=self._batch)
         for key, value in (("operator_class", classes.operator), ("function_class", classes.function)):
             if value is not None:
                 node[key] = value

@@ -6,10 +6,10 @@ pyflink.datastream.DataStream.execute_and_collect.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
-from penstock.engine.run.lowering.fuse_operators import OPERATOR_FUSING, KnownIds, fuse_operators
 from penstock.engine.run.lowering.generate_stream_graph import StreamGraphGenerator
 from penstock.engine.run.lowering.lower_calls import (
     KEY_BY_MAP,
@@ -19,17 +19,212 @@ from penstock.engine.run.lowering.lower_calls import (
 )
 from penstock.engine.run.lowering.stream_edges import refused
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.lowered_transformation import (
+from penstock.engine.run.runtime.transformations import (
+    Call,
     GeneratedGraph,
     LostSetting,
     LoweredJob,
     LoweredTransformation,
     NotFused,
+    PythonOperator,
+    Transformation,
+    take_ids,
 )
-from penstock.engine.run.runtime.transformations import Call, Transformation, take_ids
 from penstock.plans.topology.flink_values import parse_boolean
 from penstock.plans.topology.job_settings import read_job_settings
 from penstock.plans.topology.setting_refusals import JOB_GRAPH_STEPS, FlinkRefusal
+
+# Python operators that follow one another become one, which runs in one Python process.
+#
+# Source: org.apache.flink.python.chain.PythonOperatorChainingOptimizer, and
+# org.apache.flink.api.common.operators.ResourceSpec.merge.
+
+
+#: The kinds of operators that a process operator may be fused with; a window only in thread mode, where
+#: it has a kind of its own.
+_CARRIERS = frozenset(PythonOperator) - {PythonOperator.BROADCAST}
+
+#: PythonOptions.PYTHON_OPERATOR_CHAINING_ENABLED.
+_OPERATOR_FUSING = "python.operator-chaining.enabled"
+
+Outputs = dict[int, dict[int, LoweredTransformation]]
+
+#: Ids of fused operators, by those of the two that were fused.
+KnownIds = dict[tuple[int, int], int]
+
+
+def _fuse_operators(
+    transformations: Sequence[LoweredTransformation],
+    target: LoweredTransformation | None,
+    known_ids: KnownIds,
+) -> tuple[list[LoweredTransformation], LoweredTransformation | None, list[NotFused]]:
+    """The list of transformations after fusing, what `target` became, and what was not fused, and why.
+
+    `known_ids`: the ids of what the same operators were fused to before, in a plan of the same job. With
+    `target` only what it reads is fused, and nothing else stays in the list (execute_and_collect).
+    """
+    outputs = _outputs(transformations)
+    fused: dict[int, LoweredTransformation] = {}
+    done: set[int] = set()
+    parts: dict[int, int] = {}
+    not_fused: list[NotFused] = []
+    waiting = deque(transformations if target is None else [target])
+    while waiting:
+        operator = waiting.popleft()
+        if operator.id in done:
+            continue
+        done.add(operator.id)
+        upstream = _python_input(operator)
+        reasons = [] if upstream is None else _reasons_against(upstream, operator, outputs)
+        result = operator
+        if upstream is not None and not reasons:
+            result = _fused(upstream, operator, known_ids)
+            for reader in outputs.get(operator.id, {}).values():
+                _replace_input(reader, operator, result)
+            if operator.id in outputs:
+                outputs[result.id] = outputs[operator.id]
+        elif upstream is not None:
+            not_fused.append(NotFused(source=upstream.id, target=operator.id, reasons=tuple(reasons)))
+        fused.setdefault(result.id, result)
+        if result is not operator:
+            assert upstream is not None
+            for old in (upstream, operator):
+                fused.pop(old.id, None)
+                done.add(old.id)
+                parts[old.id] = result.id
+            if operator is target:
+                target = result
+        waiting.append(result)
+        waiting.extend(result.inputs)
+    return list(fused.values()), target, _between_whole_operators(not_fused, parts)
+
+
+def _between_whole_operators(not_fused: Iterable[NotFused], parts: dict[int, int]) -> list[NotFused]:
+    """`not_fused` by the operators that were there in the end; `parts`: what an operator became a part of."""
+
+    def whole(operator_id: int) -> int:
+        while operator_id in parts:
+            operator_id = parts[operator_id]
+        return operator_id
+
+    ends = {(whole(pair.source), whole(pair.target)): pair.reasons for pair in not_fused}
+    return [
+        NotFused(source=source, target=target, reasons=reasons) for (source, target), reasons in ends.items()
+    ]
+
+
+def _outputs(transformations: Iterable[LoweredTransformation]) -> Outputs:
+    """The readers of each transformation, by id."""
+    outputs: Outputs = {}
+    waiting, seen = deque(transformations), set()
+    while waiting:
+        reader = waiting.popleft()
+        if reader.id not in seen:
+            seen.add(reader.id)
+            for read in reader.inputs:
+                outputs.setdefault(read.id, {})[reader.id] = reader
+            waiting.extend(reader.inputs)
+    return outputs
+
+
+def _python_input(operator: LoweredTransformation) -> LoweredTransformation | None:
+    """The Python operator that a Python operator of one input reads, directly or by forward partitions."""
+    if operator.python is None or operator.kind != "one_input":
+        return None
+    upstream = operator.inputs[0]
+    while upstream.python is None:
+        if upstream.kind != "partition" or upstream.partitioner != "forward":
+            return None
+        upstream = upstream.inputs[0]
+    return upstream
+
+
+def _reasons_against(up: LoweredTransformation, down: LoweredTransformation, outputs: Outputs) -> list[str]:
+    reasons = []
+    if up.parallelism != down.parallelism:
+        reasons.append(f"parallelism {up.parallelism} and {down.parallelism}")
+    if up.max_parallelism != down.max_parallelism:
+        reasons.append(f"max parallelism {up.max_parallelism} and {down.max_parallelism} (-1: not set)")
+    groups = [(operator.slot_sharing_group is None, operator.slot_resources) for operator in (up, down)]
+    if groups[0] != groups[1]:  # SlotSharingGroup.equals does not look at names
+        names = [operator.slot_sharing_group or "not set" for operator in (up, down)]
+        reasons.append(f"slot sharing group {names[0]} and {names[1]}")
+    if up.chaining == "NEVER":
+        reasons.append(f"chaining is disabled for {up.name}")
+    if down.chaining != "ALWAYS":
+        reasons.append(f"{down.name} starts a chain (chaining strategy {down.chaining})")
+    if up.python not in _CARRIERS:
+        reasons.append(f"{up.name} has broadcast state: no operator is fused with it")
+    if up.thread_mode != down.thread_mode:
+        modes = ["thread" if operator.thread_mode else "process" for operator in (up, down)]
+        reasons.append(f"execution mode {modes[0]} and {modes[1]}")
+    if down.python is not PythonOperator.PROCESS:
+        reasons.append(f"{down.name} is a {down.python} operator, which is never fused with the one before")
+    readers = len(outputs.get(up.id, (down,)))  # PyFlink fails where an earlier job has run both
+    if readers != 1:
+        reasons.append(f"{up.name} has {readers} readers")
+    return reasons
+
+
+def _fused(
+    up: LoweredTransformation, down: LoweredTransformation, known_ids: KnownIds
+) -> LoweredTransformation:
+    if (up.id, down.id) not in known_ids:
+        known_ids[up.id, down.id] = take_ids()
+    weights = dict(up.managed_memory)
+    for use_case, weight in down.managed_memory.items():
+        weights[use_case] = weight + weights.get(use_case, 0)
+    descriptions = [operator.description for operator in (up, down) if operator.description is not None]
+    return LoweredTransformation(
+        id=known_ids[up.id, down.id],
+        kind=up.kind,
+        name=f"{up.name}, {down.name}",
+        inputs=list(up.inputs),
+        description=", ".join(descriptions) if descriptions else None,
+        parallelism=up.parallelism,
+        max_parallelism=up.max_parallelism,
+        slot_sharing_group=up.slot_sharing_group,
+        slot_resources=up.slot_resources,
+        co_location_group=up.co_location_group,
+        uid=up.uid,
+        uid_hash=up.uid_hash,
+        buffer_timeout=min(up.buffer_timeout, down.buffer_timeout),
+        chaining=up.chaining,
+        managed_memory=weights,
+        slot_scope=up.slot_scope | down.slot_scope,
+        min_resources=_merged(up.min_resources, down.min_resources),
+        preferred_resources=_merged(up.preferred_resources, down.preferred_resources),
+        python=up.python,
+        thread_mode=up.thread_mode,
+        keyed_inputs=up.keyed_inputs,
+        output_type=down.output_type,
+        steps=up.steps + down.steps,
+    )
+
+
+def _merged(resources: dict[str, Any] | None, other: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The sum of two resources; none where one of them is unknown."""
+    if resources is None or other is None:
+        return None
+    return {key: resources.get(key, 0) + other.get(key, 0) for key in {**resources, **other}}
+
+
+def _replace_input(
+    reader: LoweredTransformation, old: LoweredTransformation, new: LoweredTransformation
+) -> None:
+    if reader.kind == "cache" or reader.python is PythonOperator.BROADCAST:
+        reader_name = (
+            "cache()" if reader.kind == "cache" else f"{reader.name!r}, which reads a broadcast stream"
+        )
+        raise JobCompileError(
+            f"PyFlink fuses {new.name!r}, and fails to connect it with {reader_name}: set "
+            f"{_OPERATOR_FUSING} to false, or call start_new_chain() on {old.name!r}"
+        )
+    if reader.kind == "union":  # Flink puts the new one last
+        reader.inputs.remove(old)
+        reader.inputs.append(new)
+        return
+    reader.inputs[next(place for place, read in enumerate(reader.inputs) if read is old)] = new
 
 
 def lower_job(
@@ -60,7 +255,7 @@ def lower_job(
     read = None if sink is None else calls.end_of(sink.inputs[0])
     not_fused: list[NotFused] = []
     if _is_enabled(config):
-        transformations, read, not_fused = fuse_operators(transformations, read, known_ids)
+        transformations, read, not_fused = _fuse_operators(transformations, read, known_ids)
     if sink is not None and read is not None:
         transformations.append(calls.collect_sink(sink, read))
     if not lowers_all:
@@ -122,9 +317,9 @@ def _graphs(
 
 def _is_enabled(config: Mapping[str, str]) -> bool:
     try:
-        return bool(parse_boolean(config.get(OPERATOR_FUSING, "true")))
+        return bool(parse_boolean(config.get(_OPERATOR_FUSING, "true")))
     except ValueError as error:
-        raise JobCompileError(f"option {OPERATOR_FUSING}: {error}") from error
+        raise JobCompileError(f"option {_OPERATOR_FUSING}: {error}") from error
 
 
 # Finds what an author has set on operators that PyFlink fuses away, and so forgets.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.lowered_transformation import InputEdge, LoweredTransformation
+from penstock.engine.run.runtime.transformations import InputEdge, LoweredTransformation
 from penstock.plans.stream_graph.choose_partitioners import (
     ALIGNED,
     CLASSES,
@@ -19,7 +19,7 @@ from penstock.plans.stream_graph.choose_partitioners import (
     POINTWISE,
     UNSPECIFIED_FORWARD,
 )
-from penstock.plans.stream_graph.refuse_stream_graphs import FORWARD_CHANGES_PARALLELISM
+from penstock.plans.stream_graph.columnar.refuse_stream_graphs import FORWARD_CHANGES_PARALLELISM
 from penstock.plans.vocabulary import Partitioner, StreamExchangeMode
 
 

@@ -19,16 +19,18 @@ from pyarrow import fs
 
 from penstock.engine.machine.run_owner import describe_owner, liveness, this_process
 from penstock.engine.machine.state_folder import state_folder
+from penstock.engine.run.jobs.job_records import JobRecord, find_job, list_jobs
 from penstock.operators.files.durable_files import (
+    NotOwnError,
     force_folder,
     make_folder_of_user,
     read_once_written,
     remove_folder,
     remove_once_written,
+    require_own_folder,
     write_once,
 )
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.files.private_files import NotOwnError, require_own_folder
 from penstock.operators.task.keep_rows import KeptFile
 from penstock.plans.errors import ConfigurationError, InputError
 
@@ -254,3 +256,41 @@ def _key_in(folder: str) -> bytes:
     while (key := read_once_written(system, path)) is None:
         write_once(system, path, secrets.token_hex(_BYTES))
     return bytes.fromhex(key)
+
+
+# The run of a script that `--resume` and `penstock clean` name by the id of one of its jobs.
+
+
+def find_kept(prefix: str, checkpoint_dir: str | None) -> tuple[KeptScript, JobRecord | None]:
+    """The run of the script of the job whose id begins with `prefix`, and the job if it is listed.
+
+    Jobs are looked for in the list and, with `checkpoint_dir`, there. InputError where there is none, where
+    several have such ids, or where nothing of it is kept.
+    """
+    if checkpoint_dir is not None and prefix.strip():
+        kept = {
+            script.folder
+            for script in scripts_in(checkpoint_dir)
+            for _, job in script.jobs()
+            if any(job_id.startswith(prefix.strip().lower()) for job_id in job.ids())
+        }
+        if len(kept) > 1:
+            raise InputError(f"{checkpoint_dir} keeps several jobs whose ids begin with {prefix!r}")
+        if kept:
+            listed = [
+                listed_job
+                for listed_job in list_jobs()
+                if listed_job.job_id.startswith(prefix.strip().lower())
+            ]
+            return KeptScript(kept.pop()), listed[0] if len(listed) == 1 else None
+    record = find_job(prefix)
+    if record.submitted.kept_in is None:
+        raise InputError(
+            f"job {record.job_id} keeps nothing to go on with",
+            "`penstock run --checkpoint-dir DIR` keeps what its vertices have finished",
+        )
+    script = KeptScript(record.submitted.kept_in)
+    if not any(record.job_id in job.ids() for _, job in script.jobs()):
+        why = "it is FINISHED" if record.state == "FINISHED" else "it was removed"
+        raise InputError(f"nothing is kept of job {record.job_id}: {why}")
+    return script, record

@@ -4,23 +4,222 @@ Nothing is decided here: vertices, chains, parallelism, partitioners and who rea
 the plan does not know (functions, selectors, types) is looked up in the graph.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.run.runtime.compile_edges import Rows, gate_spec, output_spec, readers_of
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.lowered_transformation import GeneratedGraph
-from penstock.engine.run.runtime.runnable_nodes import NodeInput, RunnableNode, runnable_nodes, stream_inputs
-from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.run.runtime.transformations import (
+    GeneratedGraph,
+    LoweredTransformation,
+    Step,
+    Transformation,
+)
+from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.sink import CollectSink, Sink
-from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
-from penstock.operators.task.build_chain import chain_order
-from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from penstock.operators.exchange.output_spec import GateSpec, OutputSpec
+from penstock.operators.records.record_batches import PassOperator, TimestampsAndWatermarksOperator
+from penstock.operators.task.build_chain import ChainedEdge, ChainSpec, OperatorSpec, chain_order
 from penstock.operators.task.sink_operators import terminal_operator
+
+# The nodes of a StreamGraph as what runs in them: one operator, or the functions of a fused one.
+#
+# Functions that PyFlink adds and that leave records as they are do not run; an operator that has no others
+# passes its records on.
+
+
+#: Numbers of functions that are not the last one of their operator begin here.
+_FIRST_PART = 1 << 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunnableNode:
+    """One node: its steps in order, and the number of each in its chain; the last one has the node's id."""
+
+    node: int
+    name: str
+    steps: tuple[Step, ...]
+    numbers: tuple[int, ...]
+    inputs: int  #: how many
+    source: bool
+    python: bool  #: results are encoded by their type where they leave it
+
+    @property
+    def first(self) -> int:
+        """The number of the step that takes its records."""
+        return self.numbers[0]
+
+    @property
+    def output_type(self) -> TypeInformation | None:
+        """Type of its results."""
+        return self.steps[-1].output_type
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeInput:
+    """A stream edge as its reader sees it."""
+
+    source: RunnableNode
+    number: int  #: input of the target, from 1
+    tag: str | None
+    output_type: TypeInformation | None  #: of what travels
+    key_selector: Callable[[Any], Any] | None
+    key_type: TypeInformation | None
+    custom_partitioner: Callable[[Any, int], int] | None
+
+
+def _runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
+    """Nodes by id, but those that do not run here.
+
+    The driver commits what a sink has written, and keeps what a stream is cached for. PyFlink runs the
+    functions of a fused operator twice if a union of `execute_and_collect` reads their operators as they were
+    before; nothing reads the fused one, which is left out here.
+    """
+    runnable = {}
+    part = _FIRST_PART
+    read = {row["source"] for row in graph.stream_graph["edges"]}
+    runs = Counter(step.transformation for physical in graph.physical.values() for step in physical.steps)
+    for node, physical in graph.physical.items():
+        fused = physical.python is not None and len(physical.steps) > 1
+        is_copy = fused and all(runs[step.transformation] > 1 for step in physical.steps)
+        if not physical.steps or (is_copy and node not in read):
+            continue
+        steps = tuple(step for step in physical.steps if step.operator is not None)
+        steps = steps or (replace(physical.steps[-1], operator=PassOperator(), pickled=None),)
+        numbers = (*range(part, part + len(steps) - 1), node)
+        part += len(steps)
+        runnable[node] = RunnableNode(
+            node=node,
+            name=_name(graph, node),
+            steps=_ending_in(steps, physical),
+            numbers=numbers,
+            inputs=len(physical.inputs),
+            source="source" in physical.kind,
+            python=physical.python is not None,
+        )
+    return runnable
+
+
+def _stream_inputs(graph: GeneratedGraph, nodes: Mapping[int, RunnableNode]) -> dict[str, NodeInput]:
+    """The edges between `nodes` by edge_id."""
+    inputs = {}
+    for row in graph.stream_graph["edges"]:
+        edge = graph.edges[row["edge_id"]]
+        if row["source"] in nodes and row["target"] in nodes:
+            source = nodes[row["source"]]
+            call = None if edge.partition is None else edge.partition.partition_call
+            side = edge.side_output
+            inputs[row["edge_id"]] = NodeInput(
+                source=source,
+                number=edge.number,
+                tag=None if side is None else side.tag,
+                output_type=source.output_type if side is None else side.output_type,
+                key_selector=None if call is None else call.key_selector,
+                key_type=None if call is None else call.key_type,
+                custom_partitioner=None if call is None else call.custom_partitioner,
+            )
+    return inputs
+
+
+def _ending_in(steps: tuple[Step, ...], physical: LoweredTransformation) -> tuple[Step, ...]:
+    """The steps, the last one with the type that the operator puts out."""
+    last = physical.steps[-1]
+    return (*steps[:-1], replace(steps[-1], output_type=last.output_type))
+
+
+def _name(graph: GeneratedGraph, node: int) -> str:
+    return next(str(row["name"]) for row in graph.stream_graph["nodes"] if row["id"] == node)
+
+
+# JobEdges of a plan as the two ends that subtasks write to and read from.
+
+
+Rows = list[dict[str, Any]]
+
+
+def _readers_of(rows: Mapping[str, Rows]) -> dict[str, dict[int, tuple[int, int]]]:
+    """For each data set and partition: the first subtask that reads it, and how many do."""
+    data_sets = {
+        (row["vertex"], row["output_index"]): row["data_set_id"] for row in rows["intermediate_data_sets"]
+    }
+    readers: dict[str, dict[int, tuple[int, int]]] = {}
+    for row in rows["intermediate_result_partitions"]:
+        data_set = data_sets[row["vertex"], row["output_index"]]
+        readers.setdefault(data_set, {})[row["partition"]] = (row["first_consumer"], row["subpartitions"])
+    return readers
+
+
+def _edge_parts(row: dict[str, Any], inputs: Mapping[tuple[int, int], NodeInput]) -> NodeInput:
+    return inputs[row["target_node"], row["in_index"]]
+
+
+def _output_spec(
+    row: dict[str, Any],
+    inputs: Mapping[tuple[int, int], NodeInput],
+    edge_numbers: Mapping[tuple[int, int], int],
+    sizes: Mapping[int, dict[str, Any]],
+    readers: Mapping[str, Mapping[int, tuple[int, int]]],
+    by_node: Mapping[int, RunnableNode],
+    batch: bool,
+    limit: int | None = None,
+) -> OutputSpec:
+    """A JobEdge (`row` of table job_edges) as its producer writes it."""
+    edge = _edge_parts(row, inputs)
+    target = by_node[row["target_node"]]
+    partitioner = row["ship_strategy"].lower()
+    partitions = readers[row["data_set_id"]]
+    producer, consumer = sizes[row["source_vertex"]], sizes[row["target_vertex"]]
+    return OutputSpec(
+        source_node=row["source_node"],
+        tag=edge.tag,
+        edge=edge_numbers[row["target_vertex"], row["input_index"]],
+        partitioner=partitioner,
+        type_info=edge.output_type,
+        consumers=consumer["parallelism"],
+        consumer_max_parallelism=consumer["max_parallelism"],
+        consumer_name=target.name,
+        limit=limit,
+        reading=tuple(partitions[subtask] for subtask in range(producer["parallelism"])),
+        key_selector=edge.key_selector,
+        key_type=edge.key_type,
+        custom_partitioner=edge.custom_partitioner,
+        grouped=_grouped(partitioner, target, batch),
+        first=_first(row, target),
+    )
+
+
+def _gate_spec(
+    row: dict[str, Any],
+    inputs: Mapping[tuple[int, int], NodeInput],
+    edge_numbers: Mapping[tuple[int, int], int],
+    by_node: Mapping[int, RunnableNode],
+    batch: bool,
+) -> GateSpec:
+    """A JobEdge as its consumer reads it."""
+    edge = _edge_parts(row, inputs)
+    target = by_node[row["target_node"]]
+    return GateSpec(
+        edge=edge_numbers[row["target_vertex"], row["input_index"]],
+        input_number=edge.number,
+        target_node=target.first,
+        type_info=edge.output_type,
+        grouped=_grouped(row["ship_strategy"].lower(), target, batch),
+        first=_first(row, target),
+    )
+
+
+def _grouped(partitioner: str, target: RunnableNode, batch: bool) -> bool:
+    return batch and partitioner == "hash" and bool(getattr(target.steps[0].operator, "keyed", False))
+
+
+def _first(row: dict[str, Any], target: RunnableNode) -> bool:
+    return row["broadcast"] and target.inputs > 1
 
 
 @dataclass(frozen=True)
@@ -59,8 +258,8 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
     belong together, or cannot run.
     """
     rows = {name: tables[name].to_pylist() for name in _READ}
-    by_node = runnable_nodes(graph)
-    inputs = stream_inputs(graph, by_node)
+    by_node = _runnable_nodes(graph)
+    inputs = _stream_inputs(graph, by_node)
     _leave_out_committers(rows, by_node)
     stream_edges = {(edge["target"], edge["in_index"]): edge for edge in rows["stream_edges"]}
     node_inputs: dict[tuple[int, int], NodeInput] = {}
@@ -73,7 +272,7 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
     job_edges = sorted(rows["job_edges"], key=lambda row: (order[row["target_vertex"]], row["input_index"]))
     edge_numbers = {(row["target_vertex"], row["input_index"]): n for n, row in enumerate(job_edges)}
     sizes = {row["vertex"]: row for row in rows["execution_job_vertices"]}
-    readers = readers_of(rows)
+    readers = _readers_of(rows)
     wants_batches = _columnar_sources(by_node, stream_edges)
     terminals = _terminals(by_node, rows["chained_operators"])
     read = {edge["source"] for edge in stream_edges.values()}
@@ -88,7 +287,7 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
         members = [row for row in rows["chained_operators"] if row["vertex"] == key]
         outgoing = [row for row in job_edges if row["source_vertex"] == key]
         outputs = tuple(
-            output_spec(
+            _output_spec(
                 row,
                 node_inputs,
                 edge_numbers,
@@ -101,7 +300,7 @@ def compile_job(graph: GeneratedGraph, tables: Mapping[str, pa.Table], *, batch:
             for row in outgoing
         )
         gates = tuple(
-            gate_spec(row, node_inputs, edge_numbers, by_node, batch)
+            _gate_spec(row, node_inputs, edge_numbers, by_node, batch)
             for row in job_edges
             if row["target_vertex"] == key
         )

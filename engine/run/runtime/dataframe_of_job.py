@@ -19,16 +19,15 @@ from penstock.engine.run.runtime.carried_columns import as_given
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex, compile_job
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
-from penstock.engine.run.runtime.job import Job
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, run_session
 from penstock.engine.run.runtime.run_job import required_slots
 from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_python
 from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
 from penstock.engine.run.runtime.ship_python import ship_python
-from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.engine.spark.session import is_connect
 from penstock.engine.spark.worker_function import WorkerFunction
-from penstock.operators.common.is_pickled import is_pickled
+from penstock.operators.common.pickles import is_pickled
 from penstock.operators.common.spark_schemas import GivenSchema, schema_of_stream
 from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
 from penstock.operators.task.dataframe_operators import (

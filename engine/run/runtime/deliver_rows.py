@@ -12,8 +12,7 @@ from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex,
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.connectors.sink import CollectSink, Committable, PrintSink
-from penstock.operators.exchange.blocks import decode
-from penstock.operators.exchange.rows_and_batches import values_of_batch
+from penstock.operators.exchange.blocks import decode, values_of_batch
 
 #: (edge, channel, sequence, payload)
 Rows = list[tuple[int, int, int, pa.Buffer]]

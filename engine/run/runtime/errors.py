@@ -1,6 +1,6 @@
 """What can go wrong between a job and its result."""
 
-from penstock.engine.run.commits.errors import JobCancelledError
+from penstock.engine.run.commits.commit_run import JobCancelledError
 from penstock.plans.errors import PenstockError
 
 __all__ = ["JobCancelledError", "JobCompileError", "JobExecutionError", "LostResultsError"]

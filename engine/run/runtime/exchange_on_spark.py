@@ -20,18 +20,16 @@ from penstock.engine.pyflink_names import install, installed
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.keep_vertices import KeptVertices
-from penstock.engine.run.runtime.spark_application import has_several_executors, is_remote
-from penstock.engine.spark.broadcast_variables import pickle_with_broadcasts
-from penstock.engine.spark.worker_function import WorkerFunction
+from penstock.engine.run.runtime.ship_python import has_several_executors, is_remote
+from penstock.engine.spark.worker_function import WorkerFunction, pickle_with_broadcasts
 from penstock.operators.chain.describe_error import describe_error, shortened
-from penstock.operators.common.describe_unpicklable import describe_unpicklable
-from penstock.operators.common.pickles import dumps_for_workers
+from penstock.operators.common.pickles import describe_unpicklable, dumps_for_workers
 from penstock.operators.connectors.dataframe_source import DataFrameSource
 from penstock.operators.exchange.channel_writer import FIRST_OF_ALL
-from penstock.operators.task.chain_spec import ChainSpec
+from penstock.operators.task.build_chain import ChainSpec
 from penstock.operators.task.python_dependencies import PythonDependencies, is_prepared
+from penstock.operators.task.report import TaskSettings, TaskSpec
 from penstock.operators.task.run_task import SUBTASK, reads_dataframe, task_function
-from penstock.operators.task.task_spec import TaskSettings, TaskSpec
 
 EXCHANGE_ROWS = StructType(
     [

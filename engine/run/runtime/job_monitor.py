@@ -3,16 +3,27 @@
 Source: org.apache.flink.runtime.executiongraph.{ExecutionGraph.updateState,Execution}.
 """
 
+import json
 import os
 import secrets
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
+import pyarrow as pa
+
+from penstock.engine.output.html_table import html_table
+from penstock.engine.output.redaction import redact
+from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.listen_to_reports import ReportServer
-from penstock.operators.task.task_spec import ReportAddress
+from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
+from penstock.operators.task.report import ReportAddress
+from penstock.plans.installation import own_version
+from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
+from penstock.plans.tables import TABLES
 from penstock.plans.vocabulary import ExecutionState
 
 
@@ -42,7 +53,7 @@ class Attempt:
 
 
 FINAL_STATES = frozenset({ExecutionState.FINISHED, ExecutionState.FAILED, ExecutionState.CANCELED})
-COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
+_COUNTS = ("records_in", "records_out", "bytes_in", "bytes_out")
 """The counts that an attempt reports."""
 
 FAILURE = ("error", "traceback", "frames", "operator", "record", "cause", "during", "hint")
@@ -161,7 +172,7 @@ class JobMonitor:
             last: dict[int, Attempt] = {}
             for attempt in sorted(mine, key=lambda of_vertex: of_vertex.attempt_number):
                 last[attempt.subtask] = attempt
-            counts = {name: sum(getattr(latest, name) for latest in last.values()) for name in COUNTS}
+            counts = {name: sum(getattr(latest, name) for latest in last.values()) for name in _COUNTS}
             done = sum(latest.state is ExecutionState.FINISHED for latest in last.values())
             return {"finished": done, "attempts": len(mine), **counts}
 
@@ -203,7 +214,7 @@ class JobMonitor:
             return False
         with self._lock:
             attempt = self._attempt(vertex, subtask, number)
-            for name in COUNTS:
+            for name in _COUNTS:
                 if _is_count(report.get(name)):
                     setattr(attempt, name, report[name])
             if isinstance(metrics := report.get("metrics"), dict):
@@ -226,3 +237,142 @@ class JobMonitor:
 
 def _is_count(value: Any) -> TypeGuard[int]:
     return type(value) is int and 0 <= value < 1 << 63
+
+
+# What a run that ended was, and what its subtasks did.
+
+
+@dataclass(repr=False)
+class JobResult:
+    """The result of a job that finished."""
+
+    job_id: str
+    name: str
+    batch: bool
+    state: str  #: JobStatus: FINISHED, FAILED or CANCELED
+    failure: str | None
+    started_at: int  #: milliseconds since the epoch
+    milliseconds: int
+    attempts: list[Attempt]
+    tables: dict[str, pa.Table]  #: the plan that ran
+    compiled: CompiledJob
+    options: dict[str, str] = field(default_factory=dict)  #: of the plan, as a store records them
+    collected: dict[int, list[Any]] = field(default_factory=dict)  #: by `Transformation.created`
+
+    @property
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """What functions have measured, by operator and name, over all subtasks.
+
+        Counters, meters and gauges are added up; of a distribution there are `sum`, `count`, `min` and `max`.
+        """
+        last = {
+            (last_of_subtask.vertex, last_of_subtask.subtask): last_of_subtask
+            for last_of_subtask in self.attempts
+        }  # attempts are in order
+        return add_up_metrics(attempt.metrics for attempt in last.values())
+
+    def accumulators(self) -> dict[str, Any]:
+        """The metrics by their own names, over all operators, as Flink has accumulators."""
+        return metrics_by_name(self.metrics)
+
+    def __repr__(self) -> str:
+        return f"<penstock job {self._ended()}>"
+
+    def _repr_html_(self) -> str:
+        counts = ("subtasks", "records_in", "records_out", "attempts")
+        rows = [(name, *(f"{summary[count]:,}" for count in counts)) for name, summary in summaries(self)]
+        columns = ("vertex", *(count.replace("_", " ") for count in counts))
+        return html_table(f"job {self._ended()}", columns, rows)
+
+    def _ended(self) -> str:
+        name, vertices = limited(printable(self.name), MOST_OF_A_NAME), len(self.compiled.vertices)
+        return f"{name}: {self.state} in {self.milliseconds / 1000:.1f} s, {vertices:,} vertices"
+
+
+def summaries(result: JobResult) -> list[tuple[str, dict[str, int]]]:
+    """Each vertex in topological order: name, and its subtasks, attempts, records and bytes in and out."""
+    vertex_summaries = []
+    for vertex in result.compiled.vertices:
+        mine = [attempt for attempt in result.attempts if attempt.vertex == vertex.chain.vertex]
+        last = {attempt.subtask: attempt for attempt in mine}  # attempts are in order
+        counts = {name: sum(getattr(attempt, name) for attempt in last.values()) for name in _COUNTS}
+        vertex_summaries.append((vertex.chain.name, {"subtasks": len(last), "attempts": len(mine), **counts}))
+    return vertex_summaries
+
+
+# A run as rows of tables: its executions and its summary.
+
+
+def tables_of_run(result: JobResult) -> dict[str, pa.Table]:
+    """Tables `executions` and `runs` of plans.tables, for one run.
+
+    Source of attempt ids: org.apache.flink.runtime.executiongraph.ExecutionAttemptID.toString.
+    """
+    (topology_id,) = result.tables["topologies"]["topology_id"].to_pylist()
+    vertex_ids = {vertex.chain.vertex: vertex.vertex_id for vertex in result.compiled.vertices}
+    executions = [
+        {
+            "topology_id": topology_id,
+            "vertex": attempt.vertex,
+            "subtask": attempt.subtask,
+            "attempt_number": attempt.attempt_number,
+            "attempt_id": f"{result.job_id}_{vertex_ids[attempt.vertex]}"
+            f"_{attempt.subtask}_{attempt.attempt_number}",
+            "state": attempt.state.value,
+            "state_timestamps": [(state, _time(at)) for state, at in attempt.state_timestamps.items()],
+            "host": attempt.host,
+            **{
+                name: getattr(attempt, name) if attempt.host else None
+                for name in ("records_in", "records_out", "bytes_in", "bytes_out")
+            },
+            "failure": _redacted(
+                _failure_text(attempt.failure, "cause") or _failure_text(attempt.failure, "error")
+            ),
+            "failed_operator": _failure_text(attempt.failure, "operator"),
+            "failed_record": _redacted(_failure_text(attempt.failure, "record")),
+            "metrics": json.dumps(attempt.metrics, default=str, sort_keys=True) if attempt.metrics else None,
+        }
+        for attempt in result.attempts
+    ]
+    run = {
+        "topology_id": topology_id,
+        "run_id": result.job_id,
+        "name": result.name,
+        "state": result.state,
+        "runtime_mode": "BATCH" if result.batch else "STREAMING",
+        "started_at": _time(result.started_at),
+        "milliseconds": result.milliseconds,
+        "vertices": len(result.compiled.vertices),
+        "subtasks": sum(vertex.chain.parallelism for vertex in result.compiled.vertices),
+        "attempts": sum(attempt.host is not None for attempt in result.attempts),
+        "failure": result.failure,
+    }
+    return {
+        "executions": pa.Table.from_pylist(executions, TABLES["executions"]),
+        "runs": pa.Table.from_pylist([run], TABLES["runs"]),
+    }
+
+
+def write_run(store: str, result: JobResult) -> int:
+    """The number of the new version of `store` that holds the run and the plan it ran; StoreError."""
+    from penstock.engine.store.delta_rs_tables import DeltaRsTables
+    from penstock.engine.store.write_plan import write_version
+
+    return write_version(
+        DeltaRsTables(store),
+        {**result.tables, **tables_of_run(result)},
+        planner_version=own_version(),
+        options={**result.options, "run": result.job_id},
+    )
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _failure_text(failure: Mapping[str, str] | None, key: str) -> str | None:
+    return None if failure is None else failure.get(key)
+
+
+def _redacted(text: str | None) -> str | None:
+    return None if text is None else redact(text)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.engine.run.commits.earlier_runs import say
+from penstock.engine.run.commits.commit_run import say
 from penstock.engine.run.recovery.kept_script import KeptJob
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.operators.connectors.recover_sinks import needs_commit

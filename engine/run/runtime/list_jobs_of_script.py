@@ -10,13 +10,19 @@ from pathlib import Path
 
 from penstock.engine.machine.run_owner import this_process
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.commits.earlier_runs import say
+from penstock.engine.run.commits.commit_run import say
 from penstock.engine.run.jobs.detached_driver import DetachedDriver
-from penstock.engine.run.jobs.job_folder import CANCEL, JOB, LOG, SubmittedJob, make_job_folder, write_state
-from penstock.engine.run.jobs.remove_old_jobs import remove_old_jobs
-from penstock.engine.run.runtime.job_result import JobResult
+from penstock.engine.run.jobs.job_records import (
+    CANCEL,
+    JOB,
+    LOG,
+    SubmittedJob,
+    make_job_folder,
+    remove_old_jobs,
+    write_state,
+)
+from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
 from penstock.engine.run.runtime.keep_vertices import finished_vertices
-from penstock.engine.run.runtime.record_run import tables_of_run
 from penstock.engine.run.runtime.run_control import RunControl, submit_listeners
 from penstock.plans.errors import PenstockError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from penstock.engine.output.say import complain
-from penstock.engine.run.runtime.job import Job
-from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.run.runtime.transformations import Job, Transformation
 
 _JAVA = (
     "nothing of Java runs in jobs here: read and write with Penstock's own sources and sinks, and bring "

@@ -13,12 +13,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.run.clusters.session_folder import Session, live_session
-from penstock.engine.run.clusters.session_request import EXECUTOR_CORES
+from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.job import CachedFile
 from penstock.engine.run.runtime.job_monitor import JobMonitor
-from penstock.engine.run.runtime.spark_application import is_remote, send_file
+from penstock.engine.run.runtime.ship_python import is_remote, send_file
+from penstock.engine.run.runtime.transformations import CachedFile
 from penstock.engine.spark.session import any_session, use_this_python
 from penstock.plans.printable import printable
 
@@ -34,7 +34,7 @@ def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSessio
     if dataframes:
         return use_this_python(dataframes[0].sparkSession)
     if _settings is not None and _settings.session is not None:
-        from penstock.engine.run.clusters.connect_to_session import connected_session
+        from penstock.engine.run.clusters.session_server import connected_session
 
         live_session(_settings.session.name)  # it may have ended since the script began
         return cast(SparkSession, connected_session())

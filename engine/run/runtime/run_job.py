@@ -3,29 +3,56 @@
 Source: org.apache.flink.runtime.dispatcher.Dispatcher and jobmaster.JobMaster, for the order of things.
 """
 
+import hashlib
+import json
+import sys
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from types import ModuleType
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
+from penstock.engine.machine.run_owner import describe_owner, liveness
 from penstock.engine.output.redaction import remember_secrets
+from penstock.engine.run.clusters.session_folder import Session, live_session
+from penstock.engine.run.clusters.slot_request import (
+    SlotRequest,
+    Supply,
+    not_available,
+    show_waiting,
+    slot_request,
+    ticket,
+)
 from penstock.engine.run.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
-from penstock.engine.run.commits.commit_run import NamedSink, OpenRun, begin_run, commit_run, undo_run
-from penstock.engine.run.commits.earlier_runs import JobSink, NextRun, say, settle_earlier_runs
+from penstock.engine.run.commits.commit_run import (
+    JobSink,
+    NamedSink,
+    NextRun,
+    OpenRun,
+    begin_run,
+    commit_run,
+    say,
+    settle_earlier_runs,
+    undo_run,
+)
 from penstock.engine.run.commits.journal import JournalRun
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
 from penstock.engine.run.runtime.deliver_rows import ResultsToDriver, Rows, committables, deliver
-from penstock.engine.run.runtime.job import Job
-from penstock.engine.run.runtime.job_fingerprint import job_fingerprint
-from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, now
-from penstock.engine.run.runtime.job_result import JobResult
+from penstock.engine.run.runtime.errors import JobCancelledError, JobExecutionError
+from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, JobResult, now
 from penstock.engine.run.runtime.keep_vertices import finished_vertices
 from penstock.engine.run.runtime.recover_jobs import recovered_job
 from penstock.engine.run.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
-from penstock.engine.run.runtime.run_environment import run_session, show_run
+from penstock.engine.run.runtime.run_environment import run_session, session_of_runs, show_run
 from penstock.engine.run.runtime.run_on_spark import run_on_spark, source_dataframes
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.run_until_enough import (
@@ -34,12 +61,219 @@ from penstock.engine.run.runtime.run_until_enough import (
     run_until_enough,
     start_again_after_failures,
 )
-from penstock.engine.run.runtime.slots_of_run import slots_of_run
-from penstock.engine.run.runtime.spark_application import driver_host
-from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.run.runtime.ship_python import driver_host, is_remote
+from penstock.engine.run.runtime.transformations import Job, Transformation
+from penstock.operators.common.identify_value import UnidentifiableError, identify_value, is_installed
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
 from penstock.operators.connectors.sink import CollectSink, Sink
-from penstock.operators.task.task_spec import ResultsAddress
+from penstock.operators.connectors.source import Source
+from penstock.operators.files.filesystem import identify_files
+from penstock.operators.task.report import ResultsAddress
+
+# A run waits for the slots that its plan wants, and has them to itself while it lasts.
+#
+# Source: org.apache.flink.runtime.jobmaster.slotpool.DeclarativeSlotPoolBridge.
+
+
+_SECONDS_BETWEEN_LOOKS = 0.05
+
+
+def _is_local(spark: SparkSession) -> bool:
+    return str(spark.sparkContext.master).startswith("local")
+
+
+@contextmanager
+def _slots_of_run(
+    job: Job,
+    spark: SparkSession,
+    tables: Mapping[str, pa.Table],
+    job_id: str,
+    cancel_requested: threading.Event,
+) -> Iterator[None]:
+    """Inside the block `job` has its slots.
+
+    In a session they are shared with other clients' jobs, first come, first served. On a cluster of its own
+    the job starts once these have registered. A local Spark has no slots: it runs the subtasks of a job
+    that is wider than it has cores one after the other. Over Spark Connect nothing is known of slots.
+    Raises NoResourceAvailableError after
+    slot.request.timeout, and JobCancelledError.
+    """
+    session = session_of_runs()
+    if session is None and (spark is None or is_remote(spark) or _is_local(spark)):
+        yield
+        return
+    names = dict(
+        zip(
+            tables["job_vertices"]["vertex"].to_pylist(),
+            tables["job_vertices"]["name"].to_pylist(),
+            strict=True,
+        )
+    )
+    request = slot_request(job_id, job.name, tables, batch=job.batch, vertices=names)
+    timeout_seconds = slot_request_timeout(job.config)
+    if session is None:
+        _wait(request, lambda: _look_at_cluster(spark, request), timeout_seconds, cancel_requested)
+        yield
+        return
+    with ticket(session.folder, job_id, request.slots) as own:
+
+        def look() -> tuple[bool, Supply, int]:
+            live = live_session(session.name)
+            total = live.registered()["slots"]
+            place = own.ask(request.slots, total)
+            return place.has_slots, _session_supply(live, total - place.taken), place.before
+
+        _wait(request, look, timeout_seconds, cancel_requested)
+        try:
+            yield
+        except JobExecutionError as error:
+            if liveness(session.owner) == "dead":
+                raise JobExecutionError(
+                    f"job {job.name!r} failed: the server of session {session.name!r}, "
+                    f"{describe_owner(session.owner)}, has ended",
+                    f"its log is {session.folder / 'log'}",
+                ) from error
+            raise
+
+
+def slot_request_timeout(config: Mapping[str, str]) -> float:
+    """Seconds that a job waits for its slots."""
+    text = config.get(SLOT_REQUEST_TIMEOUT.key)
+    milliseconds = SLOT_REQUEST_TIMEOUT.default if text is None else SLOT_REQUEST_TIMEOUT.parse(text)
+    return float(milliseconds) / 1000
+
+
+def _wait(
+    request: SlotRequest,
+    look: Callable[[], tuple[bool, Supply, int]],
+    timeout_seconds: float,
+    cancel_requested: threading.Event,
+) -> None:
+    """Wait until `look` says that the slots are there; the time starts again when the queue moves."""
+    since, shortest = time.monotonic(), None
+    with show_waiting(request) as show:
+        while True:
+            has_slots, supply, before = look()
+            if has_slots:
+                return
+            if shortest is not None and before < shortest:
+                since = time.monotonic()
+            shortest = before
+            if time.monotonic() - since >= timeout_seconds:
+                raise not_available(request, supply, timeout_seconds)
+            show(supply, before)
+            if cancel_requested.wait(_SECONDS_BETWEEN_LOOKS):
+                raise JobCancelledError(f"job {request.job!r} was cancelled; nothing of it is committed")
+
+
+def _session_supply(session: Session, free: int) -> Supply:
+    registered = session.registered()
+    return Supply(
+        f"session {session.name!r}",
+        session.slots // session.slots_per_task_manager,
+        registered["task_managers"],
+        registered["slots"],
+        max(0, free),
+    )
+
+
+def _look_at_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, Supply, int]:
+    from penstock.engine.run.clusters.session_server import registered_slots
+
+    context = spark.sparkContext
+    managers, slots = registered_slots(context)
+    conf = context.getConf()
+    each = int(conf.get("spark.executor.cores") or 0)
+    asked = int(conf.get("spark.cores.max") or request.slots)
+    designated = -(-asked // each) if each else max(managers, 1)
+    wanted = min(request.slots, asked)
+    return slots >= wanted, Supply(f"the cluster {context.master}", designated, managers, slots, slots), 0
+
+
+# Tells a job that is run again from another one.
+
+
+def job_fingerprint(job: Job) -> str:
+    """What makes a run a repetition of another: the same text, which is otherwise another one.
+
+    That is a SHA-256 over the job's name, operators and parameters, script and arguments of this process, the
+    user's modules that it has imported, the files that are sent along, how many jobs of that name it has
+    published before, where its sinks write, the values that its functions hold, and what its sources say of
+    the records that they read. Where one of these cannot be told, it is like no other.
+    """
+    try:
+        known = [
+            [job.name, published_jobs[job.name], job.batch, dict(job.job_parameters), dict(job.config)],
+            [_describe_transformation(transformation) for transformation in job.transformations],
+            [sys.argv[1:], _script(), *_modules()],
+            _files_sent(job),
+        ]
+    except UnidentifiableError:
+        return f"like no other: {uuid4().hex}"
+    return hashlib.sha256(json.dumps(known, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _describe_transformation(transformation: Transformation) -> list[Any]:
+    functions = (
+        transformation.key_selectors,
+        transformation.key_selector,
+        transformation.custom_partitioner,
+        transformation.timestamp_extractor,
+        transformation.watermark_strategy,
+    )
+    known: list[Any] = [
+        transformation.kind,
+        transformation.name,
+        transformation.parallelism,
+        identify_value(functions),
+    ]
+    if isinstance(transformation.operator, Source):
+        fingerprint = transformation.operator.fingerprint()
+        if fingerprint is None:
+            raise UnidentifiableError(f"source {transformation.name}")
+        return [*known, type(transformation.operator).__qualname__, fingerprint]
+    if isinstance(transformation.operator, Sink):
+        recovery = recovery_of(transformation.operator)
+        return [*known, type(transformation.operator).__qualname__, recovery and recovery.folder]
+    return [*known, identify_value(transformation.operator)]
+
+
+def _script() -> str | None:
+    try:
+        return Path(sys.argv[0]).read_text(errors="replace")
+    except (OSError, IndexError, ValueError):
+        return None
+
+
+def _modules() -> Iterator[list[str]]:
+    """The modules of the user's that are imported, and a digest of each."""
+    for name, module in sorted(sys.modules.copy().items()):
+        file = getattr(module, "__file__", None)
+        if name != "__main__" and isinstance(file, str) and not is_installed(file):
+            yield [name, hashlib.sha256(_content(module, file)).hexdigest()]
+
+
+def _content(module: ModuleType, file: str) -> bytes:
+    with suppress(OSError):
+        return Path(file).read_bytes()
+    try:  # in an archive
+        return bytes(module.__loader__.get_data(file))  # type: ignore[union-attr]
+    except (AttributeError, OSError) as error:
+        raise UnidentifiableError(f"module {module.__name__}") from error
+
+
+def _files_sent(job: Job) -> list[str]:
+    """Digests of the files that are sent along with a job."""
+    archives = [path for path, _ in job.archives]
+    cached = [file.path for _, file in sorted(job.cached_files.items())]
+    paths = [*job.python_files, *archives, *cached, *filter(None, (job.requirements, job.requirements_cache))]
+    digests = []
+    for path in paths:
+        digest = identify_files([path])
+        if digest is None:
+            raise UnidentifiableError(path)
+        digests.append(digest)
+    return digests
 
 
 @dataclass
@@ -136,7 +370,7 @@ def end_job(
     try:
         with (
             begun.opened,
-            slots_of_run(job, begun.spark, result.tables, control.job_id, control.cancel_requested),
+            _slots_of_run(job, begun.spark, result.tables, control.job_id, control.cancel_requested),
         ):
 
             def start(limited: CompiledJob, earlier: list[Attempt]) -> Rows:

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from penstock.engine.configuration.option import Option
+from penstock.engine.configuration.cluster_options import Option
 from penstock.engine.configuration.run_options import (
     BLOCK_BYTES,
     PENSTOCK_OPTIONS,
@@ -17,9 +17,9 @@ from penstock.engine.configuration.run_options import (
 )
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.job import Job, topology_of, topology_to_run
+from penstock.engine.run.runtime.transformations import Job, topology_of, topology_to_run
 from penstock.engine.spark.shared_settings import shared_settings
-from penstock.operators.task.task_spec import ReportAddress, ResultsAddress, TaskSettings
+from penstock.operators.task.report import ReportAddress, ResultsAddress, TaskSettings
 
 #: Blocks are up to a megabyte each: few of them make an Arrow batch large enough. Checksums show whether a
 #: task whose shuffle files were lost wrote other rows when it ran again; then all of its readers run again.

@@ -18,9 +18,9 @@ from typing import Any, Protocol, TypeVar
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from penstock.engine.configuration import restart_options as options
-from penstock.engine.configuration.option import Option
-from penstock.engine.run.commits.earlier_runs import say
+from penstock.engine.configuration import run_options as options
+from penstock.engine.configuration.cluster_options import Option
+from penstock.engine.run.commits.commit_run import say
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import (
     JobCancelledError,

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from penstock.engine.run.runtime.errors import JobCancelledError
-from penstock.engine.run.runtime.job import Job
-from penstock.engine.run.runtime.job_result import JobResult
+from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import run_job
+from penstock.engine.run.runtime.transformations import Job
 
 
 class RunningJob:

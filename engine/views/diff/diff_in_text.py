@@ -7,11 +7,18 @@ from typing import Any, NamedTuple
 
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say
+from penstock.engine.views.diff.diff_sides import WARNINGS
 from penstock.engine.views.diff.keyed_plans import TOTALS
-from penstock.engine.views.diff.lost_operators import WARNINGS
-from penstock.engine.views.diff.savepoint_verdicts import VERDICT_WORDS, Restored, RestoreFrom, Verdict
-from penstock.engine.views.diff.side import Side
-from penstock.engine.views.diff.topology_diff import Change, Counts, TopologyDiff
+from penstock.engine.views.diff.savepoint_verdicts import (
+    VERDICT_WORDS,
+    Change,
+    Counts,
+    Restored,
+    RestoreFrom,
+    TopologyDiff,
+    Verdict,
+)
+from penstock.engine.views.diff.side_of_store import Side
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable
 
 MOST_TOPOLOGIES = 20

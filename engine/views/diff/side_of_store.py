@@ -1,15 +1,17 @@
 """A version of a store, or a plan in memory, as one side of a comparison."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import NamedTuple
 
 import polars as pl
 
 from penstock.engine.planning.plan_in_process import plan_frames
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.store.open_plan import BY_NAME, StoredPlan
-from penstock.engine.views.diff.rows_of_slices import rows_of_slices
-from penstock.engine.views.diff.side import PLAN_COLUMNS, Plans, Side, count_left_out, known_topologies
+from penstock.engine.views.diff.match_operators import IDENTITY_COLUMNS
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.installation import own_version
@@ -18,6 +20,130 @@ from penstock.plans.planners.plan_in_parts import without_garbage_collection
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.vocabulary import Layer
+
+# One side of a comparison: which topologies it has, and their plans when they are asked for.
+
+
+PLAN_COLUMNS: dict[str, tuple[str, ...]] = {
+    "topologies": (
+        *(TOPOLOGY, "name", "fingerprint", "config", "stream_graph_settings"),
+        *("parallelism", "max_parallelism", "chaining"),
+    ),
+    "rejected": (TOPOLOGY, "name", "error", "message"),
+    "stream_nodes": (
+        *(TOPOLOGY, "id", "name", "parallelism", "uid", "uid_hash"),
+        *("among_sources", "keyed", "slot_scope", "operator_factory", "buffer_timeout", "chaining"),
+        "slot_sharing_group",
+        *IDENTITY_COLUMNS,
+    ),
+    "stream_edges": (TOPOLOGY, "source", "target", "partitioner"),
+    "job_vertices": (
+        *(TOPOLOGY, "vertex", "vertex_id", "max_parallelism", "topological_order", "slot_sharing_group"),
+    ),
+    "chained_operators": (
+        *(TOPOLOGY, "vertex", "node", "operator_id", "user_defined_operator_id", "operator_order"),
+        "chain_index",
+    ),
+    "job_edges": (
+        *(TOPOLOGY, "source_vertex", "source_node", "target_node", "in_index", "data_set_id"),
+        "ship_strategy",
+    ),
+    "intermediate_data_sets": (TOPOLOGY, "vertex", "data_set_id", "result_partition_type"),
+    "execution_job_vertices": (TOPOLOGY, "vertex", "parallelism", "max_parallelism"),
+    "execution_edges": (
+        *(TOPOLOGY, "first_partition", "last_partition", "first_subpartition", "last_subpartition"),
+    ),
+    "required_slots": (TOPOLOGY, "slots"),
+    "network_buffers": (TOPOLOGY, "vertex", "announced", "required"),
+    "managed_memory": (TOPOLOGY, "vertex", "use_case", "bytes"),
+}
+"""What is read of a plan. A store whose plans end before the slots lacks tables of that layer."""
+
+Plans = Mapping[str, pl.DataFrame]
+"""Tables with PLAN_COLUMNS."""
+
+
+class Side(NamedTuple):
+    """The old or the new topologies.
+
+    `topologies`: topology_id, name and fingerprint (null where it was refused), one row per name.
+    `operators`: topology_id, about one row per operator. `plans`: of these topologies (topology_id and slice)
+    in that many slices, slice by slice, the tables of PLAN_COLUMNS that there are. `planned_as`: sides that
+    are equal in it have equal plans where fingerprints are equal. `left_out`: how many refused inputs have no
+    readable name, or that of another one.
+    """
+
+    label: str
+    topologies: pl.LazyFrame
+    operators: pl.LazyFrame
+    plans: Callable[[pl.DataFrame, int], Iterator[Plans]]
+    planned_as: tuple[object, ...]
+    left_out: int
+
+
+def _known_topologies(planned: pl.LazyFrame, rejected: pl.LazyFrame) -> pl.LazyFrame:
+    """`topologies` of a Side, out of the tables `topologies` and `rejected`; each name once."""
+    refused = rejected.select(TOPOLOGY, "name", fingerprint=pl.lit(None, pl.String)).drop_nulls("name")
+    chosen = planned.select(TOPOLOGY, "name", "fingerprint")
+    only_refused = refused.unique(TOPOLOGY, keep="first").join(chosen, on=TOPOLOGY, how="anti")
+    return pl.concat([chosen, only_refused])
+
+
+def _count_left_out(known: pl.LazyFrame, rejected: pl.LazyFrame) -> int:
+    """How many refused inputs are not among the known topologies (see known_topologies)."""
+    refused, inputs = pl.collect_all(
+        [known.select(pl.col("fingerprint").null_count()), rejected.select(pl.len())]
+    )
+    return int(inputs.item()) - int(refused.item())
+
+
+def only_topology(sides: Sequence[Side], name: str) -> list[Side]:
+    """The sides with that topology alone. Raises ConfigurationError where neither has it."""
+    chosen = [side._replace(topologies=side.topologies.filter(pl.col("name") == name)) for side in sides]
+    if all(side.topologies.select(pl.len()).collect().item() == 0 for side in chosen):
+        raise ConfigurationError(f"neither {sides[0].label} nor {sides[1].label} has a topology {name!r}")
+    return chosen
+
+
+# Rows of chosen topologies, slice by slice, out of tables that are read once.
+
+
+SLICE = "slice"
+
+
+def _rows_of_slices(
+    frames: Mapping[str, pl.LazyFrame], chosen: pl.DataFrame, slices: int, folder: Path
+) -> Iterator[dict[str, pl.DataFrame]]:
+    """The rows of slice 0, 1 and so on of `slices`, by table, in the order of the frames.
+
+    `chosen`: topology_id and slice. Several slices are kept in files in `folder` until their turn comes, so
+    that time does not grow with slices times rows, and one slice is in memory at a time.
+    """
+    ids = chosen.lazy()
+    if slices == 1:
+        alone = {table: frame.join(ids, on=TOPOLOGY, how="semi") for table, frame in frames.items()}
+        # One after the other: each scan holds buffers, all at once would hold a few hundred MB.
+        yield {table: frame.collect(engine="streaming") for table, frame in alone.items()}
+        return
+    kept = Path(mkdtemp(prefix="slices-", dir=folder))
+    for table, frame in frames.items():
+        rows = frame.join(ids, on=TOPOLOGY, how="inner", maintain_order="left")
+        target = pl.PartitionBy(kept / table, key=SLICE, include_key=False, approximate_bytes_per_file=None)
+        rows.sink_ipc(target, mkdir=True, engine="streaming")
+    for number in range(slices):
+        yield {table: _read(kept / table / f"{SLICE}={number}", frame) for table, frame in frames.items()}
+    rmtree(kept)
+
+
+def _read(folder: Path, frame: pl.LazyFrame) -> pl.DataFrame:
+    """What the files hold, which are removed. Slices without rows have none."""
+    files = sorted(folder.glob("*.ipc"))
+    if not files:
+        return frame.collect_schema().to_frame()
+    rows = pl.concat([pl.read_ipc(file) for file in files])
+    rmtree(folder)
+    return rows
+
 
 _OPTIONAL = LAYER_TABLES[Layer.SLOTS]
 
@@ -57,12 +183,12 @@ def side_of_tables(
 
     def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
         frames = {name: table(name).select(PLAN_COLUMNS[name]) for name in tables}
-        return rows_of_slices(frames, chosen, slices, folder)
+        return _rows_of_slices(frames, chosen, slices, folder)
 
     topologies, rejected = (table(name) for name in BY_NAME)
-    known = known_topologies(topologies, rejected)
+    known = _known_topologies(topologies, rejected)
     operators = table("stream_nodes").select(TOPOLOGY)
-    return Side(label, known, operators, plans, planned_as, count_left_out(known, rejected))
+    return Side(label, known, operators, plans, planned_as, _count_left_out(known, rejected))
 
 
 # Topologies of files or objects as one side of a comparison: read once; only those that differ are planned.
@@ -95,9 +221,9 @@ def side_of_topologies(
         }
 
     def plans(chosen: pl.DataFrame, slices: int) -> Iterator[Plans]:
-        return map(planned, rows_of_slices(frames, chosen, slices, folder))
+        return map(planned, _rows_of_slices(frames, chosen, slices, folder))
 
-    known = known_topologies(frames["topologies"], frames["rejected"])
+    known = _known_topologies(frames["topologies"], frames["rejected"])
     operators = pl.concat([frames[table].select(TOPOLOGY) for table in ("transformations", "stream_nodes")])
     return Side(
         label,
@@ -105,5 +231,5 @@ def side_of_topologies(
         operators,
         plans,
         (own_version(), *sorted(options.recorded.items())),
-        count_left_out(known, frames["rejected"]),
+        _count_left_out(known, frames["rejected"]),
     )

@@ -1,21 +1,343 @@
 """A layer of a plan as the graph that is drawn."""
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from enum import StrEnum
 
 import polars as pl
 
-from penstock.engine.views.draw.chaining_reasons import (
+from penstock.engine.views.draw.drawn_plan import (
     NODE_COLUMNS,
+    DrawnPlan,
+    Row,
     is_chained,
     reasons_of,
     slot_sharing,
     stream_edges_between_nodes,
 )
-from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row
-from penstock.engine.views.draw.execution_graph import execution_graph
-from penstock.engine.views.draw.graph import DrawnGraph, Edge, MadeOfRows, Node
-from penstock.engine.views.draw.job_graph import job_graph, parallelism_note
+from penstock.engine.views.draw.graph import DrawnGraph, Edge, Facts, MadeOfRows, Node
 from penstock.plans.errors import ConfigurationError
+
+# The job graph: vertices with their chains, and the data sets between them.
+
+
+_MEBIBYTE = 2**20
+_SIDES = {"GATE": "input gates", "RESULT_PARTITION": "result partitions"}
+
+
+def job_graph(plan: DrawnPlan) -> DrawnGraph:
+    """Vertices in topological order. What each needs is known if the plan includes slots."""
+    return DrawnGraph(
+        topology=plan.topology,
+        layer="job graph",
+        nodes=MadeOfRows((_vertices(plan), _node)),
+        edges=MadeOfRows((_data_sets(plan), _job_edge)),
+        groups=slot_sharing(plan),
+    )
+
+
+def _vertex_key(vertex: int) -> str:
+    """The key of a job vertex."""
+    return f"v{vertex}"
+
+
+def _parallelism_note(parallelism: int, most: int) -> str:
+    """Its parallelism, and max parallelism where it is known."""
+    own = "parallelism decided at run time" if parallelism < 0 else f"parallelism {parallelism:,}"
+    return own if most < 0 else f"{own}, max {most:,}"
+
+
+def _vertices(plan: DrawnPlan) -> pl.DataFrame:
+    """A row for each vertex: its columns, its chain and what it needs."""
+    vertices = plan.frame(
+        "job_vertices",
+        *("vertex", "vertex_id", "name", "parallelism", "max_parallelism", "invokable"),
+        *("slot_sharing_group", "co_location_group", "topological_order"),
+    )
+    sizes = plan.frame("execution_job_vertices", "vertex", "parallelism", "max_parallelism")
+    sizes = sizes.rename({"parallelism": "decided", "max_parallelism": "most_decided"})
+    groups = plan.frame("slot_sharing_groups", "slot_sharing_group", "name").rename({"name": "group_name"})
+    for frame, key in (
+        (sizes, "vertex"),
+        (_chains(plan), "vertex"),
+        (groups, "slot_sharing_group"),
+        (plan.frame("required_slots", "slot_sharing_group", "slots"), "slot_sharing_group"),
+        (_buffers(plan), "vertex"),
+        (_memory(plan), "vertex"),
+    ):
+        vertices = vertices.join(frame, on=key, how="left")
+    return vertices.sort("topological_order")
+
+
+def _chains(plan: DrawnPlan) -> pl.DataFrame:
+    """`chain` of each vertex: the names of its operators, in order."""
+    operators = plan.frame("chained_operators", "vertex", "node", "name", "chain_index")
+    in_order = operators.sort("vertex", "chain_index", "node")
+    return in_order.group_by("vertex").agg(pl.col("name").alias("chain"))
+
+
+def _buffers(plan: DrawnPlan) -> pl.DataFrame:
+    """`buffers` of each vertex: of each side, the sum of required buffers and of channels."""
+    buffers = plan.frame("network_buffers", "vertex", "side", "required", "channels")
+    of_sides = buffers.group_by("vertex", "side").agg(pl.col("required", "channels").sum())
+    return of_sides.group_by("vertex").agg(pl.struct("side", "required", "channels").alias("buffers"))
+
+
+def _memory(plan: DrawnPlan) -> pl.DataFrame:
+    """`memory` of each vertex: bytes for each use. Operators' add up; of another, the largest counts."""
+    memory = plan.frame("managed_memory", "vertex", "use_case", "bytes")
+    adds_up = pl.col("use_case").first() == "OPERATOR"
+    needed = pl.when(adds_up).then(pl.col("bytes").sum()).otherwise(pl.col("bytes").max())
+    of_cases = memory.group_by("vertex", "use_case", maintain_order=True).agg(needed.alias("bytes"))
+    return of_cases.group_by("vertex", maintain_order=True).agg(
+        pl.struct("use_case", "bytes").alias("memory")
+    )
+
+
+def _node(row: Row) -> Node:
+    decided = row["decided"] is not None
+    note = _parallelism_note(
+        row["decided"] if decided else row["parallelism"],
+        row["most_decided"] if decided else row["max_parallelism"],
+    )
+    chain = row["chain"] or ()
+    co_location = row["co_location_group"]
+    return Node(
+        key=_vertex_key(row["vertex"]),
+        name=row["name"],
+        lines=tuple(chain),
+        note=note,
+        group=row["slot_sharing_group"],
+        facts=(
+            ("operators", f"{len(chain):,}"),
+            ("parallelism", note),
+            ("task", row["invokable"]),
+            ("vertex id", row["vertex_id"]),
+            ("slot sharing group", f"{row['group_name'] or ''} ({row['slot_sharing_group']})"),
+            *([] if co_location is None else [("co-location group", str(co_location))]),
+            *_needs(row),
+        ),
+    )
+
+
+def _needs(row: Row) -> Facts:
+    """The facts about slots, buffers and memory."""
+    needed = []
+    if row["slots"] is not None:
+        needed.append(("slots", f"{row['slots']:,}, shared by its slot sharing group"))
+    of_sides = {buffers["side"]: buffers for buffers in row["buffers"] or ()}
+    for side, called in _SIDES.items():
+        if side in of_sides:
+            required, channels = of_sides[side]["required"], of_sides[side]["channels"]
+            needed.append((f"buffers of its {called}", f"{required:,} per task, {channels:,} channels"))
+    needed += [
+        ("managed memory", f"{use['bytes'] / _MEBIBYTE:,.1f} MiB per slot for {use['use_case']}")
+        for use in row["memory"] or ()
+    ]
+    return tuple(needed)
+
+
+def _data_sets(plan: DrawnPlan) -> pl.DataFrame:
+    """A row for each job edge: its columns, its data set's type, and the stream edge that it is made of."""
+    edges = plan.frame(
+        "job_edges",
+        *("source_vertex", "target_vertex", "input_index", "ship_strategy", "distribution", "data_set_id"),
+        *("target_node", "in_index"),
+    ).sort("target_vertex", "input_index")
+    sets = plan.frame("intermediate_data_sets", "data_set_id", "result_partition_type")
+    of_streams = stream_edges_between_nodes(plan).rename({"target": "target_node"})
+    edges = edges.join(sets, on="data_set_id", how="left", maintain_order="left")
+    return edges.join(of_streams, on=["target_node", "in_index"], how="left", maintain_order="left")
+
+
+def _job_edge(row: Row) -> Edge:
+    kind = row["result_partition_type"] or ""
+    return Edge(
+        source=_vertex_key(row["source_vertex"]),
+        target=_vertex_key(row["target_vertex"]),
+        label=row["ship_strategy"],
+        kind="pipelined" if kind.startswith("PIPELINED") else "blocking",
+        facts=(
+            ("ship strategy", row["ship_strategy"]),
+            ("distribution", row["distribution"]),
+            ("result partition type", kind),
+            ("not chained because", reasons_of(row)),
+            *([("side output", row["output_tag"])] if row["output_tag"] else []),
+            ("data set", row["data_set_id"]),
+        ),
+    )
+
+
+# The execution graph around one vertex: its tasks, what they read from, and what reads from them.
+
+
+MOST_TASKS = 64
+"""Tasks of a vertex that are drawn; of one with more, the first."""
+
+
+def execution_graph(plan: DrawnPlan, vertex: str | None) -> DrawnGraph:
+    """The tasks of the vertex (None: of the only one) and of its neighbours, joined as they exchange data.
+
+    A job edge in which every task reads from all is drawn through one point. Raises ConfigurationError
+    where there is no such vertex.
+    """
+    vertices = {
+        row["vertex"]: row
+        for row in plan.rows("job_vertices", "vertex", "name", "slot_sharing_group", "topological_order")
+    }
+    chosen = find_vertex(plan, vertex)
+    edges = [
+        row
+        for row in plan.rows(
+            "job_edges", "source_vertex", "target_vertex", "input_index", "ship_strategy", "distribution"
+        )
+        if chosen in (row["source_vertex"], row["target_vertex"])
+    ]
+    edges.sort(key=lambda row: (row["target_vertex"], row["input_index"]))
+    near = {chosen, *(row[end] for row in edges for end in ("source_vertex", "target_vertex"))}
+    sizes = {
+        row["vertex"]: row["parallelism"]
+        for row in plan.rows("execution_job_vertices", "vertex", "parallelism")
+    }
+    slots = {
+        (row["vertex"], row["subtask"]): row["execution_slot_sharing_group"]
+        for row in plan.rows(
+            "execution_slot_sharing_groups", "vertex", "subtask", "execution_slot_sharing_group"
+        )
+        if row["vertex"] in near
+    }
+    nodes: list[Node] = []
+    for key in sorted(near, key=lambda vertex_key: vertices[vertex_key]["topological_order"]):
+        nodes += _tasks(vertices[key], sizes[key], slots, is_chosen=key == chosen)
+    drawn: list[Edge] = []
+    for row in edges:
+        hub, joined = _joined(plan, row, sizes)
+        nodes += hub
+        drawn += joined
+    return DrawnGraph(
+        topology=plan.topology,
+        layer="execution graph",
+        nodes=tuple(nodes),
+        edges=tuple(drawn),
+        groups=slot_sharing(plan),
+    )
+
+
+def _tasks(
+    vertex: Row, parallelism: int, slots: dict[tuple[int, int], int], *, is_chosen: bool
+) -> list[Node]:
+    box = _vertex_key(vertex["vertex"])
+    shown = min(parallelism, MOST_TASKS)
+    more = f", the first {shown:,} drawn" if shown < parallelism else ""
+    nodes = [
+        Node(
+            key=box,
+            name=vertex["name"],
+            note="",
+            group=vertex["slot_sharing_group"],
+            facts=(("tasks", f"{parallelism:,}{more}"), ("chosen", "yes" if is_chosen else "no")),
+        )
+    ]
+    for subtask in range(shown):
+        slot = slots.get((vertex["vertex"], subtask))
+        nodes.append(
+            Node(
+                key=f"{box}_{subtask}",
+                name=f"task {subtask + 1} of {parallelism:,}",
+                note="" if slot is None else f"slot {slot}",
+                group=vertex["slot_sharing_group"],
+                inside=box,
+                facts=(
+                    ("vertex", vertex["name"]),
+                    ("subtask", str(subtask)),
+                    *([] if slot is None else [("slot", str(slot))]),
+                ),
+            )
+        )
+    return nodes
+
+
+def _joined(plan: DrawnPlan, edge: Row, sizes: dict[int, int]) -> tuple[list[Node], list[Edge]]:
+    """The edges between tasks of one job edge, with the point that they go through if all read from all."""
+    source, target = edge["source_vertex"], edge["target_vertex"]
+    strategy = edge["ship_strategy"]
+    producers = range(min(sizes[source], MOST_TASKS))
+    readers = range(min(sizes[target], MOST_TASKS))
+    facts = (("ship strategy", strategy), ("distribution", edge["distribution"]))
+    if edge["distribution"] == "ALL_TO_ALL" and len(producers) * len(readers) > len(producers) + len(readers):
+        hub = f"e{target}_{edge['input_index']}"
+        name = f"{strategy}, all to all"
+        node = Node(key=hub, name=name, note=f"{sizes[source]:,} by {sizes[target]:,} channels", facts=facts)
+        return [node], [
+            *(Edge(source=f"v{source}_{subtask}", target=hub, facts=facts) for subtask in producers),
+            *(Edge(source=hub, target=f"v{target}_{subtask}", facts=facts) for subtask in readers),
+        ]
+    rows = [
+        row
+        for row in plan.rows(
+            "execution_edges", "target_vertex", "input_index", "subtask", "first_partition", "last_partition"
+        )
+        if (row["target_vertex"], row["input_index"]) == (target, edge["input_index"])
+    ]
+    return [], _one_by_one(rows, source, target, facts, len(producers), len(readers))
+
+
+def _one_by_one(
+    rows: Sequence[Row],
+    source: int,
+    target: int,
+    facts: tuple[tuple[str, str], ...],
+    producers: int,
+    readers: int,
+) -> list[Edge]:
+    return [
+        Edge(source=f"v{source}_{partition}", target=f"v{target}_{row['subtask']}", facts=facts)
+        for row in sorted(rows, key=lambda row: row["subtask"])
+        if row["subtask"] < readers
+        for partition in range(row["first_partition"], min(row["last_partition"] + 1, producers))
+    ]
+
+
+# Which vertex `--vertex` means.
+
+
+def find_vertex(plan: DrawnPlan, named: str | None) -> int:
+    """The vertex of that name, JobVertexID, or place in topological order (as `penstock show` numbers them).
+
+    The name of an operator means the vertex it is in. Without `named`, the plan must have one vertex.
+    Raises ConfigurationError where there is none, or several.
+    """
+    rows = plan.rows("job_vertices", "vertex", "vertex_id", "name", "topological_order")
+    rows.sort(key=lambda row: row["topological_order"])
+    names = [row["name"] for row in rows]
+    if named is None:
+        if len(rows) == 1:
+            return int(rows[0]["vertex"])
+        raise ConfigurationError(
+            f"topology {plan.topology!r}: an execution graph is that of one vertex, of {len(rows):,}",
+            f"choose with --vertex: {', '.join(map(repr, names[:3]))}{', …' if len(names) > 3 else ''}",
+        )
+    named_vertices = {row["vertex"] for row in rows if named in (row["name"], row["vertex_id"])}
+    if not named_vertices:
+        named_vertices = {
+            row["vertex"] for row in plan.rows("chained_operators", "vertex", "name") if row["name"] == named
+        }
+    if not named_vertices:
+        named_vertices = {row["vertex"] for row in rows if str(row["topological_order"]) == named}
+    if len(named_vertices) == 1:
+        return int(named_vertices.pop())
+    if named_vertices:
+        places = ", ".join(str(row["topological_order"]) for row in rows if row["vertex"] in named_vertices)
+        raise ConfigurationError(
+            f"topology {plan.topology!r}: {len(named_vertices):,} vertices are called {named!r}",
+            f"choose one by its number: {places}",
+        )
+    operators = [row["name"] for row in plan.rows("chained_operators", "name")]
+    close = get_close_matches(named, dict.fromkeys([*names[:5000], *operators[:5000]]), n=3, cutoff=0.4)
+    raise ConfigurationError(
+        f"topology {plan.topology!r} has no vertex {named!r}",
+        f"close names: {', '.join(close)}" if close else f"allowed: a name, an id, or 0 to {len(rows) - 1}",
+    )
 
 
 class DrawnLayer(StrEnum):
@@ -107,7 +429,7 @@ def _chain(row: Row) -> Node:
 
 
 def _operator(row: Row) -> Node:
-    note = parallelism_note(row["parallelism"], row["max_parallelism"])
+    note = _parallelism_note(row["parallelism"], row["max_parallelism"])
     return Node(
         key=f"n{row['id']}",
         name=row["name"],

@@ -1,15 +1,100 @@
 """A graph as DOT, for Graphviz."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
+from penstock.engine.views.draw.fold import fold
 from penstock.engine.views.draw.graph import DrawnGraph, DrawnPart, Node, in_boxes
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable
+
+# Forms that a drawn plan is written in, by name and by the end of a file's name.
+
+
+FORMATS = {
+    "svg": ("svg",),
+    "html": ("html", "htm"),
+    "dot": ("dot", "gv"),
+    "mermaid": ("mmd", "mermaid"),
+    "graphml": ("graphml",),
+}
+"""Formats and the ends of file names that mean them."""
+
+
+def format_of(path: str) -> str:
+    """The format that the end of a file's name means. Raises ConfigurationError where it means none."""
+    end = path.rpartition(".")[2].lower()
+    for name, ends in FORMATS.items():
+        if end in ends:
+            return name
+    allowed = ", ".join(f".{ending}" for ends in FORMATS.values() for ending in ends)
+    raise ConfigurationError(
+        f"{path}: the end of its name says no format", f"allowed: {allowed}; or choose with --format"
+    )
+
+
+def rendered(graphs: Sequence[DrawnGraph], wanted: str, folding: str = "auto") -> Iterator[str]:
+    """The graphs in that format, piece by piece; folded where a picture is drawn; all but html take one graph
+    only."""
+    from penstock.engine.views.draw.graph import to_graphml
+    from penstock.engine.views.draw.lay_out import to_svg
+    from penstock.engine.views.draw.to_html import to_html
+
+    if wanted == "html":
+        yield to_html([fold(graph, folding) for graph in graphs])
+    elif wanted == "svg":
+        yield to_svg(fold(graphs[0], folding))
+    else:
+        others = {"dot": _to_dot, "mermaid": _to_mermaid, "graphml": to_graphml}
+        yield from others[wanted](graphs[0])
+
+
+# A graph as a Mermaid flowchart, for Markdown pages.
+
+
+_MERMAID_COLOURS = ("#2f6fb3", "#b0640b", "#2c8446", "#7b47c4", "#b83a50", "#1f7f86", "#82730a", "#666d75")
+_ARROWS = {"chained": "==>", "pipelined": "-->", "blocking": "-.->"}
+_MEANS_SOMETHING = re.compile(r"[^\w .,]", re.ASCII)
+
+
+def _to_mermaid(graph: DrawnGraph) -> Iterator[str]:
+    """Nodes that enclose others are subgraphs; slot sharing groups are colours of borders. Line by line.
+
+    Renderers refuse flowcharts of more than 500 edges or 50,000 characters, as they are set by default.
+    """
+    yield "flowchart LR\n"
+    used = set()
+    for item in in_boxes(graph):
+        space, node = "  " * item.depth, item.node
+        if node.group is not None:
+            used.add(node.group % len(_MERMAID_COLOURS))
+        if item.part is DrawnPart.END:
+            yield f"{space}end\n"
+        elif item.part is DrawnPart.BEGIN:
+            yield f'{space}subgraph {node.key}["{_escaped_for_mermaid(node.name)}"]\n{space}  direction LR\n'
+        else:
+            texts = [*(node.lines or (node.name,)), *([node.note] if node.note else [])]
+            group = "" if node.group is None else f":::group{node.group % len(_MERMAID_COLOURS)}"
+            yield f'{space}{node.key}["{"<br/>".join(map(_escaped_for_mermaid, texts))}"]{group}\n'
+    for edge in graph.edges:
+        label = f'|"{_escaped_for_mermaid(edge.label)}"|' if edge.label else ""
+        yield f"  {edge.source} {_ARROWS[edge.kind]}{label} {edge.target}\n"
+    for number in sorted(used):
+        yield f"  classDef group{number} stroke:{_MERMAID_COLOURS[number]},stroke-width:2px\n"
+
+
+def _escaped_for_mermaid(text: str) -> str:
+    """ASCII that could mean something, as Mermaid's numbered entities."""
+    return _MEANS_SOMETHING.sub(
+        lambda match: f"#{ord(match[0])};" if match[0].isascii() else match[0], printable(text)
+    )
+
 
 _COLOURS = ("#ddebfa", "#fde7cc", "#dcf3e1", "#efe3fc", "#fbe0e4", "#d8f1f2", "#f5efc4", "#e6e6e6")
 _STYLES = {"chained": "bold", "pipelined": "solid", "blocking": "dashed"}
 
 
-def to_dot(graph: DrawnGraph) -> Iterator[str]:
+def _to_dot(graph: DrawnGraph) -> Iterator[str]:
     """Nodes that enclose others are clusters; slot sharing groups are colours. Line by line."""
     yield f"digraph {_text(graph.topology)} {{\n  rankdir=LR;\n"
     yield f"  label={_text(f'{graph.topology}: {graph.layer}')};\n"

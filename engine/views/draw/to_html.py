@@ -12,8 +12,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from penstock.engine.views.draw.graph import DrawnGraph
-from penstock.engine.views.draw.lay_out import Picture, lay_out
-from penstock.engine.views.draw.to_svg import drawn, group_class, legend_entries, line_kinds, style
+from penstock.engine.views.draw.lay_out import (
+    Picture,
+    drawn,
+    group_class,
+    lay_out,
+    legend_entries,
+    line_kinds,
+    style,
+)
 from penstock.plans.printable import printable
 
 

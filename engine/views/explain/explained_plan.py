@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from penstock.engine.views.draw.chaining_reasons import stream_edges_with_reasons
-from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row
+from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row, stream_edges_with_reasons
 from penstock.plans.vocabulary import ChainingStrategy, TopologyForm
 
 if TYPE_CHECKING:

@@ -1,34 +1,114 @@
 """DuckDB with the tables of a version of a store as views, and nothing else to read."""
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from penstock.engine.machine.available_memory import available_memory
+from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.measure.sweep.results_table import ABOUT, ABOUT_QUALITY, QUALITY, RESULTS
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import is_local, local_folder
-from penstock.engine.store.manifest import MANIFEST, PlanVersion
 from penstock.engine.store.open_plan import read_plan, require_intact
-from penstock.engine.store.plan_versions import find_version
-from penstock.engine.store.require_columns import require_columns_to_read
+from penstock.engine.store.plan_versions import find_version, tables_of
+from penstock.engine.store.require_target import require_columns_to_read
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.tables_of import tables_of
-from penstock.engine.views.sql.duckdb_connection import (
-    close_to_all_but,
-    duckdb_connection,
-    mentions,
-    parquet_files,
-    parquet_files_by_name,
-)
+from penstock.engine.store.version_notes import MANIFEST, PlanVersion
+from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.view_columns import view_columns
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+
+# A connection of DuckDB that reads the files that it is given, and nothing else.
+
+
+_LEAST_BYTES = 2**28
+"""DuckDB holds a few blocks for each thread, whatever the query."""
+
+_CLOSED = (
+    "SET TimeZone = 'UTC'",
+    "SET enable_external_access = false",
+    "SET python_enable_replacements = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET lock_configuration = true",
+)
+
+
+@contextmanager
+def _duckdb_connection(memory_bytes: int | None = None) -> Iterator["DuckDBPyConnection"]:
+    """A connection that is still open to all; see `_close_to_all_but`.
+
+    What does not fit into `memory_bytes` (None: half of what is available) is kept in a temporary folder,
+    which is removed in the end.
+    """
+    import duckdb
+
+    limit = memory_bytes or max(available_memory().size_bytes // 2, _LEAST_BYTES)
+    with short_lived_folder("sql") as folder:
+        connection = duckdb.connect(config={"memory_limit": f"{limit // 2**20}MiB", "temp_directory": folder})
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def _close_to_all_but(connection: "DuckDBPyConnection", paths: Iterable[str]) -> None:
+    """From now on, only these files can be read; Python's variables and extensions are out of reach."""
+    readable = sorted({*paths, *map(_without_globs, paths)})
+    if readable:
+        connection.execute(f"SET allowed_paths = [{', '.join(map(_text, readable))}]")
+    for statement in _CLOSED:
+        connection.execute(statement)
+
+
+def _parquet_files(paths: Sequence[str]) -> str:
+    """The rows of these files, which have the same columns, in SQL."""
+    return f"read_parquet([{_listed(paths)}], hive_partitioning = false)"
+
+
+def _parquet_files_by_name(paths: Sequence[str]) -> str:
+    """The rows of these files, in SQL; what a file has no column for is null."""
+    return f"read_parquet([{_listed(paths)}], hive_partitioning = false, union_by_name = true)"
+
+
+def _listed(paths: Sequence[str]) -> str:
+    return ", ".join(_text(_without_globs(path)) for path in paths)
+
+
+def _without_globs(path: str) -> str:
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
+
+
+def _text(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+# Which tables a query names.
+
+
+def mentions(query: str, table: str) -> bool:
+    """Whether a query has the name of a table in it: as a table, or as something else of that name."""
+    return re.search(rf"\b{table}\b", query, re.IGNORECASE) is not None
+
+
+# Whether DuckDB can be imported; an installation in place that is older lacks it.
+
+
+def require_duckdb() -> None:
+    """ConfigurationError without DuckDB."""
+    try:
+        import duckdb  # noqa: F401
+    except ImportError as error:
+        raise ConfigurationError("DuckDB is not installed", "pip install 'duckdb>=1.5,<2'") from error
 
 
 class Views(NamedTuple):
@@ -51,7 +131,7 @@ def open_views(
     plan_version = find_version(delta, version)
     mentioned = [table for table in plan_version.tables if mentions(query, table)]
     require_intact(delta, plan_version, mentioned)
-    with duckdb_connection(memory_bytes) as connection:
+    with _duckdb_connection(memory_bytes) as connection:
         readable: list[str] = []
         if isinstance(delta, DeltaRsTables):
             require_columns_to_read(store, mentioned)
@@ -60,7 +140,7 @@ def open_views(
         else:
             for table, rows in read_plan(delta, plan_version.version, mentioned).items() if mentioned else ():
                 _add_table(connection, table, rows.toArrow())
-        close_to_all_but(connection, readable)
+        _close_to_all_but(connection, readable)
         yield Views(connection, plan_version)
 
 
@@ -80,7 +160,7 @@ def _add_views(
             paths = [os.path.join(folder, file.path) for file in files or ()]
             if paths:
                 connection.execute(
-                    f"CREATE VIEW {table} AS SELECT {_selected(table)} FROM {parquet_files(paths)}"
+                    f"CREATE VIEW {table} AS SELECT {_selected(table)} FROM {_parquet_files(paths)}"
                 )
                 readable += paths
             else:
@@ -120,7 +200,7 @@ def tables_of_results(folder: str) -> list[str]:
 @contextmanager
 def open_results(folder: str) -> Iterator[Views]:
     """A view of each table in a folder of results. Raises StoreError for damage."""
-    with duckdb_connection() as connection:
+    with _duckdb_connection() as connection:
         readable: list[str] = []
         with store_errors(folder, "reading"):
             for table in tables_of_results(folder):
@@ -128,9 +208,11 @@ def open_results(folder: str) -> Iterator[Views]:
                 uris = DeltaTable(place).get_add_actions(flatten=True)
                 paths = [os.path.join(place, path) for path in pa.table(uris)["path"].to_pylist()]
                 if paths:
-                    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM {parquet_files_by_name(paths)}")
+                    connection.execute(
+                        f"CREATE VIEW {table} AS SELECT * FROM {_parquet_files_by_name(paths)}"
+                    )
                     readable += paths
-        close_to_all_but(connection, readable)
+        _close_to_all_but(connection, readable)
         yield Views(connection, None)
 
 

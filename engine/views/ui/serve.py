@@ -1,10 +1,19 @@
 """The server of the run page: its own few routes, on loopback, for browsers that have the token."""
 
+import hashlib
+import hmac
+import io
 import json
 import re
+import secrets
+import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
@@ -12,15 +21,281 @@ from io import BufferedReader
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from penstock.engine.output.redaction import redact
 from penstock.engine.run.jobs.job_records import JobRecord
-from penstock.engine.views.draw.to_html import asset
-from penstock.engine.views.draw.to_svg import style
-from penstock.engine.views.ui.connections import Places, Rest, read_head
-from penstock.engine.views.ui.guard import Guard
-from penstock.engine.views.ui.pages import list_page, message_page, run_page
-from penstock.engine.views.ui.run_figures import run_figures
-from penstock.engine.views.ui.shown_run import StoredRun, find_run, shown_runs
+from penstock.engine.views.draw.drawn_plan import plan_of_tables
+from penstock.engine.views.draw.fold import fold
+from penstock.engine.views.draw.graph import DrawnGraph
+from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
+from penstock.engine.views.draw.lay_out import style
+from penstock.engine.views.draw.to_html import asset, json_of_page, layer_of_page
+from penstock.engine.views.ui.run_figures import (
+    RunTexts,
+    StoredRun,
+    find_run,
+    run_figures,
+    seconds,
+    shown_runs,
+    tables_to_draw,
+)
 from penstock.plans.errors import PenstockError
+from penstock.plans.printable import printable
+
+# Connections of strangers and of browsers with the token: how many there are, and what of them is read.
+
+
+MOST_STRANGERS = 256
+"""Connections that have not sent the token, at a time."""
+
+PATIENCE_SECONDS = 0.25
+"""For so long no connection has to make room: one that is about to send its token is let in."""
+
+LONGEST_HEAD_BYTES = 16 << 10
+"""Limit for the head of a request: its first line and its headers."""
+HEAD_SECONDS = 10.0
+"""A connection that has not sent its head by then is closed."""
+
+_END = b"\r\n\r\n"
+
+
+class Places:
+    """Who is connected. Strangers have places of their own, and of more the oldest makes room."""
+
+    def __init__(self, most_known: int) -> None:
+        self._most_known = most_known
+        self._strangers: dict[Any, float] = {}  # since when, the oldest first
+        self._known: set[Any] = set()
+        self._changed = threading.Condition()
+
+    def let_in(self, connection: socket.socket) -> None:
+        """Take a connection for a stranger; of too many, the one that has had its time is closed."""
+        with self._changed:
+            while len(self._strangers) >= MOST_STRANGERS:
+                oldest, since = next(iter(self._strangers.items()))
+                remaining_seconds = since + PATIENCE_SECONDS - time.monotonic()
+                if remaining_seconds <= 0:
+                    del self._strangers[oldest]
+                    with suppress(OSError):
+                        oldest.shutdown(socket.SHUT_RDWR)  # its thread ends
+                else:
+                    self._changed.wait(remaining_seconds)
+            self._strangers[connection] = time.monotonic()
+
+    def admit(self, connection: socket.socket) -> bool:
+        """A stranger that has sent the token is none any more; False if there are too many of these."""
+        with self._changed:
+            if self._strangers.pop(connection, None) is None or len(self._known) >= self._most_known:
+                return False
+            self._known.add(connection)
+            self._changed.notify_all()
+            return True
+
+    def leave(self, connection: socket.socket) -> None:
+        """Give the place of a connection that has ended back."""
+        with self._changed:
+            self._strangers.pop(connection, None)
+            self._known.discard(connection)
+            self._changed.notify_all()
+
+
+def _read_head(connection: socket.socket) -> tuple[bytes | None, bytes]:
+    """The head of a request, with its end, and what has come after it; None if it is too long or too late."""
+    received = bytearray()
+    until = time.monotonic() + HEAD_SECONDS
+    while (end := received.find(_END)) < 0:
+        remaining_seconds = until - time.monotonic()
+        if len(received) >= LONGEST_HEAD_BYTES or remaining_seconds <= 0:
+            return None, b""
+        connection.settimeout(remaining_seconds)
+        try:
+            chunk = connection.recv(LONGEST_HEAD_BYTES - len(received))
+        except OSError:  # a timeout too
+            return None, b""
+        if not chunk:
+            return None, b""
+        received += chunk
+    end += len(_END)
+    return bytes(received[:end]), bytes(received[end:])
+
+
+class Rest(io.RawIOBase):
+    """What has been read of a connection, and then what comes."""
+
+    def __init__(self, received: bytes, connection: socket.socket) -> None:
+        self._received = memoryview(received)
+        self._connection = connection
+
+    def readable(self) -> bool:
+        """True: the stream can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into a buffer, as io.RawIOBase."""
+        if not self._received:
+            return self._connection.recv_into(buffer)
+        taken = min(len(buffer), len(self._received))
+        buffer[:taken] = self._received[:taken]
+        self._received = self._received[taken:]
+        return taken
+
+
+# Who may ask: browsers with the token of the link, and pages of this server only.
+
+
+_NAMES = ("127.0.0.1", "localhost", "[::1]")
+
+
+class Guard:
+    """The token of one server, which is at `port` of loopback."""
+
+    def __init__(self, port: int) -> None:
+        self.token = secrets.token_urlsafe(32)
+        self.port = port
+        # browsers keep one jar for all ports of a machine
+        self.cookie = f"penstock_{port}"
+
+    def is_token(self, token: str) -> bool:
+        """Whether this is the token; it takes as long whatever is wrong with it."""
+        return _equal(token, self.token)
+
+    def is_host(self, host: str | None) -> bool:
+        """Whether a Host header names this server: another name that leads here is somebody's trick."""
+        return host in {f"{name}:{self.port}" for name in _NAMES}
+
+    def has_cookie(self, header: str | None) -> bool:
+        """Whether a Cookie header holds the token, in a time that grows with its length only."""
+        pairs = (pair.strip().partition("=") for pair in (header or "").split(";"))
+        return any(self.is_token(value) for name, _, value in pairs if name == self.cookie)
+
+    def knows(self, head: bytes) -> bool:
+        """Whether the head of a request has the token, in its cookie or its link."""
+        request, *fields = head.decode("latin-1").split("\r\n")
+        if self._has_link_token(request):
+            return True
+        cookies = (field.partition(":")[2] for field in fields if field[:7].lower() == "cookie:")
+        return any(map(self.has_cookie, cookies))
+
+    def _has_link_token(self, request: str) -> bool:
+        try:
+            _, path, _ = request.split(" ")
+            tokens = parse_qs(urlsplit(path).query).get("token")
+        except ValueError:  # no request, no address
+            return False
+        return tokens is not None and self.is_token(tokens[0])
+
+    def set_cookie(self) -> str:
+        """The header that lets a browser keep the token: no script reads it, no other site sends it."""
+        return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
+
+    def form_token(self) -> str:
+        """The token of forms on this server's pages, from which the server's own token cannot be told."""
+        return hmac.new(self.token.encode(), b"form", hashlib.sha256).hexdigest()
+
+    def is_own_form(self, origin: str | None, form_token: str) -> bool:
+        """Whether a form comes from a page of this server."""
+        if origin is not None:
+            address = urlsplit(origin)
+            if address.scheme != "http" or not self.is_host(address.netloc):
+                return False
+        return _equal(form_token, self.form_token())
+
+
+def _equal(text: str, wanted: str) -> bool:
+    return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), wanted.encode())
+
+
+# The pages: the list of runs, and one run with its plan. Whatever is foreign in them is escaped.
+
+
+_ROOM_OF_NOTE = 28
+
+
+def _list_page(runs: Sequence[JobRecord], store: str | None) -> str:
+    """All runs, the latest first."""
+    rows = [
+        {
+            "id": run.job_id,
+            "name": printable(redact(run.submitted.name)),
+            "state": run.state,
+            "started": _time(run.submitted.started_at),
+            "seconds": seconds(run.milliseconds),
+            "mode": run.submitted.runtime_mode,
+            "where": "store" if isinstance(run, StoredRun) else run.submitted.cluster_kind,
+        }
+        for run in runs
+    ]
+    shown = None if store is None else printable(redact(store))
+    return str(_templates().get_template("list.html.j2").render(runs=rows, store=shown))
+
+
+def _run_page(run: JobRecord, form_token: str) -> str:
+    """One run. Its picture is left out where its plan cannot be read."""
+    texts = run_figures(run)
+    submitted = run.submitted
+    facts = [
+        ("job", run.job_id),
+        ("started", _time(submitted.started_at)),
+        ("mode", submitted.runtime_mode),
+        ("cluster", " ".join(filter(None, [submitted.cluster_kind, submitted.master, submitted.session]))),
+        ("script", " ".join(filter(None, [submitted.script, *submitted.arguments]))),
+    ]
+    layer = _picture(run, texts)
+    page = _templates().get_template("run.html.j2")
+    return str(
+        page.render(
+            id=run.job_id,
+            name=printable(redact(submitted.name)),
+            facts=[(heading, printable(redact(text))) for heading, text in facts if text],
+            run=texts,
+            layer=layer,
+            data=Markup("[]") if layer is None else json_of_page([layer["data"]]),
+            form_token=form_token,
+        )
+    )
+
+
+def _message_page(title: str, message: str) -> str:
+    """A page that holds a message only."""
+    page = _templates().get_template("message.html.j2")
+    return str(page.render(title=title, message=printable(redact(message))))
+
+
+def _picture(run: JobRecord, texts: RunTexts) -> dict[str, object] | None:
+    try:
+        plan = plan_of_tables(tables_to_draw(run), None, "the run")
+        graph = graph_of_layer(plan, DrawnLayer.JOB_GRAPH)
+    except (PenstockError, KeyError):
+        return None
+    notes = {vertex.key: vertex.note for vertex in texts.vertices}
+    return layer_of_page(fold(_with_notes(graph, notes), "auto"), 0)
+
+
+def _with_notes(graph: DrawnGraph, notes: dict[str, str]) -> DrawnGraph:
+    """The graph with how vertices are doing in their boxes, which are wide enough for what comes."""
+    nodes = tuple(
+        replace(node, note=notes.get(node.key, "CREATED").ljust(_ROOM_OF_NOTE, "\u2002"))
+        for node in graph.nodes
+    )
+    return replace(graph, nodes=nodes)
+
+
+def _time(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("penstock.engine.views.ui", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
 
 # Scripts and style sheets of the run page.
 
@@ -122,14 +397,14 @@ class _Handler(BaseHTTPRequestHandler):
         """Read the head, within bounds of size and time, and look for the token before anything else."""
         self.requestline, self.request_version, self.command = "", "HTTP/1.0", "GET"
         self.close_connection = True
-        head, rest = read_head(self.connection)
+        head, rest = _read_head(self.connection)
         if head is None:
             return
         if not self.server.guard.knows(head):
             said = "Open the link that penstock ui has printed: it holds the token."
-            self._page(HTTPStatus.FORBIDDEN, message_page("No token", said))
+            self._page(HTTPStatus.FORBIDDEN, _message_page("No token", said))
         elif not self.server.places.admit(self.connection):
-            self._page(HTTPStatus.SERVICE_UNAVAILABLE, message_page("Too many", "Close other pages."))
+            self._page(HTTPStatus.SERVICE_UNAVAILABLE, _message_page("Too many", "Close other pages."))
         else:
             self.connection.settimeout(_TIMEOUT_SECONDS)
             self.rfile = BufferedReader(Rest(head + rest, self.connection))
@@ -148,7 +423,7 @@ class _Handler(BaseHTTPRequestHandler):
         status = HTTPStatus(code)
         self._page(
             status,
-            message_page(status.phrase, f"{status.description or 'This server answers GET and POST'}."),
+            _message_page(status.phrase, f"{status.description or 'This server answers GET and POST'}."),
         )
 
     def log_message(self, format: str, *args: Any) -> None:
@@ -159,7 +434,7 @@ class _Handler(BaseHTTPRequestHandler):
         address = urlsplit(self.path)
         if not guard.is_host(self.headers.get("Host")):
             said = "This server has another name."
-            self._page(HTTPStatus.MISDIRECTED_REQUEST, message_page("Not here", said))
+            self._page(HTTPStatus.MISDIRECTED_REQUEST, _message_page("Not here", said))
             return
         query = parse_qs(address.query)
         tokens = query.get("token")
@@ -168,45 +443,47 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if not guard.has_cookie(self.headers.get("Cookie")):
             said = "Open the link that penstock ui has printed: it holds the token."
-            self._page(HTTPStatus.FORBIDDEN, message_page("No token", said))
+            self._page(HTTPStatus.FORBIDDEN, _message_page("No token", said))
             return
         try:
             answer(address.path, query)
         except PenstockError as error:
-            self._page(HTTPStatus.INTERNAL_SERVER_ERROR, message_page("That cannot be shown", str(error)))
+            self._page(HTTPStatus.INTERNAL_SERVER_ERROR, _message_page("That cannot be shown", str(error)))
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True
 
     def _get(self, path: str, query: dict[str, list[str]]) -> None:
         if path == "/":
-            self._page(HTTPStatus.OK, list_page(shown_runs(self.server.store), self.server.store))
+            self._page(HTTPStatus.OK, _list_page(shown_runs(self.server.store), self.server.store))
         elif path in ASSETS:
             kind, text = ASSETS[path]
             self._send(HTTPStatus.OK, kind, text())
         elif (match := _RUN.fullmatch(path)) and match[2] in (None, "/events"):
             run = find_run(match[1], self.server.store)
             if run is None:
-                self._page(HTTPStatus.NOT_FOUND, message_page("No such run", "It is not listed (any more)."))
+                self._page(HTTPStatus.NOT_FOUND, _message_page("No such run", "It is not listed (any more)."))
             elif match[2] is None:
-                self._page(HTTPStatus.OK, run_page(run, self.server.guard.form_token()))
+                self._page(HTTPStatus.OK, _run_page(run, self.server.guard.form_token()))
             else:
                 self._stream(run)
         else:
-            self._page(HTTPStatus.NOT_FOUND, message_page("Nothing here", "There is no such page."))
+            self._page(HTTPStatus.NOT_FOUND, _message_page("Nothing here", "There is no such page."))
 
     def _post(self, path: str, query: dict[str, list[str]]) -> None:
         match = _RUN.fullmatch(path)
         if not match or match[2] != "/cancel":
-            self._page(HTTPStatus.NOT_FOUND, message_page("Nothing here", "There is no such page."))
+            self._page(HTTPStatus.NOT_FOUND, _message_page("Nothing here", "There is no such page."))
             return
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or int(length) > _LONGEST_FORM_BYTES:
-            self._page(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message_page("Too much", "The form is too long."))
+            self._page(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _message_page("Too much", "The form is too long.")
+            )
             return
         form = parse_qs(self.rfile.read(int(length)).decode("ascii", "replace"))
         token = form.get("form_token", [""])[0]
         if not self.server.guard.is_own_form(self.headers.get("Origin"), token):
-            self._page(HTTPStatus.FORBIDDEN, message_page("Refused", "The form is of another page."))
+            self._page(HTTPStatus.FORBIDDEN, _message_page("Refused", "The form is of another page."))
             return
         run = find_run(match[1], self.server.store)
         if run is not None and not run.is_final and not isinstance(run, StoredRun):
@@ -216,7 +493,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, run: JobRecord) -> None:
         """Server-sent events: how the run goes, whenever that has changed, until it is over."""
         if not self.server.streams.acquire(blocking=False):
-            self._page(HTTPStatus.SERVICE_UNAVAILABLE, message_page("Too many", "Close other pages."))
+            self._page(HTTPStatus.SERVICE_UNAVAILABLE, _message_page("Too many", "Close other pages."))
             return
         try:
             self._head(HTTPStatus.OK, "text/event-stream", {})

@@ -26,7 +26,7 @@ from penstock.operators.connectors.delta.table_columns import StagedColumns
 from penstock.operators.connectors.sink import Committable, SinkWriter
 from penstock.operators.files.durable_files import force_file
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.formats.storage_columns import stored_batch, stored_schema, stored_values
+from penstock.operators.formats.part_formats import stored_batch, stored_schema, stored_values
 
 _GROUP_ROWS = 131_072
 _MOMENT_LENGTH = len("2024-01-01 00:00:00.000000")

@@ -22,10 +22,10 @@ from penstock.operators.common.typeinfo import RowTypeInfo
 from penstock.operators.connectors.delta.commit_delta import delta_uri
 from penstock.operators.connectors.delta.table_columns import fields_of, holds_variant, stored_columns
 from penstock.operators.connectors.source import Source
-from penstock.operators.exchange.rows_and_batches import values_of_batch
+from penstock.operators.exchange.blocks import values_of_batch
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.files.splits import FileSplit, balanced
-from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
+from penstock.operators.files.lines import FileSplit, balanced
+from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBatch, chunks_of
 from penstock.operators.formats.data_types import as_row_type
 from penstock.operators.formats.parquet_files import open_parquet, require_proleptic
 

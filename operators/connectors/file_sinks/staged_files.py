@@ -24,15 +24,17 @@ from xxhash import xxh3_128
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.connectors.sink import Committable, LostFilesError
 from penstock.operators.files.durable_files import (
+    create_private_file,
     force_file,
     force_folder,
     make_folder,
     move_file,
     open_folder,
+    read_own_file,
     remove_folder,
+    write_private_file,
 )
 from penstock.operators.files.filesystem import filesystem_of
-from penstock.operators.files.private_files import create_private_file, read_own_file, write_private_file
 
 DIGEST = "digest"
 """The detail of a committable that holds the `content_digest` of its file."""

@@ -15,8 +15,8 @@ from penstock.operators.common.typeinfo import RowTypeInfo, Types
 from penstock.operators.connectors.nexmark import event_ids as ids
 from penstock.operators.connectors.nexmark import texts
 from penstock.operators.connectors.source import Source
-from penstock.operators.exchange.rows_and_batches import values_of_batch
-from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, StampedBatch
+from penstock.operators.exchange.blocks import values_of_batch
+from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBatch
 
 _L, _S = Types.LONG, Types.STRING
 

@@ -2,12 +2,15 @@
 
 import polars as pl
 
-from penstock.operators.common.parallelism import (
+from penstock.operators.common.key_groups import (
     DEFAULT_LOWER_BOUND_MAX_PARALLELISM,
     UPPER_BOUND_MAX_PARALLELISM,
 )
 from penstock.plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
-from penstock.plans.execution_graph.columnar.limit_tasks import bounded_parallelism, largest_vertices
+from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
+    bounded_parallelism,
+    largest_vertices,
+)
 from penstock.plans.execution_graph.find_pipelined_regions import regions_of_tasks
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.tables.column_types import TOPOLOGY

@@ -6,17 +6,53 @@ The walks over tasks get both as arrays.
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from penstock.plans.errors import NotEnoughMemoryError
-from penstock.plans.execution_graph.job_graph_arrays import CARRIED, NO_GROUP, JobGraphArrays
 from penstock.plans.frames.arrow_walks import Ints, missing_node
 from penstock.plans.frames.counts import rows_in_order, runs
 from penstock.plans.frames.polars_frames import NONE, Places, look_up, places, rename
 from penstock.plans.frames.polars_groups import ints
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import MUST_BE_PIPELINED_TYPES, DistributionPattern
+
+# Job graphs of whole topologies as flat arrays, which the walks over tasks run over.
+
+
+Flags = npt.NDArray[np.bool_]
+NO_GROUP = -1
+
+
+class JobGraphArrays(NamedTuple):
+    """Vertices of all topologies in one numbering (by topology, then topological order); their input edges.
+
+    A task's place is in the order of vertices, then subtasks.
+    """
+
+    topologies: Ints  #: topology_id per vertex
+    vertices: Ints  #: vertex per vertex
+    first: Ints  #: per vertex the first vertex of its topology
+    parallelism: Ints
+    slot_sharing_group: Ints
+    co_location_group: Ints  #: NO_GROUP if there is none
+    logical_region: Ints  #: per vertex the first vertex of its logical pipelined region
+    sources: Ints  #: per edge, by target and input index
+    targets: Ints
+    all_to_all: Flags  #: per edge; pointwise otherwise
+    pipelined: Flags  #: per edge; must be consumed while it is produced
+
+
+CARRIED = (
+    "source_vertex",
+    "target_vertex",
+    "input_index",
+    "output_index",
+    "consumer_index",
+    "result_partition_type",
+)
+"""Columns of connected_edges."""
 
 
 def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> JobGraphArrays:

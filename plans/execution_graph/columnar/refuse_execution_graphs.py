@@ -2,27 +2,83 @@
 
 import polars as pl
 
-from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
 from penstock.plans.execution_graph.columnar.create_intermediate_results import explode_subtasks
-from penstock.plans.execution_graph.columnar.limit_tasks import effective_parallelism, largest_vertices
-from penstock.plans.execution_graph.refuse_execution_graphs import (
-    ABOVE_MAX_PARALLELISM,
-    BOUNDS,
-    CO_LOCATION,
-    JOB_EXCEPTION,
-    MAX_PARALLELISM,
-    NOT_IN_SAME_REGION,
-    NOT_IN_VALID_BOUNDS,
-    NOT_WITHIN_BOUNDS,
-    TOO_MANY,
-)
-from penstock.plans.frames.counts import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
-from penstock.plans.frames.polars_frames import join_topology, rename
+from penstock.plans.frames.counts import INPUTS_EACH, MOST_TASKS, OF_ALL, TASKS_OF_A_VERTEX, TOO_MANY_TASKS
+from penstock.plans.frames.polars_frames import join_topology, look_up, rename
 from penstock.plans.frames.polars_refusals import NO_REASON, first_refusals, refusals
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
+
+# Topologies that have more tasks than a plan can hold.
+
+
+_ROWS = (pl.col("tasks") * (pl.col("inputs") + 1)).alias("rows")
+
+
+def effective_parallelism() -> pl.Expr:
+    """The parallelism of a row of job_vertices, 1 where it is decided at run time."""
+    parallelism = pl.col("parallelism")
+    return pl.when(parallelism == NOT_DECIDED).then(1).otherwise(parallelism)
+
+
+def bounded_parallelism() -> pl.Expr:
+    """As effective_parallelism, no greater than Flink allows."""
+    return pl.min_horizontal(effective_parallelism(), UPPER_BOUND_MAX_PARALLELISM)
+
+
+def largest_vertices(job_vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
+    """The vertex with the most tasks and inputs of tasks of each topology with too many (plans.most_tasks).
+
+    In: job_vertices (see number_co_location_groups), connected_edges (see connect_vertices). Out: all (tasks
+    and inputs of tasks of the topology); name, tasks and inputs (of each task) of the vertex, of equal ones
+    the first in topological order.
+    """
+    widest = job_vertices.select(bounded_parallelism().max()).item() or 0
+    if widest * (len(job_vertices) + len(connected_edges)) <= MOST_TASKS:
+        return pl.DataFrame(schema={TOPOLOGY: pl.Int64})
+    inputs = connected_edges.group_by(TOPOLOGY, "target_vertex").len("inputs")
+    counted = look_up(
+        job_vertices.select(
+            TOPOLOGY,
+            "vertex",
+            "name",
+            "topological_order",
+            bounded_parallelism().cast(pl.Int64).alias("tasks"),
+        ),
+        rename(inputs, of_vertex="target_vertex", inputs="inputs"),
+        {"vertex": "of_vertex"},
+    ).with_columns(pl.col("inputs").fill_null(0).cast(pl.Int64))
+    allowed = pl.max_horizontal(MOST_TASKS, pl.len().cast(pl.Int64) * TASKS_OF_A_VERTEX)
+    totals = counted.group_by(TOPOLOGY).agg(_ROWS.sum().alias("all"), allowed.alias("allowed"))
+    totals = totals.filter(pl.col("all") > pl.col("allowed")).drop("allowed")
+    largest = (
+        counted.filter(pl.col(TOPOLOGY).is_in(totals[TOPOLOGY].implode()))
+        .sort(TOPOLOGY, -_ROWS, "topological_order")
+        .unique(TOPOLOGY, keep="first", maintain_order=True)
+    )
+    return look_up(largest.select(TOPOLOGY, "name", "tasks", "inputs"), totals, {})
+
+
+# The messages of both planners for topologies whose ExecutionGraph Flink refuses.
+
+
+BOUNDS, MAX_PARALLELISM, CO_LOCATION, TOO_MANY = range(4)
+JOB_EXCEPTION = "JobException"
+NOT_WITHIN_BOUNDS = "Operator parallelism not within bounds: "
+NOT_IN_VALID_BOUNDS = (
+    f"Setting parallelism is not in valid bounds (1..{UPPER_BOUND_MAX_PARALLELISM}), found: "
+)
+NOT_IN_SAME_REGION = "co-located tasks must be in the same pipelined region"
+ABOVE_MAX_PARALLELISM = (
+    "Vertex ",
+    "'s parallelism (",
+    ") is higher than the max parallelism (",
+    "). Please lower the parallelism or increase the max parallelism.",
+)
+"""The text before, between and after name, parallelism and max parallelism."""
 
 
 def refuse_execution_graphs(

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.frames.counts import MOST_TASKS, TASKS_OF_A_VERTEX
 from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.job_graph.set_dynamic_parallelism import NOT_DECIDED

@@ -3,10 +3,9 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from penstock.operators.common.parallelism import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE
-from penstock.plans.execution_graph.joins.limit_tasks import effective_parallelism, largest_vertices
-from penstock.plans.execution_graph.refuse_execution_graphs import (
+from penstock.plans.execution_graph.columnar.refuse_execution_graphs import (
     ABOVE_MAX_PARALLELISM,
     BOUNDS,
     CO_LOCATION,
@@ -17,9 +16,9 @@ from penstock.plans.execution_graph.refuse_execution_graphs import (
     NOT_WITHIN_BOUNDS,
     TOO_MANY,
 )
+from penstock.plans.execution_graph.joins.limit_tasks import effective_parallelism, largest_vertices
 from penstock.plans.frames.counts import INPUTS_EACH, OF_ALL, TOO_MANY_TASKS
-from penstock.plans.frames.spark_frames import join_local
-from penstock.plans.frames.spark_refusals import first_refusals, refusals
+from penstock.plans.frames.spark_frames import first_refusals, join_local, refusals
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import Layer
 

@@ -7,9 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.plans.frames.spark_schemas import conform
-from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet
-from penstock.plans.generate.shapes import SHAPES
-from penstock.plans.generate.topology_lines import topologies_table, transformations_table
+from penstock.plans.generate.fleet import ROWS_OF_A_PART, Fleet, topologies_table, transformations_table
+from penstock.plans.generate.layered import SHAPES
 from penstock.plans.tables import TABLES
 
 

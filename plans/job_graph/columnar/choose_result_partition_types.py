@@ -7,13 +7,7 @@ import polars as pl
 
 from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.polars_frames import places
-from penstock.plans.job_graph.choose_result_partition_types import (
-    KEPT_BY_CACHES,
-    OF_EXCHANGE_MODE,
-    OF_GLOBAL_MODE,
-    SETTLED,
-)
-from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.job_graph.columnar.create_vertices import HEAD
 from penstock.plans.job_graph.java_hashes import java_string_hashes
 from penstock.plans.job_graph.walk_stream_graph import data_set_ids
 from penstock.plans.stream_graph.choose_partitioners import (
@@ -24,8 +18,40 @@ from penstock.plans.stream_graph.choose_partitioners import (
 )
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import GlobalStreamExchangeMode as Mode
+from penstock.plans.vocabulary import Partitioner, StreamExchangeMode
 from penstock.plans.vocabulary import ResultPartitionType as Type
-from penstock.plans.vocabulary import StreamExchangeMode
+
+# Partitioners that dynamic graphs settle on, and result partition types, for both planners.
+
+
+SETTLED = (Partitioner.RESCALE, Partitioner.HASH)
+"""What UNSPECIFIED_FORWARD and CONSECUTIVE_HASH become on edges that are not chained."""
+
+OF_EXCHANGE_MODE = {
+    StreamExchangeMode.PIPELINED: Type.PIPELINED_BOUNDED,
+    StreamExchangeMode.BATCH: Type.BLOCKING,
+    StreamExchangeMode.HYBRID_FULL: Type.HYBRID_FULL,
+    StreamExchangeMode.HYBRID_SELECTIVE: Type.HYBRID_SELECTIVE,
+}
+"""An edge's own exchange mode to its type; UNDEFINED leaves the choice to the job."""
+
+OF_GLOBAL_MODE = {
+    Mode.ALL_EDGES_BLOCKING: (Type.BLOCKING, Type.BLOCKING, Type.BLOCKING),
+    Mode.FORWARD_EDGES_PIPELINED: (Type.PIPELINED_BOUNDED, Type.BLOCKING, Type.BLOCKING),
+    Mode.POINTWISE_EDGES_PIPELINED: (Type.PIPELINED_BOUNDED, Type.PIPELINED_BOUNDED, Type.BLOCKING),
+    Mode.ALL_EDGES_PIPELINED: (Type.PIPELINED_BOUNDED,) * 3,
+    Mode.ALL_EDGES_PIPELINED_APPROXIMATE: (Type.PIPELINED_APPROXIMATE,) * 3,
+    Mode.ALL_EDGES_HYBRID_FULL: (Type.HYBRID_FULL,) * 3,
+    Mode.ALL_EDGES_HYBRID_SELECTIVE: (Type.HYBRID_SELECTIVE,) * 3,
+}
+"""The job's exchange mode to the types of forward edges, of other pointwise edges and of all others."""
+
+KEPT_BY_CACHES = Type.BLOCKING
+"""An edge of this type with a persistent data set is BLOCKING_PERSISTENT, and writes that data set.
+
+Source: StreamingJobGraphGenerator.isPersistentIntermediateDataset.
+"""
+
 
 _OF_EDGES = (
     *PLACES,

@@ -1,28 +1,99 @@
 """Every stream node belongs to the job vertex of its chain; one job vertex per chain."""
 
 from binascii import hexlify
+from enum import Enum, auto
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.counts import runs
-from penstock.plans.job_graph.create_vertices import (
-    CHAINED_SOURCE,
-    HEAD,
-    NODE_COLUMNS,
-    RESOURCE_FIELDS,
-    VERTEX_RULES,
-    FromChain,
-)
+from penstock.plans.frames.polars_frames import Places
+from penstock.plans.frames.polars_groups import count_in_groups, first_of_equal, number_in_turn
 from penstock.plans.job_graph.order_depth_first import FIRST_BRANCH, LATER_BRANCH, NO_BRANCH, ONLY_BRANCH
+from penstock.plans.tables import INTERMEDIATE_DATA_SETS, JOB_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.vocabulary import DistributionPattern
+
+# The rules that derive the columns of a job vertex from the operators of its chain, for both planners.
+#
+# A new column of job_vertices that follows from columns of stream_nodes is declared in plans/tables and has
+# one
+# rule here: all steps up to job_vertices carry what they do not change.
+
+
+class FromChain(Enum):
+    """The ways to combine a column over the operators of a chain."""
+
+    HEAD = auto()  #: the head's value
+    ANY = auto()  #: whether any operator has it, chained sources included
+    ALL = auto()  #: whether all operators have it, chained sources included
+    SUM = auto()  #: sum of resources, without those of chained sources; null if those of any operator are
+
+
+class VertexRule(NamedTuple):
+    """The rule that derives a column of a vertex from a column of stream_nodes."""
+
+    of_chain: FromChain
+    node_column: str
+
+
+VERTEX_RULES = {
+    "parallelism": VertexRule(FromChain.HEAD, "parallelism"),
+    "max_parallelism": VertexRule(FromChain.HEAD, "max_parallelism"),
+    "parallelism_configured": VertexRule(FromChain.ANY, "parallelism_configured"),
+    "invokable": VertexRule(FromChain.HEAD, "invokable"),
+    "slot_sharing_group_name": VertexRule(FromChain.HEAD, "slot_sharing_group"),
+    "co_location_group_name": VertexRule(FromChain.HEAD, "co_location_group"),
+    "supports_concurrent_execution_attempts": VertexRule(
+        FromChain.ALL, "supports_concurrent_execution_attempts"
+    ),
+    "min_resources": VertexRule(FromChain.SUM, "min_resources"),
+    "preferred_resources": VertexRule(FromChain.SUM, "preferred_resources"),
+}
+"""Column of a vertex to its rule. Name, id and format_vertex have rules of their own in create_vertices.
+
+Source: StreamingJobGraphGenerator.createJobVertex, createChainedMinResources,
+markSupportingConcurrentExecutionAttempts.
+"""
+
+OPERATOR_COLUMNS = (
+    "name",
+    "uid",
+    "uid_hash",
+    "input_format",
+    "output_format",
+    "managed_memory",
+    "slot_scope",
+)
+NODE_COLUMNS = tuple(
+    dict.fromkeys((*OPERATOR_COLUMNS, *(rule.node_column for rule in VERTEX_RULES.values())))
+)
+"""The columns of stream_nodes that operators of a vertex keep: their own, and those that the rules need."""
+
+RESOURCE_FIELDS = (
+    "cpu_cores",
+    "task_heap_memory_bytes",
+    "task_off_heap_memory_bytes",
+    "managed_memory_bytes",
+)
+
+
+def vertex_columns(of_chain: FromChain) -> list[str]:
+    """The columns of vertices that have this rule."""
+    return [column for column, rule in VERTEX_RULES.items() if rule.of_chain is of_chain]
+
+
+CHAINED_SOURCE, HEAD = 0, 1
+
 
 _HEX_DIGITS = 32
 
 
-def hex_id(lower: pl.Series, upper: pl.Series) -> pl.Series:
+def _hex_id(lower: pl.Series, upper: pl.Series) -> pl.Series:
     """Flink's AbstractID.toString of ids held as two longs."""
     longs = np.empty((len(lower), 2), dtype=">i8")
     longs[:, 0], longs[:, 1] = lower.to_numpy(), upper.to_numpy()
@@ -180,8 +251,100 @@ def assign_operators_to_vertices(stream_nodes: pl.DataFrame, walked: pl.DataFram
     """
     nodes = stream_nodes.select(TOPOLOGY, pl.col("id").alias("node"), *NODE_COLUMNS)
     operators = nodes.hstack(walked.select(_OF_WALK)).with_columns(
-        hex_id(walked["id_lower"], walked["id_upper"]).alias("operator_id")
+        _hex_id(walked["id_lower"], walked["id_upper"]).alias("operator_id")
     )
     # An operator that no source leads to (its only input was a sink) is in no vertex.
     in_vertex = operators["vertex_place"] >= 0
     return operators if in_vertex.all() else operators.filter(in_vertex)
+
+
+# Job edges and intermediate data sets, numbered in the order in which Flink connects vertices.
+
+
+CONNECTED = ("operator_place", "out_index")
+"""The order in which Flink connects vertices."""
+
+_COLUMNS: dict[str, pl.Expr] = {
+    "target_vertex": pl.col("target"),
+    "source_node": pl.col("source"),
+    "target_node": pl.col("target"),
+    "distribution": pl.when("pointwise")
+    .then(pl.lit(DistributionPattern.POINTWISE.value))
+    .otherwise(pl.lit(DistributionPattern.ALL_TO_ALL.value)),
+    "ship_strategy": pl.col("partitioner"),
+}
+_OF_DATA_SETS = [
+    pl.col("source_vertex" if name == "vertex" else name).alias(name)
+    for name in INTERMEDIATE_DATA_SETS.names
+    if name != "consumers"
+]
+_LOWER_HALF = (1 << 32) - 1
+
+
+def connect_vertices(shared_edges: pl.DataFrame) -> pl.DataFrame:
+    """The job edges with the columns of their data sets.
+
+    Columns and source: see joins.connect_vertices.
+
+    Out also: source_place and target_place (see choose_result_partition_types), and `CONNECTED`.
+
+    Example: tests/passes/fixtures/connected_edges.txt.
+    """
+    operators, out_indexes, sources, targets, ids = (
+        shared_edges[name].to_numpy() for name in (*CONNECTED, "source_place", "target_place", "id_lower")
+    )
+    in_order = np.argsort(operators.astype(np.int64) << 32 | out_indexes)
+    input_index = count_in_groups(targets[in_order], int(targets.max(initial=-1)) + 1)
+    of_source = runs(sources[in_order])
+    # Ids of one vertex's data sets differ by hashes of 32 bits.
+    first = first_of_equal(of_source.of_row << 32 | (ids[in_order] & _LOWER_HALF))
+    output_index, consumer_index = of_source.numbers(), np.zeros(len(first), np.int32)
+    partition_type = shared_edges["result_partition_type"]
+    if (first != np.arange(len(first))).any():
+        output_index = number_in_turn(first, of_source.starts)
+        consumer_index = count_in_groups(first.astype(np.int32), len(first))
+        partition_type = partition_type[_back(in_order[first], in_order)]
+    values: dict[str, pl.Expr | pl.Series] = {
+        **_COLUMNS,
+        "input_index": pl.Series(_back(input_index, in_order)),
+        "data_set_id": _hex_id(shared_edges["id_lower"], shared_edges["id_upper"]),
+        "consumer_index": pl.Series(_back(consumer_index, in_order)),
+    }
+    return shared_edges.select(
+        *(values[name].alias(name) if name in values else name for name in JOB_EDGES.names),
+        partition_type,
+        pl.Series("output_index", _back(output_index, in_order)),
+        "buffer_timeout",
+        "exchange_mode",
+        "output_tag",
+        "unique_id",
+        "source_place",
+        "target_place",
+        *CONNECTED,
+    )
+
+
+def _back(in_order: npt.NDArray[np.integer], rows: Ints) -> Places:
+    """The values by row; they are given in the order of `rows`."""
+    by_row = np.empty(len(rows), np.int32)
+    by_row[rows] = in_order
+    return by_row
+
+
+def create_data_sets(connected_edges: pl.DataFrame) -> pl.DataFrame:
+    """One row per data set, from its first job edge.
+
+    Columns and source: see joins.connect_vertices.
+
+    Example: tests/passes/fixtures/intermediate_data_sets.txt.
+    """
+    is_first = (connected_edges["consumer_index"] == 0).to_numpy()
+    edges = connected_edges.select(*_OF_DATA_SETS, pl.lit(1, pl.Int32).alias("consumers"))
+    if is_first.all():
+        return edges
+    places, indexes = (connected_edges[name].to_numpy() for name in ("source_place", "output_index"))
+    keys = places.astype(np.int64) << 32 | indexes
+    in_order = np.argsort(keys[is_first])
+    of_edges = in_order[np.searchsorted(keys[is_first], keys, sorter=in_order)]
+    consumers = pl.Series("consumers", np.bincount(of_edges), dtype=pl.Int32)
+    return edges.filter(pl.Series(values=is_first)).with_columns(consumers)

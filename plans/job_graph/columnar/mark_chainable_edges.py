@@ -8,8 +8,11 @@ from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.polars_frames import look_up, walk
 from penstock.plans.frames.polars_groups import ints
 from penstock.plans.job_graph.order_depth_first import HEADS, find_heads
-from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason, local_conditions
-from penstock.plans.stream_graph.reason_records import EdgeExpressions
+from penstock.plans.stream_graph.not_chainable_reasons import (
+    EdgeExpressions,
+    NotChainableReason,
+    local_conditions,
+)
 from penstock.plans.tables import STREAM_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import ChainingStrategy

@@ -4,10 +4,15 @@ import numpy as np
 import polars as pl
 
 from penstock.plans.frames.polars_groups import groups
-from penstock.plans.job_graph.reuse_data_sets import REUSABLE
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import HYBRID_TYPES
+from penstock.plans.vocabulary import HYBRID_TYPES, ResultPartitionType
 from penstock.plans.vocabulary import ResultPartitionType as Type
+
+# The result partition types that several consumers may share.
+
+
+REUSABLE = (ResultPartitionType.BLOCKING, ResultPartitionType.BLOCKING_PERSISTENT, *HYBRID_TYPES)
+
 
 _EQUAL = (
     "source",

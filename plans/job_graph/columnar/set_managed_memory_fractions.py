@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.frames.polars_refusals import ILLEGAL_ARGUMENT, NO_REASON, refusals
-from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.job_graph.columnar.create_vertices import HEAD
 from penstock.plans.job_graph.java_hashes import java_double
 from penstock.plans.job_graph.refuse_job_graphs import (
     ARITHMETIC,

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 
 from penstock.plans.frames.arrow_walks import Ints
-from penstock.plans.job_graph.create_vertices import CHAINED_SOURCE, HEAD
+from penstock.plans.job_graph.columnar.create_vertices import CHAINED_SOURCE, HEAD
 from penstock.plans.job_graph.generate_operator_ids import generate_operator_ids
 from penstock.plans.job_graph.order_depth_first import order_depth_first
 from penstock.plans.job_graph.stream_graph_arrays import GraphEdges, stream_graph_arrays

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.frames.spark_frames import join_local
-from penstock.plans.job_graph.choose_result_partition_types import (
+from penstock.plans.job_graph.columnar.choose_result_partition_types import (
     KEPT_BY_CACHES,
     OF_EXCHANGE_MODE,
     OF_GLOBAL_MODE,

@@ -6,8 +6,11 @@ from pyspark.sql import functions as F
 from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.frames.spark_walks import Part, walk_topologies
 from penstock.plans.job_graph.order_depth_first import HEADS, find_heads
-from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason, local_conditions
-from penstock.plans.stream_graph.reason_records import EdgeExpressions
+from penstock.plans.stream_graph.not_chainable_reasons import (
+    EdgeExpressions,
+    NotChainableReason,
+    local_conditions,
+)
 from penstock.plans.tables import STREAM_EDGES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import FORWARD_CLASSES, ChainingStrategy

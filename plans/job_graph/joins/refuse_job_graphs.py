@@ -4,16 +4,18 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, NUMBER_FORMAT, UNSUPPORTED_OPERATION
-from penstock.plans.frames.spark_frames import join_few, join_local, rename
-from penstock.plans.frames.spark_refusals import (
+from penstock.plans.frames.spark_frames import (
     first_of_topology,
     first_refusals,
+    join_few,
+    join_local,
     refusals,
     refused_settings,
+    rename,
     settings_refused_at,
 )
-from penstock.plans.job_graph.create_vertices import HEAD
-from penstock.plans.job_graph.joins.connect_vertices import CONNECTED
+from penstock.plans.job_graph.columnar.create_vertices import HEAD
+from penstock.plans.job_graph.joins.create_vertices import CONNECTED
 from penstock.plans.job_graph.joins.set_dynamic_parallelism import parallelism_overrides
 from penstock.plans.job_graph.joins.set_managed_memory_fractions import refuse_memory_fractions
 from penstock.plans.job_graph.refuse_job_graphs import (
@@ -43,8 +45,8 @@ from penstock.plans.job_graph.refuse_job_graphs import (
     UNALIGNED,
     UNALIGNED_CUSTOM_PARTITIONER,
 )
+from penstock.plans.stream_graph.columnar.refuse_stream_graphs import MAX_PARALLELISM_UNREAD
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from penstock.plans.stream_graph.refuse_settings import MAX_PARALLELISM_UNREAD
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.setting_refusals import SettingStep
 from penstock.plans.vocabulary import BLOCKING_TYPES, HYBRID_TYPES, ChainingStrategy, JobType, Layer

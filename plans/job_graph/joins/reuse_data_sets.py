@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.frames.spark_frames import join_local, rename
-from penstock.plans.job_graph.reuse_data_sets import REUSABLE
+from penstock.plans.job_graph.columnar.reuse_data_sets import REUSABLE
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import HYBRID_TYPES
 from penstock.plans.vocabulary import ResultPartitionType as Type

@@ -4,9 +4,8 @@ from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F
 
 from penstock.plans.errors import ILLEGAL_ARGUMENT
-from penstock.plans.frames.spark_frames import join_groups, join_local, rename
-from penstock.plans.frames.spark_refusals import refusals
-from penstock.plans.job_graph.create_vertices import HEAD
+from penstock.plans.frames.spark_frames import join_groups, join_local, refusals, rename
+from penstock.plans.job_graph.columnar.create_vertices import HEAD
 from penstock.plans.job_graph.joins.create_vertices import hex_id
 from penstock.plans.job_graph.refuse_job_graphs import (
     ARITHMETIC,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import polars as pl
 
 from penstock.plans.frames.polars_frames import join_topology, rename
-from penstock.plans.plan_json.columnar.json_text import (
+from penstock.plans.plan_json.columnar.to_topology_lines import (
     Parts,
     Tables,
     double_maps,

@@ -8,7 +8,7 @@ import polars as pl
 
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import join_topology
-from penstock.plans.plan_json.columnar.json_text import (
+from penstock.plans.plan_json.columnar.to_topology_lines import (
     Parts,
     Tables,
     join_parts,

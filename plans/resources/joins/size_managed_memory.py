@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.frames.spark_frames import join_local
-from penstock.plans.resources.size_managed_memory import (
+from penstock.plans.resources.columnar.size_managed_memory import (
     BATCH_STATE_BACKEND_ENABLED,
     DEPRECATED_STATE_BACKEND,
     HASHMAP,
@@ -13,7 +13,7 @@ from penstock.plans.resources.size_managed_memory import (
     USE_CASES,
     fractions_of_slot,
 )
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import JobType, ManagedMemoryUseCase
 

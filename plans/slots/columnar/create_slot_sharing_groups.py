@@ -7,7 +7,7 @@ from penstock.plans.execution_graph.columnar.create_intermediate_results import 
 from penstock.plans.execution_graph.columnar.job_graph_arrays import job_graph_arrays, with_task_numbers
 from penstock.plans.frames.counts import runs
 from penstock.plans.frames.polars_groups import ints
-from penstock.plans.slots.slots_of_groups import Strategy, numbered_groups
+from penstock.plans.slots.strategies import Strategy, numbered_groups
 from penstock.plans.tables import EXECUTION_SLOT_SHARING_GROUPS, REQUIRED_SLOTS
 from penstock.plans.tables.column_types import TOPOLOGY
 

@@ -14,7 +14,7 @@ from penstock.plans.execution_graph.joins.job_graph_arrays import (
 )
 from penstock.plans.frames.spark_frames import join_local, rename
 from penstock.plans.frames.spark_walks import walk_topologies
-from penstock.plans.slots.slots_of_groups import Strategy
+from penstock.plans.slots.strategies import Strategy
 from penstock.plans.tables.column_types import TOPOLOGY
 
 

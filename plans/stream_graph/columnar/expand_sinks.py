@@ -1,8 +1,10 @@
 """Sinks of the Sink V2 API become the operators that Flink makes of them."""
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import orjson
 import polars as pl
 import pyarrow as pa
 
@@ -10,10 +12,179 @@ from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.compiled import run_loop
 from penstock.plans.frames.counts import runs
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows
-from penstock.plans.stream_graph.expand_sinks import EXPANDED, OF_THE_SINK, PART, SINK_ITSELF, parts_of_sink
-from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import SOURCE_KINDS, Kind
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import FIRST_VIRTUAL, KINDS, input_rows
+from penstock.plans.tables import TRANSFORMATIONS
+from penstock.plans.tables.column_types import BOOL, INT, STR, TOPOLOGY
+from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
+from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+
+# The operators that a sink of the Sink V2 API becomes, derived from the sink's own keys.
+#
+# Source: SinkTransformationTranslator.SinkExpander, GlobalCommitterTransformationTranslator.
+
+
+EXPANDED = pa.schema(
+    [
+        *(field for field in TRANSFORMATIONS if field.name != "sink_topology"),
+        pa.field("position", INT, False),
+        pa.field("transformation", INT, False),
+        pa.field("concurrent_attempts", BOOL, False),
+    ]
+)
+"""Rows of transformations after sinks were expanded. position: the order in which Flink translates them, from
+1; transformation: the id that the author gave what it was made of."""
+
+_OF_THE_SINK = ("parallelism", "max_parallelism", "slot_sharing_group")
+"""What an operator takes of its sink unless it sets it itself."""
+
+_SINK_ITSELF: dict[str, Any] = dict.fromkeys((*_OF_THE_SINK, "uid", "co_location_group", "chaining")) | {
+    "kind": str(Kind.UNION),
+    "inputs": [],
+}
+"""What a sink that was expanded has in place of its own values."""
+
+_WRITER, _COMMITTER, _GLOBAL_COMMITTER = "Writer", "Committer", "Global Committer"
+_UIDS = {
+    _WRITER: ("", ""),
+    _COMMITTER: ("Sink Committer: ", ""),
+    _GLOBAL_COMMITTER: ("Sink ", " Global Committer"),
+}
+"""Name of an operator, Flink's or a step, to the text before and after the uid of the sink."""
+
+_FROM_TRANSFORMATIONS = (
+    *("kind", "name", "uid", "uid_hash", *_OF_THE_SINK, "co_location_group", "buffer_timeout", "chaining"),
+    *("managed_memory", "slot_scope", "min_resources", "preferred_resources", "partitioner", "exchange_mode"),
+)
+_PART = pa.schema(
+    [
+        pa.field("sink_topology", STR, False),
+        *(TRANSFORMATIONS.field(name).with_nullable(True) for name in _FROM_TRANSFORMATIONS),
+        pa.field("id_after", INT, False),
+        pa.field("ways_before", INT, False),
+        pa.field("before_uid", STR, True),
+        pa.field("after_uid", STR, True),
+        pa.field("takes_of_sink", BOOL, False),
+        pa.field("concurrent_attempts", BOOL, False),
+    ]
+)
+"""What parts_of_sink gives. Columns of transformations hold what the part sets itself.
+
+Its id is id_after, and ways_before times the ways into the sink, after the ids given before; it reads the
+part before it. The sink's uid stands between before_uid and after_uid; both null: the part has no uid.
+takes_of_sink: it takes from the sink what it does not set.
+"""
+
+
+def _parts_of_sink(sink_topology: str) -> tuple[list[dict[str, Any]], int, int]:
+    """The parts of a sink (PART) in their order, and how many ids all take: a number, and one for each way.
+
+    All parts take their ids first, as all transformations are made first; then virtual nodes take theirs.
+    """
+    sink: dict[str, Any] = orjson.loads(sink_topology)
+    is_global = bool(sink.get("global_committer"))
+    steps = list(_before_global_committer(sink))
+    last = max((place for place, part in enumerate(steps) if part["kind"] != Kind.PARTITION), default=0)
+    ids, ways = len(steps) + is_global, 0  # GlobalCommitterTransform has an id and is no node
+    read_by_one = True
+    for part in steps if is_global else steps[: last + 1]:
+        if part["kind"] != Kind.PARTITION:
+            read_by_one = False
+        elif read_by_one:
+            ways += 1
+        else:
+            ids += 1
+    parts = [{**part, "id_after": place, "ways_before": 0} for place, part in enumerate(steps, 1)]
+    if is_global:
+        of_global = {"ways_before": ways}
+        parts.append(_partition(Partitioner.GLOBAL) | of_global | {"id_after": ids + 1})
+        parts.append(_global_committer() | of_global | {"id_after": ids + 2})
+        ids += 3  # with the virtual node of the partition
+    return [{"sink_topology": sink_topology, **part} for part in parts], ids, ways
+
+
+def _before_global_committer(sink: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    hashes = {
+        _WRITER: sink["writer"].get("uid_hash"),
+        _COMMITTER: sink.get("committer", {}).get("uid_hash"),
+    }
+    concurrent = bool(sink["writer"].get("supports_concurrent_execution_attempts", False))
+    for step in sink.get("pre_write", ()):
+        yield _step(step, hashes) | {"concurrent_attempts": concurrent and step["kind"] != Kind.PARTITION}
+    yield _operator(Kind.WRITER, _WRITER, hashes) | {"concurrent_attempts": concurrent}
+    if "committer" in sink:
+        yield _fail_over_region()
+        for step in sink.get("pre_commit", ()):
+            yield _step(step, hashes)
+        yield _operator(Kind.COMMITTER, _COMMITTER, hashes)
+    if sink.get("post_commit") or sink.get("global_committer"):
+        yield _fail_over_region()
+        for step in sink.get("post_commit", ()):
+            yield _step(step, hashes)
+
+
+_NO_ROWS = dict.fromkeys(RESOURCES_OF_ZERO, 0)
+_EMPTY: dict[str, Any] = {"managed_memory": [], "slot_scope": []}
+
+
+def _partition(partitioner: str, exchange_mode: str | None = None) -> dict[str, Any]:
+    return {
+        **_EMPTY,
+        "kind": str(Kind.PARTITION),
+        "partitioner": str(partitioner),
+        "exchange_mode": exchange_mode,
+        "takes_of_sink": False,
+        "concurrent_attempts": False,
+    }
+
+
+def _fail_over_region() -> dict[str, Any]:
+    """In BATCH mode its input is written completely before it is read (SinkExpander.addFailOverRegion)."""
+    return _partition(Partitioner.FORWARD, str(StreamExchangeMode.BATCH))
+
+
+def _operator(kind: Kind, name: str, hashes: Mapping[str, str | None]) -> dict[str, Any]:
+    before, after = _UIDS[name]
+    return {
+        **_EMPTY,
+        "kind": str(kind),
+        "name": name,
+        "uid_hash": hashes.get(name),
+        "before_uid": before,
+        "after_uid": after,
+        "takes_of_sink": True,
+        "concurrent_attempts": False,
+    }
+
+
+def _global_committer() -> dict[str, Any]:
+    """It has only the name and the uid of the sink."""
+    own = {"parallelism": 1, "max_parallelism": 1, "chaining": str(ChainingStrategy.ALWAYS)}
+    operator = _operator(Kind.GLOBAL_COMMITTER, _GLOBAL_COMMITTER, {})
+    return {**operator, **own, "takes_of_sink": False}
+
+
+def _step(step: Mapping[str, Any], hashes: Mapping[str, str | None]) -> dict[str, Any]:
+    """A step; one with the name of a writer or committer has such a uid, too (SinkExpander.concatUid)."""
+    if step["kind"] == Kind.PARTITION:
+        return _partition(step["partitioner"], step.get("exchange_mode"))
+    name, uid = step.get("name", ""), step.get("uid")
+    before, after = _UIDS.get(name, (None, None) if uid is None else ("", f": {uid}"))
+    specified = {
+        key: {**_NO_ROWS, **step[key]} for key in ("min_resources", "preferred_resources") if key in step
+    }
+    return {
+        **step,
+        **specified,
+        "name": name,
+        "uid_hash": hashes.get(name) or step.get("uid_hash"),
+        "managed_memory": list(step.get("managed_memory", {}).items()),
+        "slot_scope": step.get("slot_scope", []),
+        "before_uid": before,
+        "after_uid": after,
+        "takes_of_sink": True,
+        "concurrent_attempts": False,
+    }
+
 
 _SINK = KINDS.index(Kind.SINK)
 _IS_SOURCE = np.array([kind in SOURCE_KINDS for kind in KINDS])
@@ -57,7 +228,7 @@ def expand_sinks(transformations: pl.DataFrame) -> pl.DataFrame:
     placed = _with_positions(ordered, sizes)
     kept = placed.with_columns(
         pl.when(is_sink).then(pl.lit(value, plain.schema[name])).otherwise(name).alias(name)
-        for name, value in SINK_ITSELF.items()
+        for name, value in _SINK_ITSELF.items()
     )
     first = placed.filter(is_sink).select(
         pl.int_ranges(pl.col("position") + 1, pl.col("position") + 1 + pl.col("parts"))
@@ -72,14 +243,14 @@ def _parts(sink_topologies: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
     rows: list[dict[str, Any]] = []
     sizes: list[tuple[str, int, int, int]] = []
     for text in sink_topologies.to_list():
-        parts, ids, ways = parts_of_sink(text)
+        parts, ids, ways = _parts_of_sink(text)
         rows += parts
         sizes.append((text, len(parts), ids, ways))
     columns = ("sink_topology", "parts", "ids", "ids_of_ways")
     of_texts = pl.DataFrame(
         sizes, dict(zip(columns, (pl.String, *[pl.Int64] * 3), strict=True)), orient="row"
     )
-    return from_arrow(pa.Table.from_pylist(rows, PART)), of_texts
+    return from_arrow(pa.Table.from_pylist(rows, _PART)), of_texts
 
 
 def _with_positions(ordered: pl.DataFrame, sizes: pl.DataFrame) -> pl.DataFrame:
@@ -182,7 +353,7 @@ def _as_transformations(sink_parts: pl.DataFrame) -> pl.DataFrame:
     """The parts of sinks as transformations. Columns that sinks have, too, end in _right."""
     own = {
         name: pl.col(f"{name}_right")
-        for name in PART.names
+        for name in _PART.names
         if name in sink_parts.columns and f"{name}_right" in sink_parts.columns
     }
     id = pl.col("last_id") + pl.col("id_after") + pl.col("ways_before") * pl.col("ways")
@@ -205,7 +376,7 @@ def _as_transformations(sink_parts: pl.DataFrame) -> pl.DataFrame:
         .then(pl.concat_str("before_uid", "uid", "after_uid")),
         **{
             name: pl.when(takes).then(pl.coalesce(own[name], name)).otherwise(own[name])
-            for name in OF_THE_SINK
+            for name in _OF_THE_SINK
         },
         co_location_group=pl.when(~takes | group.is_null())
         .then(own_group)

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from penstock.plans.stream_graph.columnar.input_rows import node_rows
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import node_rows
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import (
     DEFAULT_SLOT_SHARING_GROUP,
     NO_GROUP,

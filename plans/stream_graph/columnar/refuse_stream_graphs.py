@@ -5,23 +5,193 @@ import polars as pl
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ILLEGAL_ARGUMENT, ILLEGAL_STATE, UNSUPPORTED_OPERATION
 from penstock.plans.frames.polars_frames import join_topology
-from penstock.plans.frames.polars_refusals import NO_REASON, first_refusals, refusals
-from penstock.plans.stream_graph.columnar.refuse_settings import (
-    refuse_settings_of_edges,
-    refuse_settings_of_transformations,
-    with_target_transformation,
+from penstock.plans.frames.polars_refusals import (
+    NO_REASON,
+    first_refusals,
+    refusals,
+    refused_settings,
+    settings_refused_at,
 )
-from penstock.plans.stream_graph.refuse_settings import BEFORE_INPUTS, EDGES, INPUT_COUNT, MEMORY, UID
-from penstock.plans.stream_graph.refuse_stream_graphs import (
-    CONFLICTING_WEIGHTS,
-    FORWARD_CHANGES_PARALLELISM,
-    MAX_INPUTS,
-    MISSING_UID,
-    STEP_HAS_UID,
-    TOO_MANY_INPUTS,
-)
+from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason
 from penstock.plans.tables.column_types import TOPOLOGY
+from penstock.plans.topology.setting_refusals import SettingStep
 from penstock.plans.vocabulary import SOURCE_KINDS, JobType, Kind, Layer, ManagedMemoryUseCase
+
+# At which point of translating the StreamGraph Flink reads each setting.
+
+
+MAX_PARALLELISM, BEFORE_INPUTS, INPUT_COUNT, EDGES, TIMEOUT, UID, MEMORY = range(7)
+"""The steps of the translation of one operator; its inputs are translated before the third."""
+
+AFTER_ALL = 2**31 - 1
+"""Precedence of what Flink reads once all operators are translated, where others have an operator's id."""
+
+CACHED_FILES, CHAINING, CHAINED_MAX_PARALLELISM = range(3)
+STEP_OF_OPERATOR = {
+    SettingStep.MAX_PARALLELISM: MAX_PARALLELISM,
+    SettingStep.BUFFER_TIMEOUT: TIMEOUT,
+    SettingStep.AUTO_GENERATE_UIDS: UID,
+}
+CHAINING_UNREAD = (NotChainableReason.SEVERAL_INPUTS,)
+"""Reasons for which Flink does not look whether chaining is enabled."""
+
+MAX_PARALLELISM_UNREAD = (
+    NotChainableReason.CHAINING_DISABLED,
+    NotChainableReason.DIFFERENT_SLOT_SHARING_GROUP,
+    NotChainableReason.YIELDING_BEHIND_LEGACY_SOURCE,
+)
+"""Reasons for which Flink does not look whether operators of different max parallelism may chain."""
+
+
+# Settings that Flink refuses while it translates transformations, and where on its way it reads them.
+
+
+_STEP = pl.col("step")
+
+
+def _refuse_settings_of_transformations(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, job_settings: pl.DataFrame
+) -> list[pl.DataFrame]:
+    """The reasons that settings are, where Flink reads them for transformations.
+
+    Columns and source: see joins.refuse_settings.
+    """
+    settings = refused_settings(job_settings)
+    if settings.is_empty():
+        return []
+    return [
+        _refuse_operator_settings(transformations, resolved_inputs, settings),
+        _refuse_input_settings(transformations, resolved_inputs, settings),
+        _refuse_cached_files(settings),
+    ]
+
+
+def _refuse_settings_of_edges(stream_edges: pl.DataFrame, job_settings: pl.DataFrame) -> list[pl.DataFrame]:
+    """The reasons that settings are, where Flink reads them for edges.
+
+    As plans.stream_graph.joins.refuse_settings.
+    """
+    settings = refused_settings(job_settings)
+    return [] if settings.is_empty() else [_refuse_edge_settings(stream_edges, settings)]
+
+
+def _refuse_operator_settings(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
+) -> pl.DataFrame:
+    """Settings that Flink reads for an operator that does not set the value itself."""
+    reads = (
+        ((_STEP == SettingStep.MAX_PARALLELISM) & pl.col("max_parallelism").is_null())
+        | ((_STEP == SettingStep.BUFFER_TIMEOUT) & (pl.col("buffer_timeout").fill_null(-1) < 0))
+        | (_STEP == SettingStep.AUTO_GENERATE_UIDS)
+    )
+    operators = transformations.select(
+        TOPOLOGY, "id", "transformation", "kind", "max_parallelism", "buffer_timeout"
+    ).filter(pl.col("kind").is_in(list(OPERATOR_KINDS)))
+    read = _joined(operators, settings).filter(reads)
+    uses = resolved_inputs.filter(pl.col("out_index") == 0).select(TOPOLOGY, "source", "target", "in_index")
+    placed = _with_target_transformation(join_topology(read, uses, {"id": "source"}, "left"), transformations)
+    is_source = pl.col("kind").is_in(sorted(SOURCE_KINDS))
+    own_step = _STEP.replace_strict(
+        {str(step): place for step, place in STEP_OF_OPERATOR.items()}, return_dtype=pl.Int32
+    )
+    order = [
+        pl.when(is_source).then("target_transformation").otherwise("transformation"),
+        pl.when(is_source).then("target").otherwise("id"),
+        pl.when(is_source).then(BEFORE_INPUTS).otherwise(own_step),
+        pl.when(is_source).then("in_index").otherwise(0),
+        own_step,
+    ]
+    translated = placed.filter(~is_source | pl.col("target").is_not_null())
+    return settings_refused_at(translated, Layer.STREAM_GRAPH, order)
+
+
+def _refuse_input_settings(
+    transformations: pl.DataFrame, resolved_inputs: pl.DataFrame, settings: pl.DataFrame
+) -> pl.DataFrame:
+    """Virtual transformations have no max parallelism of their own; keyed inputs are sorted in memory."""
+    virtual = (
+        pl.col("partitioner").is_not_null()
+        | pl.col("output_tag").is_not_null()
+        | pl.col("selected_names").is_not_null()
+        | (pl.col("input_degree") > 1)
+    )
+    of_max, of_memory = (
+        step == _STEP for step in (SettingStep.MAX_PARALLELISM, SettingStep.SORTED_INPUTS_MEMORY)
+    )
+    inputs = resolved_inputs.select(TOPOLOGY, "target", "in_index", "keyed", virtual.alias("virtual"))
+    read = _joined(inputs, settings).filter((of_max & pl.col("virtual")) | (of_memory & pl.col("keyed")))
+    order = [
+        pl.col("target_transformation"),
+        pl.col("target"),
+        pl.when(of_max).then(BEFORE_INPUTS).otherwise(MEMORY),
+        pl.when(of_max).then("in_index").otherwise(0),
+        pl.lit(MAX_PARALLELISM),
+    ]
+    placed = _with_target_transformation(read, transformations)
+    return settings_refused_at(placed, Layer.STREAM_GRAPH, order)
+
+
+def _refuse_cached_files(settings: pl.DataFrame) -> pl.DataFrame:
+    read = settings.filter(_STEP == SettingStep.CACHED_FILES)
+    return settings_refused_at(read, Layer.STREAM_GRAPH, [pl.lit(AFTER_ALL), pl.lit(CACHED_FILES)])
+
+
+def _refuse_edge_settings(stream_edges: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
+    of_chaining, of_max = (
+        step == _STEP for step in (SettingStep.OPERATOR_CHAINING, SettingStep.CHAIN_DIFFERENT_MAX_PARALLELISM)
+    )
+    read = _joined(stream_edges.select(TOPOLOGY, "not_chainable_reasons"), settings).filter(
+        ~_has_reason(CHAINING_UNREAD) & (of_chaining | (of_max & ~_has_reason(MAX_PARALLELISM_UNREAD)))
+    )
+    order = [pl.lit(AFTER_ALL), pl.when(of_chaining).then(CHAINING).otherwise(CHAINED_MAX_PARALLELISM)]
+    return settings_refused_at(read, Layer.STREAM_GRAPH, order)
+
+
+def _with_target_transformation(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """`rows` with `target_transformation`: the transformation that Flink makes the target from.
+
+    Flink translates all operators of a sink together with the sink, regardless of their ids.
+    """
+    origins = nodes.select(TOPOLOGY, "id", target_transformation="transformation")
+    return join_topology(rows, origins, {"target": "id"}, "left")
+
+
+def _joined(rows: pl.DataFrame, settings: pl.DataFrame) -> pl.DataFrame:
+    """Each row once for each refused setting of its topology."""
+    return rows.join(settings, on=TOPOLOGY)
+
+
+def _has_reason(reasons: tuple[NotChainableReason, ...]) -> pl.Expr:
+    listed = pl.col("not_chainable_reasons").cast(pl.List(pl.String))
+    return pl.any_horizontal(listed.list.contains(reason.value) for reason in reasons)
+
+
+# The messages of both planners for topologies whose StreamGraph Flink refuses.
+
+
+MAX_INPUTS = 63
+FORWARD_CHANGES_PARALLELISM = (
+    "Forward partitioning does not allow change of parallelism. Upstream operation: ",
+    " parallelism: ",
+    ", downstream operation: ",
+    " parallelism: ",
+    " You must use another partitioning strategy, such as broadcast, rebalance, shuffle or global.",
+)
+"""The text before, between and after the operations and their parallelisms."""
+MISSING_UID = "Auto generated UIDs have been disabled but no UID or hash has been assigned to operator "
+STEP_HAS_UID = (
+    "Sink ",
+    " requires to set a uid since its customized topology has set uid for some operators.",
+)
+"""The text before and after the name of the sink."""
+TOO_MANY_INPUTS = f"Only up to {MAX_INPUTS} inputs are supported at once, while encountered "
+CONFLICTING_WEIGHTS = (
+    "Conflict managed memory consumer weights for 'OPERATOR' were configured: '",
+    "' and '",
+    "'.",
+)
+"""The text before, between and after the weights."""
+
 
 _INPUTS = pl.col("inputs").list.len()
 _TOO_MANY_INPUTS = (pl.col("kind") == Kind.MULTI_INPUT) & (_INPUTS > MAX_INPUTS)
@@ -59,7 +229,7 @@ def refuse_transformations(
             _uids_of_steps(expanded_transformations),
             _too_many_inputs(expanded_transformations),
             _conflicting_weights(expanded_transformations, resolved_inputs, job_settings),
-            *refuse_settings_of_transformations(expanded_transformations, resolved_inputs, job_settings),
+            *_refuse_settings_of_transformations(expanded_transformations, resolved_inputs, job_settings),
         ]
     )
 
@@ -81,7 +251,7 @@ def refuse_stream_graphs(
         [
             transformation_reasons,
             _forward_changes(marked_edges, stream_nodes),
-            *refuse_settings_of_edges(stream_edges, job_settings),
+            *_refuse_settings_of_edges(stream_edges, job_settings),
         ]
     )
 
@@ -90,7 +260,7 @@ def _forward_changes(marked_edges: pl.DataFrame, stream_nodes: pl.DataFrame) -> 
     changes = marked_edges.select(_OF_EDGES).filter(_CHANGES_PARALLELISM)
     if changes.is_empty():
         return NO_REASON
-    changes = with_target_transformation(changes, stream_nodes)
+    changes = _with_target_transformation(changes, stream_nodes)
     before, of_source, downstream, of_target, behind = map(pl.lit, FORWARD_CHANGES_PARALLELISM)
     message = pl.concat_str(
         before,
@@ -123,7 +293,7 @@ def _missing_uids(
         kind.is_in(list(OPERATOR_KINDS)) & pl.col("uid").is_null() & pl.col("uid_hash").is_null()
     )
     uses = resolved_inputs.filter(pl.col("out_index") == 0).select(TOPOLOGY, "source", "target", "in_index")
-    placed = with_target_transformation(
+    placed = _with_target_transformation(
         join_topology(missing, uses, {"id": "source"}, "left"), expanded_transformations
     )
     is_source = kind.is_in(sorted(SOURCE_KINDS))

@@ -1,18 +1,239 @@
 """Inputs of physical transformations lead to physical transformations."""
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
+from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.compiled import run_loop
-from penstock.plans.stream_graph.columnar.expand_virtual_nodes import expand_virtual_nodes
-from penstock.plans.stream_graph.columnar.input_rows import FIRST_VIRTUAL, KINDS, input_rows, offsets
-from penstock.plans.stream_graph.expand_virtual_nodes import LABELS
-from penstock.plans.stream_graph.resolve_virtual_nodes import KEYED_BEHIND_HASH, MULTIPLE_INPUTS
+from penstock.plans.frames.polars_frames import places
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.vocabulary import Kind
+from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind, Partitioner, StreamExchangeMode
+
+# The rows of the inputs of transformations, and their kinds.
+
+
+KINDS = list(Kind)
+FIRST_VIRTUAL = min(map(KINDS.index, VIRTUAL_KINDS))
+"""Virtual kinds are the last ones."""
+
+_WRITER = KINDS.index(Kind.WRITER)
+
+
+class InputRows(NamedTuple):
+    """Links between the rows of transformations, which are in any order."""
+
+    order: Ints  #: all rows, those of one topology together and by id, so that inputs come first
+    bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]
+    rows: Ints  #: the row of each input
+    kinds: Ints  #: of each row, as numbered by KINDS
+
+
+def input_rows(transformations: pl.DataFrame) -> InputRows:
+    """The inputs of all transformations. Ids are 1, 2, … in each topology of which no sink was expanded."""
+    topologies, ids = (transformations[name].to_numpy() for name in (TOPOLOGY, "id"))
+    lengths = transformations["inputs"].list.len().to_numpy()
+    inputs = transformations["inputs"].explode(empty_as_null=False).to_numpy()
+    kinds = transformations["kind"].cast(pl.Enum(Kind)).to_physical().to_numpy().astype(np.int64)
+    bounds = offsets(lengths)
+    if (kinds == _WRITER).any():
+        return _input_rows_by_id(transformations, bounds, kinds)
+    own = np.arange(len(ids))
+    first = ids == 1
+    follows = (ids[1:] == ids[:-1] + 1) & (topologies[1:] == topologies[:-1])
+    if first[:1].all() and (first[1:] | follows).all():
+        return InputRows(own, bounds, np.repeat(own - ids, lengths) + inputs, kinds)
+    order = np.lexsort((ids, topologies))
+    own[order] = own.copy()
+    return InputRows(order, bounds, order[np.repeat(own - ids, lengths) + inputs], kinds)
+
+
+def _input_rows_by_id(transformations: pl.DataFrame, bounds: Ints, kinds: Ints) -> InputRows:
+    """As `input_rows`, in the order of translation and with inputs that are looked up."""
+    order = transformations.select(pl.arg_sort_by(TOPOLOGY, "position")).to_series().to_numpy()
+    inputs = transformations.select(TOPOLOGY, pl.col("inputs").alias("input")).explode(
+        "input", empty_as_null=False
+    )
+    rows = places(inputs, transformations, {"input": "id"})
+    return InputRows(order.astype(np.int64), bounds, rows.astype(np.int64), kinds)
+
+
+def offsets(lengths: Ints) -> Ints:
+    """The starts of consecutive spans of these lengths, and the end of the last one."""
+    return np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+
+
+# Which transformations are stream nodes.
+
+
+def is_kind(*kinds: str) -> pl.Expr:
+    """The kind is one of `kinds`. Comparing with each of a few takes a fraction of the time of is_in."""
+    return pl.any_horizontal(pl.col("kind") == kind for kind in kinds)
+
+
+_IS_PHYSICAL, _IS_SOURCE = ~is_kind(*VIRTUAL_KINDS), is_kind(*SOURCE_KINDS)
+
+
+def node_rows(transformations: pl.DataFrame, resolved_inputs: pl.DataFrame) -> Ints:
+    """The rows of the physical transformations, without sources that no transformation reads."""
+    physical, source = (c.to_numpy() for c in transformations.select(p=_IS_PHYSICAL, s=_IS_SOURCE))
+    read = np.zeros(len(source), bool)
+    read[resolved_inputs["source_row"].to_numpy()] = True
+    return np.flatnonzero(physical & (read | ~source))
+
+
+# Stream edges know the rows of the nodes at their ends.
+
+
+_ENDS = ("source", "target")
+
+
+def find_edge_ends(
+    resolved_inputs: pl.DataFrame,
+    inherited_groups: pl.DataFrame,
+    stream_nodes: pl.DataFrame,
+    given_stream_edges: pl.DataFrame,
+) -> pl.DataFrame:
+    """One row per row of stream_edges: source_row and target_row, where its ends are among stream_nodes.
+
+    On Spark, joins find them.
+    """
+    rows = inherited_groups["row"].to_numpy()
+    nodes = np.empty(rows.max(initial=-1) + 1, np.int32)
+    nodes[rows] = np.arange(len(rows))
+    translated = pl.DataFrame(
+        {f"{end}_row": nodes[resolved_inputs[f"{end}_row"].to_numpy()] for end in _ENDS}
+    )
+    if given_stream_edges.is_empty():
+        return translated
+    given_ends = {f"{end}_row": places(given_stream_edges, stream_nodes, {end: "id"}) for end in _ENDS}
+    return pl.concat([translated, pl.DataFrame(given_ends)], rechunk=True)
+
+
+# Every virtual transformation is replaced by the physical ones above it.
+
 
 _NONE = -1
+_MOST = (1 << 31) - 1
+"""The most ways that are counted: unions of unions double them."""
+
+_SINK_KIND, _PARTITION, _SIDE_OUTPUT, _SELECT = map(
+    KINDS.index, (Kind.SINK, Kind.PARTITION, Kind.SIDE_OUTPUT, Kind.SELECT)
+)
+_PARTITIONER = pl.col("partitioner").cast(pl.Enum(Partitioner))
+_LABELLED = ("id", "partitioner", "exchange_mode", "tag", "names")
+_LABELS = (
+    (pl.col("id").alias("partition"), _PARTITIONER),
+    (pl.col("exchange_mode").fill_null(pl.lit(str(StreamExchangeMode.UNDEFINED))),),
+    (pl.col("tag").alias("output_tag"),),
+    (pl.col("names").alias("selected_names"),),
+)
+"""What an edge takes from each of the four rows that decide its labels."""
+
+
+def _expand_virtual_nodes(transformations: pl.DataFrame, inputs: InputRows) -> pl.DataFrame:
+    """One row per virtual transformation and way up to a physical one, in the order of inputs.
+
+    Out (sorted by row): row, that of the virtual transformation; source_row; the labels picked up on the way,
+    as in joins.expand_virtual_nodes; right_behind_hash, the transformation is a hash partition.
+    Ways up to a sink are left out: its translator gives no stream node ids to transformations that have it as
+    an input.
+    """
+    kinds = inputs.kinds
+    virtual = kinds >= FIRST_VIRTUAL
+    ways = np.where(kinds == _SINK_KIND, 0, 1)
+    run_loop(_count_ways, len(kinds), inputs, (ways,))
+    if (ways == _MOST).any():
+        raise MemoryError("unions of unions: more edges than can be numbered")
+    starts = offsets(np.where(virtual, ways, 0))
+    way_columns = np.full((1 + len(_LABELS), starts[-1]), _NONE, np.int32)
+    run_loop(_fill_ways, len(kinds), (*inputs, starts), tuple(way_columns))
+    sources, *deciding = way_columns
+
+    labelled = transformations.select(_LABELLED).filter(pl.Series(values=virtual)).rechunk()
+    places = np.append(np.cumsum(virtual) - 1, _NONE).astype(np.uint32)
+    labels = [
+        labelled.select(columns).select(pl.all().gather(pl.Series(places[rows]), null_on_oob=True))
+        for columns, rows in zip(_LABELS, deciding, strict=True)
+    ]
+    rows = np.repeat(np.arange(len(kinds), dtype=np.int32), np.diff(starts))
+    hashed = (pl.col("partitioner") == Partitioner.HASH) & pl.Series(values=deciding[0] == rows)
+    return pl.concat(
+        [pl.DataFrame({"row": rows, "source_row": sources}), *labels], how="horizontal"
+    ).with_columns(hashed.fill_null(False).alias("right_behind_hash"))
+
+
+def _count_ways(order: Ints, bounds: Ints, inputs: Ints, kinds: Ints, ways: Ints) -> None:
+    """The number of ways up from each virtual transformation (see run_loop)."""
+    for row in order:
+        if kinds[row] >= FIRST_VIRTUAL:
+            count = 0
+            for place in range(bounds[row], bounds[row + 1]):
+                count = min(count + ways[inputs[place]], _MOST)
+            ways[row] = count
+
+
+def _fill_ways(
+    order: Ints,
+    bounds: Ints,
+    inputs: Ints,
+    kinds: Ints,
+    starts: Ints,
+    sources: Ints,
+    partitions: Ints,
+    exchange_modes: Ints,
+    output_tags: Ints,
+    selected_names: Ints,
+) -> None:
+    """The end of each way and the rows that decide its labels (see run_loop): its input's, then its own.
+
+    The nearest decides, and the farthest of those that set an exchange mode.
+    """
+    for row in order:
+        kind = kinds[row]
+        if kind < FIRST_VIRTUAL:
+            continue
+        way = starts[row]
+        for place in range(bounds[row], bounds[row + 1]):
+            source = inputs[place]
+            if kinds[source] >= FIRST_VIRTUAL:
+                for further in range(starts[source], starts[source + 1]):
+                    sources[way] = sources[further]
+                    partitions[way] = partitions[further]
+                    exchange_modes[way] = exchange_modes[further]
+                    output_tags[way] = output_tags[further]
+                    selected_names[way] = selected_names[further]
+                    way += 1
+            elif kinds[source] != _SINK_KIND:
+                sources[way] = source
+                way += 1
+        for own in range(starts[row], starts[row + 1]):
+            if kind == _PARTITION:
+                partitions[own] = row
+                if exchange_modes[own] == _NONE:
+                    exchange_modes[own] = row
+            elif kind == _SIDE_OUTPUT:
+                output_tags[own] = row
+            elif kind == _SELECT:
+                selected_names[own] = row
+
+
+# Kinds of operators with several inputs, and kinds that may be keyed.
+
+
+MULTIPLE_INPUTS = [kind for kind, properties in OPERATOR_KINDS.items() if properties.multiple_inputs]
+KEYED_BEHIND_HASH = (Kind.ONE_INPUT, Kind.WRITER, Kind.COMMITTER)
+"""Kinds that are keyed right after a hash partition: KeyedStream.doTransform makes their operators."""
+
+
+# The attributes that an edge gets from the virtual transformations on its way.
+
+
+LABELS = ("partition", "partitioner", "exchange_mode", "output_tag", "selected_names")
+
+
 _TAKEN = ("right_behind_hash", *LABELS)
 _EDGE_NUMBERS = (
     "target",
@@ -42,7 +263,7 @@ def resolve_virtual_nodes(expanded_transformations: pl.DataFrame) -> pl.DataFram
     """
     input_arrays = input_rows(expanded_transformations)
     order, bounds, inputs, kinds = input_arrays
-    expansions = expand_virtual_nodes(expanded_transformations, input_arrays)
+    expansions = _expand_virtual_nodes(expanded_transformations, input_arrays)
     virtual = kinds >= FIRST_VIRTUAL
     starts = offsets(np.bincount(expansions["row"].to_numpy(), minlength=len(kinds)))
     edges = np.where(virtual, np.diff(starts), kinds != _SINK)

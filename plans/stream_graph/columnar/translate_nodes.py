@@ -6,11 +6,17 @@ import polars as pl
 from penstock.operators.kinds import OPERATOR_KINDS, OperatorKind
 from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.frames.polars_frames import look_up
-from penstock.plans.stream_graph.columnar.input_rows import is_kind
-from penstock.plans.stream_graph.translate_nodes import ONLY_GIVEN
+from penstock.plans.stream_graph.columnar.resolve_virtual_nodes import is_kind
 from penstock.plans.tables import STREAM_NODES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
+
+# Attributes of stream nodes that transformations do not have, for both planners.
+
+
+ONLY_GIVEN = ("description", "operator_class", "function_class", "output_type", "consumes_data_set")
+"""Columns of STREAM_NODES, texts, that only a stream graph which is given can fill."""
+
 
 _COPIED = (
     TOPOLOGY,

@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from penstock.plans.frames.packed_blocks import LEAST_PARTITIONS, partitioned
 from penstock.plans.frames.spark_frames import join_local
 from penstock.plans.frames.spark_walks import Part, walk_topologies
-from penstock.plans.stream_graph.expand_sinks import EXPANDED
+from penstock.plans.stream_graph.columnar.expand_sinks import EXPANDED
 from penstock.plans.tables.column_types import TOPOLOGY
 
 

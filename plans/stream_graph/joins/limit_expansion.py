@@ -7,10 +7,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from penstock.plans.error_kinds import INPUT_STAGE
-from penstock.plans.stream_graph.limit_expansion import MOST_EDGES, too_many_edges
+from penstock.plans.stream_graph.columnar.limit_expansion import MOST_EDGES, too_many_edges
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.rejected_rows import rejected_rows
-from penstock.plans.topology.joins.topology_tables import TopologyTables
+from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Kind
 
 _COUNTED = f"{TOPOLOGY} bigint, id int, ways bigint, most bigint"

@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 from penstock.operators.kinds import OPERATOR_KINDS, OperatorKind
 from penstock.plans.frames.spark_frames import join_local, rename
+from penstock.plans.stream_graph.columnar.translate_nodes import ONLY_GIVEN
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
-from penstock.plans.stream_graph.translate_nodes import ONLY_GIVEN
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import SOURCE_KINDS, ChainingStrategy, JobType, Kind, ManagedMemoryUseCase
 

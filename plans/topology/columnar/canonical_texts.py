@@ -1,19 +1,328 @@
 """Canonical texts of many transformations at once."""
 
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import orjson
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock.plans.frames.arrow_walks import Ints
 from penstock.plans.frames.compiled import compiled, is_worth_compiling
+from penstock.plans.tables import STREAM_NODES
+from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.fingerprint import CAPTURE_NOTES
-from penstock.plans.topology.transformation_columns import COLUMNS, IF_SET, canonical_column, canonical_rows
-from penstock.plans.vocabulary import TopologyForm
+from penstock.plans.topology.operator_rules import SINK_TOPOLOGY
+from penstock.plans.vocabulary import (
+    PARTITIONER_CLASSES,
+    TABLE_HASH_CLASS,
+    UNSPECIFIED_FORWARD_CLASS,
+    TopologyForm,
+)
+
+# Parsed transformations as Arrow columns, and the canonical text of each row.
+
+
+_COLUMN_TEXT, _INT32, _INT64 = pa.string(), pa.int32(), pa.int64()
+RESOURCES_TYPE = pa.struct(
+    [
+        ("cpu_cores", pa.float64()),
+        ("task_heap_memory_bytes", _INT64),
+        ("task_off_heap_memory_bytes", _INT64),
+        ("managed_memory_bytes", _INT64),
+    ]
+)
+_WEIGHTS = pa.map_(_COLUMN_TEXT, _INT32)
+
+
+def offsets(lengths: Iterable[int]) -> pa.Array:
+    """List offsets of the given lengths."""
+    return pa.array(accumulate(lengths, initial=0), _INT32)
+
+
+def cells(rows: Sequence[dict[str, Any]], keys: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of each key, row by row; null if a row lacks it. Other keys are left out."""
+    values: dict[str, list[Any]] = {key: [None] * len(rows) for key in keys}
+    for position, row in enumerate(rows):
+        for key, value in row.items():
+            if key in values:
+                values[key][position] = value
+    return values
+
+
+def _list_array(lists: Sequence[list[Any] | None], item: pa.DataType) -> pa.Array:
+    """A list column; null is an empty list."""
+    filled = [entry or () for entry in lists]
+    return pa.ListArray.from_arrays(
+        offsets(map(len, filled)), pa.array(list(chain.from_iterable(filled)), item)
+    )
+
+
+def _weights_array(maps: Sequence[dict[str, int] | None]) -> pa.Array:
+    """`managed_memory` as a map, keys sorted; null is an empty map."""
+    entries = [entry for m in maps if m for entry in sorted(m.items())]
+    return pa.MapArray.from_arrays(
+        offsets(len(m) if m else 0 for m in maps),
+        pa.array([key for key, _ in entries], _COLUMN_TEXT),
+        pa.array([weight for _, weight in entries], _INT32),
+    )
+
+
+RESOURCES_OF_ZERO = ("task_off_heap_memory_bytes", "managed_memory_bytes")
+"""What a ResourceSpec has none of unless it says so."""
+
+
+def _resources_array(resources: Sequence[dict[str, Any] | None]) -> pa.Array:
+    """A ResourceSpec; off-heap and managed memory default to 0."""
+    zero = dict.fromkeys(RESOURCES_OF_ZERO, 0)
+    return pa.array([None if r is None else {**zero, **r} for r in resources], RESOURCES_TYPE)
+
+
+def plain_array(data_type: pa.DataType) -> Callable[[Sequence[Any]], pa.Array]:
+    """A column as it is."""
+    return lambda values: pa.array(values, data_type)
+
+
+COLUMNS: dict[str, Callable[[Sequence[Any]], pa.Array]] = {
+    "id": plain_array(_INT32),
+    "kind": plain_array(_COLUMN_TEXT),
+    "name": lambda names: pa.array([name or "" for name in names], _COLUMN_TEXT),
+    "inputs": lambda lists: _list_array(lists, _INT32),
+    "parallelism": plain_array(_INT32),
+    "max_parallelism": plain_array(_INT32),
+    "uid": plain_array(_COLUMN_TEXT),
+    "uid_hash": plain_array(_COLUMN_TEXT),
+    "slot_sharing_group": plain_array(_COLUMN_TEXT),
+    "co_location_group": plain_array(_COLUMN_TEXT),
+    "buffer_timeout": plain_array(_INT64),
+    "chaining": plain_array(_COLUMN_TEXT),
+    "managed_memory": _weights_array,
+    "slot_scope": lambda lists: _list_array(lists, _COLUMN_TEXT),
+    "min_resources": _resources_array,
+    "preferred_resources": _resources_array,
+    "partitioner": plain_array(_COLUMN_TEXT),
+    "exchange_mode": plain_array(_COLUMN_TEXT),
+    "tag": plain_array(_COLUMN_TEXT),
+    "names": plain_array(pa.list_(_COLUMN_TEXT)),
+    "sink_topology": plain_array(_COLUMN_TEXT),
+}
+_IF_SET = "sink_topology"
+"""Left out of a row's canonical text where it is null: no topology had it once."""
+
+
+def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
+    """Valid transformations as one struct array: the columns of TRANSFORMATIONS after topology_id."""
+    values = cells(rows, COLUMNS)
+    values["sink_topology"] = list(map(sink_topology, rows))
+    return pa.StructArray.from_arrays(
+        [build(values[key]) for key, build in COLUMNS.items()], names=list(COLUMNS)
+    )
+
+
+def sink_topology(row: dict[str, Any]) -> str | None:
+    """The parts a sink expands into, as JSON with sorted keys; null for sink functions and other kinds."""
+    if "writer" not in row:
+        return None
+    sink = {key: row[key] for key in SINK_TOPOLOGY if key in row}
+    return orjson.dumps(sink, option=orjson.OPT_SORT_KEYS).decode()
+
+
+def canonical_rows(columns: pa.StructArray) -> pa.StringArray:
+    """One line of canonical text per transformation, ending in a newline (see `fingerprint`)."""
+    fields = [_canonical_column(name, columns.field(name)) for name in COLUMNS if name != _IF_SET]
+    row = pc.binary_join_element_wise(*fields, "|", null_handling="replace", null_replacement="")
+    if columns.field(_IF_SET).null_count < len(columns):
+        longer = pc.binary_join_element_wise(row, _canonical_column(_IF_SET, columns.field(_IF_SET)), "|")
+        row = pc.coalesce(longer, row)
+    return pc.binary_join_element_wise(row, "", "\n")
+
+
+def _canonical_column(name: str, values: pa.Array) -> pa.Array:
+    """A column as text that no other value of it has; null or empty for null, empty lists and maps."""
+    if pa.types.is_integer(values.type):
+        return pc.cast(values, _COLUMN_TEXT)
+    if values.null_count == len(values):
+        return pa.nulls(len(values), _COLUMN_TEXT)
+    if pa.types.is_string(values.type):
+        return _with_lengths(values)
+    if pa.types.is_struct(values.type):
+        cores, *sizes = values.flatten()
+        nanos = pc.cast(pc.floor(pc.add(pc.multiply(cores, 1e9), 0.5)), _INT64)
+        return pc.binary_join_element_wise(*(pc.cast(part, _COLUMN_TEXT) for part in (nanos, *sizes)), ",")
+    if name == "managed_memory":  # which has one key at most
+        items = pc.binary_join_element_wise(values.keys, pc.cast(values.items, _COLUMN_TEXT), "=")
+    elif name == "slot_scope":
+        return _sorted_words(values)
+    elif name == "inputs":
+        items = pc.cast(values.values, _COLUMN_TEXT)
+    else:
+        items = _with_lengths(values.values)
+    return pc.binary_join(pa.ListArray.from_arrays(values.offsets, items), ",")
+
+
+def _with_lengths(strings: pa.StringArray) -> pa.StringArray:
+    return pc.binary_join_element_wise(pc.cast(pc.binary_length(strings), _COLUMN_TEXT), strings, ":")
+
+
+def _sorted_words(lists: pa.ListArray) -> pa.StringArray:
+    """The words of each list in their order, joined by commas."""
+    several = pc.greater(pc.list_value_length(lists), 1)
+    texts = pc.binary_join(lists, ",")
+    ordered = [",".join(sorted(words)) for words in lists.filter(several).to_pylist()]
+    return pc.replace_with_mask(texts, several, pa.array(ordered, _COLUMN_TEXT))
+
+
+# Parsed stream graphs as Arrow columns of STREAM_NODES and STREAM_EDGES.
+
+
+_NODE_TEXT, _NODE_INT32, _NODE_INT64, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
+
+_NODE_COLUMNS: dict[str, pa.DataType] = {
+    "id": _NODE_INT32,
+    "name": _NODE_TEXT,
+    "parallelism": _NODE_INT32,
+    "max_parallelism": _NODE_INT32,
+    "parallelism_configured": _BOOL,
+    "slot_sharing_group": _NODE_TEXT,
+    "co_location_group": _NODE_TEXT,
+    "uid": _NODE_TEXT,
+    "uid_hash": _NODE_TEXT,
+    "buffer_timeout": _NODE_INT64,
+    "chaining": _NODE_TEXT,
+    "source": _BOOL,
+    "legacy_source": _BOOL,
+    "yielding": _BOOL,
+    "coordinated": _BOOL,
+    "invokable": _NODE_TEXT,
+    "operator_factory": _NODE_TEXT,
+    "input_format": _BOOL,
+    "output_format": _BOOL,
+    "no_output_until_end_of_input": _BOOL,
+    "supports_concurrent_execution_attempts": _BOOL,
+    "among_sources": _BOOL,
+    "description": _NODE_TEXT,
+    "keyed": _BOOL,
+    "operator_class": _NODE_TEXT,
+    "function_class": _NODE_TEXT,
+    "output_type": _NODE_TEXT,
+    "consumes_data_set": _NODE_TEXT,
+    "transformation": _NODE_INT32,
+}
+_EDGE_COLUMNS: dict[str, pa.DataType] = {
+    "source": _NODE_INT32,
+    "target": _NODE_INT32,
+    "in_index": _NODE_INT32,
+    "out_index": _NODE_INT32,
+    "type_number": _NODE_INT32,
+    "unique_id": _NODE_INT32,
+    "partitioner": _NODE_TEXT,
+    "partitioner_class": _NODE_TEXT,
+    "partitioner_key": _NODE_TEXT,
+    "pointwise": _BOOL,
+    "broadcast": _BOOL,
+    "exchange_mode": _NODE_TEXT,
+    "output_tag": _NODE_TEXT,
+    "selected_names": pa.list_(_NODE_TEXT),
+    "buffer_timeout": _NODE_INT64,
+    "unaligned_checkpoints": _BOOL,
+    "edge_id": _NODE_TEXT,
+    "persistent_data_set": _NODE_TEXT,
+}
+_RENAMED = {"unaligned_checkpoints": "supports_unaligned_checkpoints"}
+_EQUAL_IF_SAME_OBJECT = ("KeyGroupStreamPartitioner", "CustomPartitionerWrapper")
+_EQUAL_BY_CLASS = frozenset(
+    {*PARTITIONER_CLASSES.values(), UNSPECIFIED_FORWARD_CLASS}.difference(_EQUAL_IF_SAME_OBJECT)
+)
+
+
+def partitioner_key(edge: dict[str, Any], compared: bool = False) -> str:
+    """A key that is equal where StreamPartitioner.equals holds among the edges of one source.
+
+    Partitioners are equal by class, BinaryHashPartitioner also by its fields, which its name lists
+    (`HASH[a, b]`). Two that hold a key selector or a user's function are equal only if those are, which a
+    stream graph says only if its partitioners were `compared`: else they are taken as different, as
+    separately written ones are.
+    """
+    partitioner_class: str = edge["partitioner_class"]
+    if compared and partitioner_class not in _EQUAL_BY_CLASS:
+        return f"#{edge.get('equal_partitioner', edge['edge_id'])}"
+    if partitioner_class in _EQUAL_IF_SAME_OBJECT:
+        return f"{partitioner_class}#{edge['edge_id']}"
+    if partitioner_class == TABLE_HASH_CLASS:
+        return f"{partitioner_class}#{edge['partitioner']}"
+    return partitioner_class
+
+
+def placed_edges(graph: dict[str, Any]) -> list[dict[str, Any]]:
+    """The edges of a valid stream graph with their places in the edge lists of both ends."""
+    compared = graph.get("partitioners_compared", False)
+    in_index = {e: i for node in graph["nodes"] for i, e in enumerate(node["in_edges"])}
+    out_index = {e: i for node in graph["nodes"] for i, e in enumerate(node["out_edges"])}
+    return [
+        {
+            **edge,
+            "in_index": in_index[edge["edge_id"]],
+            "out_index": out_index[edge["edge_id"]],
+            "unique_id": int(edge["edge_id"].rpartition("_")[2]),
+            "partitioner_key": partitioner_key(edge, compared),
+        }
+        for edge in graph["edges"]
+    ]
+
+
+def nodes_with_sources(graph: dict[str, Any]) -> list[dict[str, Any]]:
+    """The nodes of a valid stream graph, each with whether it is among the graph's `sources`."""
+    sources = frozenset(graph["sources"])
+    return [{**node, "among_sources": node["id"] in sources} for node in graph["nodes"]]
+
+
+def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
+    """Valid stream nodes as one struct array: the columns of STREAM_NODES after topology_id."""
+    requirements = [
+        [(int(index), need) for index, need in node["input_requirements"].items()] for node in nodes
+    ]
+    complex_keys = ("managed_memory", "slot_scope", "min_resources", "preferred_resources")
+    values = cells(nodes, (*_NODE_COLUMNS, *complex_keys))
+    columns = {key: pa.array(values[key], data_type) for key, data_type in _NODE_COLUMNS.items()}
+    # StreamingJobGraphGenerator.createChain asks for either.
+    columns["no_output_until_end_of_input"] = pc.or_(
+        columns["no_output_until_end_of_input"],
+        pa.array([node["output_only_after_end_of_stream"] for node in nodes], _BOOL),
+    )
+    columns |= {
+        "managed_memory": _weights_array(values["managed_memory"]),
+        "slot_scope": _list_array(values["slot_scope"], _NODE_TEXT),
+        "input_requirements": pa.array(requirements, pa.map_(_NODE_INT32, _NODE_TEXT)),
+        "min_resources": _resources_array(values["min_resources"]),
+        "preferred_resources": _resources_array(values["preferred_resources"]),
+    }
+    names = [name for name in STREAM_NODES.names if name != TOPOLOGY]
+    return pa.StructArray.from_arrays([columns[name] for name in names], names=names)
+
+
+def stream_edge_columns(edges: Sequence[dict[str, Any]]) -> pa.StructArray:
+    """Placed edges as one struct array: the columns of STREAM_EDGES after topology_id.
+
+    Chainability is a later pass's: chainable and chained_source are false, the reasons empty.
+    """
+    values = cells(edges, _EDGE_COLUMNS)
+    columns = {_RENAMED.get(key, key): pa.array(values[key], kind) for key, kind in _EDGE_COLUMNS.items()}
+    false = pa.array([False] * len(edges), _BOOL)
+    columns |= {
+        "chainable": false,
+        "chained_source": false,
+        "not_chainable_reasons": pa.array([[]] * len(edges), pa.list_(_NODE_TEXT)),
+    }
+    return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
+
 
 _TEXT, _STRING, _INTEGER, _INTEGERS = range(4)
 _LONGEST_INTEGER = 20
-_FIELDS = (*(name for name in COLUMNS if name != IF_SET), IF_SET)
+_FIELDS = (*(name for name in COLUMNS if name != _IF_SET), _IF_SET)
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -45,7 +354,7 @@ def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArra
         else:
             is_string = pa.types.is_string(column.type)
             kinds[field] = _STRING if is_string else _TEXT
-            column = column if is_string else canonical_column(name, column)
+            column = column if is_string else _canonical_column(name, column)
             bounds, text_of_cells = _texts(column)
             np.add(bounds, characters - bounds[0], out=cells[field])
             text.append(text_of_cells)

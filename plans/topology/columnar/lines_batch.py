@@ -1,9 +1,43 @@
 """Topology lines as the input of `parse_lines`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, islice
+from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
+
+from penstock.plans.topology.columnar.topologies_of_lines import topologies_of_lines
+from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.parse_lines import parse_lines
+
+# Topologies that a program gives as objects, as lines.
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays, and mappings other than dicts, as plain JSON values."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def encode(topology: Mapping[str, Any] | str | bytes) -> tuple[bytes, str | None]:
+    """The topology as JSON, and why it cannot be written as such (None if it can).
+
+    Numbers and arrays of NumPy are what they hold.
+    """
+    if isinstance(topology, bytes):
+        return topology, None
+    if isinstance(topology, str):
+        return topology.encode("utf-8", "surrogatepass"), None
+    try:
+        return orjson.dumps(dict(topology), _plain), None
+    except Exception as e:  # also what the mapping itself raises
+        return b"", f"{type(topology).__name__} that is not JSON ({e})"
 
 
 def lines_batch(
@@ -29,3 +63,23 @@ def lines_batch(
             else pa.nulls(n, pa.int64()),
         }
     )
+
+
+# Python objects as the tables of the topology layer, through the same validation as files.
+
+
+OBJECTS_A_BATCH = 1_000
+
+
+def read_topology_objects(
+    topologies: Iterable[Mapping[str, Any] | str | bytes], job_defaults: JobDefaults = NO_DEFAULTS
+) -> TopologyTables:
+    """Dicts as docs/topology-files.md describes them, or JSON strings. As joins.read_topology_objects."""
+    return topologies_of_lines(parse_lines(_batches(iter(topologies)), job_defaults=job_defaults))
+
+
+def _batches(topologies: Iterator[Mapping[str, Any] | str | bytes]) -> Iterator[pa.RecordBatch]:
+    ordinals = count()
+    while encoded := [encode(topology) for topology in islice(topologies, OBJECTS_A_BATCH)]:
+        values, problems = zip(*encoded, strict=True)
+        yield lines_batch(values, None, list(islice(ordinals, len(encoded))), problems)

@@ -1,16 +1,34 @@
 """Rows of given tables as the JSON lines that say the same, for the validation that files go through."""
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from math import inf, isfinite
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import orjson
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.plans.errors import TopologyError
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_batch import lines_batch
+from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
+from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.duplicate_keys import duplicate_keys, duplicate_keys_of_transformation
+from penstock.plans.topology.operator_rules import UID_HASH
+from penstock.plans.topology.parse_lines import shown_errors, with_stage
+from penstock.plans.topology.validate_topology import validate_topology
+from penstock.plans.topology.validate_transformations import (
+    KEPT,
+    MOST_SHOWN,
+    PositionOf,
+    cycle_errors,
+    errors_of_entries,
+    find_cycle_in_rows,
+)
 
 _OF_TOPOLOGY = ("name", "parallelism", "max_parallelism", "chaining", "config")
 _MAPS = ("config", "managed_memory")
@@ -46,12 +64,12 @@ def lines_of_tables(topologies: pa.Table, rows: pa.Table) -> Iterator[pa.RecordB
 
 def _line(topology: dict[str, Any], rows: pa.Table) -> bytes:
     """One topology with its rows in the order of their ids, a null before all others."""
-    listed = sorted((number is not None, number or 0, text) for number, text in texts_of_rows(rows))
+    listed = sorted((number is not None, number or 0, text) for number, text in _texts_of_rows(rows))
     transformations = b",".join([text for _, _, text in listed])
     return _object(topology)[:-1] + b',"transformations":[' + transformations + b"]}"
 
 
-def texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
+def _texts_of_rows(rows: pa.Table) -> Iterator[tuple[int | None, bytes]]:
     """The id and the JSON object of each row of TRANSFORMATIONS."""
     for batch in rows.drop_columns([TOPOLOGY]).to_batches(max_chunksize=_ROWS_AT_ONCE):
         for row in batch.to_pylist():
@@ -95,3 +113,169 @@ def _fields(resources: dict[str, Any]) -> dict[str, Any]:
         for key, value in resources.items()
         if value is not None
     }
+
+
+# Facts that follow from the ids and inputs of a large topology's transformations alone, over arrays.
+#
+# `ids` are in order, one that occurs twice is there twice. `without_id` counts the transformations that have
+# none, which come before all others, as in the line of a topology that comes in tables.
+
+
+Ids = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+def position_of(ids: Ids, without_id: int) -> PositionOf:
+    """A function: id to the position of the first transformation that has it, from 1; None if none has."""
+    sought: Any = ids
+    size = len(ids)
+
+    def position(number: int) -> int | None:
+        place = bisect_left(sought, number)
+        return place + without_id + 1 if place < size and sought[place] == number else None
+
+    return position
+
+
+def position_of_counted(size: int) -> PositionOf:
+    """position_of where ids are 1..size."""
+    return lambda number: number if 1 <= number <= size else None
+
+
+def misplaced(ids: Ids, without_id: int) -> Flags:
+    """Which ids are not the position of their transformation, or occur twice."""
+    wrong: Flags = ids != np.arange(without_id + 1, without_id + len(ids) + 1)
+    twice = ids[1:] == ids[:-1]
+    wrong[1:] |= twice
+    wrong[:-1] |= twice
+    return wrong
+
+
+def known(ids: Ids, read: Ids) -> Flags:
+    """Which of the ids in `read` belong to a transformation."""
+    if not len(ids):
+        return np.zeros(len(read), np.bool_)
+    is_known: Flags = ids[np.minimum(np.searchsorted(ids, read), len(ids) - 1)] == read
+    return is_known
+
+
+def cycle_of(ids: Ids, starts: npt.NDArray[np.int64], read: Ids) -> list[int]:
+    """The ids along the cycle that find_cycle finds, as many as its error shows; empty if there is none.
+
+    The transformation at `place` reads `read[starts[place]:starts[place + 1]]`; transformations with the same
+    id count as one. The search is skipped unless a transformation reads itself or a later one.
+    """
+    is_known = known(ids, read)
+    owners, read = np.repeat(ids, np.diff(starts))[is_known], read[is_known]
+    if not (read >= owners).any():
+        return []
+    own = np.unique(ids)
+    lengths = np.bincount(np.searchsorted(own, owners), minlength=len(own))
+    ranks = (np.searchsorted(own, read) + 1).astype(np.int32)
+    cycle = find_cycle_in_rows(np.append(0, np.cumsum(lengths)), ranks, MOST_SHOWN + 1)
+    return [int(own[rank - 1]) for rank in cycle]
+
+
+# Refuses a topology by checking only the transformations that may be wrong.
+
+
+Refusal = tuple[str, list[dict[str, str]]]
+"""Stage and errors, as the `rejected` table has them."""
+
+LARGE = 100_000
+"""The number of a topology's transformations from which on errors are found in this way, not in its whole
+line, which takes more memory."""
+
+
+def validate_wrong_rows(
+    topology: bytes,
+    rows: Iterable[tuple[int, bytes]],
+    position_of: PositionOf,
+    cycle: list[int],
+) -> Refusal | None:
+    """Stage and errors of a topology, as parse_lines finds them in its whole line; None if there are none.
+
+    `topology`: its JSON object without transformations. `rows`: positions and objects, in order, of the
+    transformations that suspicious_transformation flags, whose id is not their position or occurs twice, or
+    that read an unknown one; one at a time is in memory. `position_of` and `cycle`: see
+    plans.topology.numbered_rows.
+    """
+    parsed = orjson.loads(topology)
+    repeated = duplicate_keys(topology, parsed)
+    outside = parsed | {"transformations": []}
+    refused_hashes: list[dict[str, Any]] = []
+
+    def entries() -> Iterator[tuple[int, dict[str, Any]]]:
+        for position, row in rows:
+            entry = orjson.loads(row)
+            if not refused_hashes and "uid_hash" in entry and not UID_HASH.accepts(entry["uid_hash"]):
+                refused_hashes.append(entry)
+            duplicates = duplicate_keys_of_transformation(row, entry, position)
+            repeated.extend(duplicates if len(repeated) < KEPT else repeated[-1:] * len(duplicates))
+            yield position, entry
+
+    def check_transformations(_: Any) -> list[TopologyError]:
+        return errors_of_entries(entries(), position_of) + cycle_errors(cycle)
+
+    topology_errors = validate_topology(outside, check_transformations)  # which fills `repeated`
+    errors = repeated + topology_errors
+    if not errors:
+        return None
+    stage, errors = with_stage(outside | {"transformations": refused_hashes}, errors)
+    return stage, shown_errors(errors)
+
+
+# Errors of a large topology out of its table: only rows that may be wrong become JSON.
+
+
+_CHECKED_ROWS_AT_ONCE = 2**20
+
+
+def wrong_rows_of_large(topology: bytes, rows: pl.DataFrame) -> Refusal | None:
+    """Stage and errors of a topology, as validate_topology finds them; None if there are none.
+
+    In: its JSON object without transformations; its TRANSFORMATIONS rows in any order, defaults filled in.
+    """
+    order, ids = _in_order(rows)
+    without_id = len(order) - len(ids)
+    inputs = rows["inputs"].gather(order[without_id:]).list.drop_nulls()
+    read: npt.NDArray[np.int32] = inputs.explode(empty_as_null=False).to_numpy()
+    starts = np.append(0, np.cumsum(inputs.list.len().to_numpy(), dtype=np.int64))
+    out_of_place = misplaced(ids, without_id)
+    wrong = _suspicious(rows)[order]
+    wrong[:without_id] = True
+    wrong[without_id:] |= out_of_place
+    owners = np.repeat(np.arange(without_id, len(order)), np.diff(starts))
+    wrong[owners[~known(ids, read)]] = True
+    places = np.flatnonzero(wrong)
+    texts = _texts(rows[order[places]])
+    listed = ((place + 1, text) for place, text in zip(places.tolist(), texts, strict=True))
+    counted = not (without_id or out_of_place.any())
+    position = position_of_counted(len(ids)) if counted else position_of(ids, without_id)
+    return validate_wrong_rows(topology, listed, position, cycle_of(ids, starts, read))
+
+
+def _in_order(rows: pl.DataFrame) -> tuple[npt.NDArray[np.uint32], Ids]:
+    """The places of rows, ordered by id and then by their JSON, as in the line; and the ids."""
+    order = rows["id"].arg_sort(nulls_last=False).to_numpy(writable=True)
+    ids: Ids = rows["id"].drop_nulls().sort().to_numpy()
+    without_id = len(order) - len(ids)
+    groups = np.append(np.zeros(without_id, np.int64), ids.astype(np.int64))
+    groups[:without_id] = np.iinfo(np.int64).min
+    twice = groups[1:] == groups[:-1]
+    tied = np.flatnonzero(np.append(twice, False) | np.append(False, twice))
+    if len(tied):
+        of_tied = list(zip(groups[tied].tolist(), _texts(rows[order[tied]]), strict=True))
+        order[tied] = order[tied[sorted(range(len(tied)), key=of_tied.__getitem__)]]
+    return order, ids
+
+
+def _suspicious(rows: pl.DataFrame) -> npt.NDArray[np.bool_]:
+    pieces = (
+        rows.slice(start, _CHECKED_ROWS_AT_ONCE) for start in range(0, len(rows), _CHECKED_ROWS_AT_ONCE)
+    )
+    return np.concatenate([suspicious_transformation(piece).to_numpy() for piece in pieces])
+
+
+def _texts(rows: pl.DataFrame) -> Iterator[bytes]:
+    return (text for _, text in _texts_of_rows(to_nullable_arrow(rows, "transformations")))

@@ -1,33 +1,261 @@
 """A block of topology lines as PARSED: plain lines all at once, others one by one."""
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import json
 
 from penstock.plans.frames.arrow_walks import Flags, Ints
-from penstock.plans.frames.compiled import is_worth_compiling
+from penstock.plans.frames.compiled import compiled, is_worth_compiling
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.tables import TRANSFORMATIONS
-from penstock.plans.topology.columnar.canonical_texts import canonical_texts
-from penstock.plans.topology.columnar.find_plain_lines import FoundLines, find_plain_lines
-from penstock.plans.topology.columnar.lines_as_arrow import RARE_KEYS, lines_as_arrow
+from penstock.plans.topology.columnar.canonical_texts import COLUMNS, RESOURCES_TYPE, canonical_texts
 from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.plain_topologies import (
     FORM,
+    READ_BY_ARROW,
     plain_sinks,
     plain_topologies,
     settings_of_plain_topologies,
 )
-from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
+from penstock.plans.topology.columnar.suspicious_transformation import PHYSICAL, suspicious_transformation
 from penstock.plans.topology.fingerprint import transformations_fingerprints
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.parse_lines import parse_lines
-from penstock.plans.topology.parsed_batches import NESTED_COLUMNS, ROW_TYPES
-from penstock.plans.topology.suspicious_transformation import PHYSICAL
-from penstock.plans.topology.transformation_columns import COLUMNS, RESOURCES_TYPE
+from penstock.plans.topology.operator_rules import OPERATOR_SCOPE
+from penstock.plans.topology.parse_lines import NESTED_COLUMNS, ROW_TYPES, parse_lines
+
+# Finds the lines of a text, and those that can be read all at once.
+
+
+Bytes = npt.NDArray[np.uint8]
+
+_NEVER_PLAIN = ("stream_graph", "pre_write", "pre_commit", "post_commit")
+
+
+class FoundLines(NamedTuple):
+    """The lines of a text. One value per line, except `text` and `keys`.
+
+    text: the text, with spaces in place of configurations. starts, ends: where a line begins, and where its
+    newline is. is_plain: see find_plain_lines. config_starts, config_ends: the bounds of the configuration,
+    an object; both 0 if there is none. keys: the requested keys that occur in the text.
+    """
+
+    text: Bytes
+    starts: Ints
+    ends: Ints
+    is_plain: Flags
+    config_starts: Ints
+    config_ends: Ints
+    keys: frozenset[str]
+
+
+def find_plain_lines(data: bytes, keys: Sequence[str]) -> FoundLines:
+    """The lines of `data`, each of which has its newline, and which of `keys` are somewhere in it.
+
+    A plain line begins and ends with a brace, has no zero byte, no stream graph, no steps of a sink, no
+    `null` outside its configuration, and at most one configuration, an object. Plain lines may be wrong. The
+    part taken as the configuration is one if the rest of the line, with an empty object in its place, turns
+    out right, since only a key can stand before a colon. It may itself be wrong.
+    """
+    text = np.frombuffer(data, np.uint8).copy()
+    count = data.count(b"\n")
+    ends, config_starts, config_ends = (np.zeros(count, np.int64) for _ in range(3))
+    is_plain = np.ones(count, np.bool_)
+    compiled(_cut_configs)(text, _quoted(["config"])[0], ends, config_starts, config_ends, is_plain)
+    starts = np.append(0, ends + 1)[:-1]
+    characters = _quoted([*_NEVER_PLAIN, *keys])
+    has_key = np.zeros(len(characters), np.bool_)
+    not_plain = len(_NEVER_PLAIN)
+    compiled(_look_for_surprises)(text, starts, ends, characters, not_plain, is_plain, has_key)
+    present_keys = frozenset(key for key, has in zip(keys, has_key[not_plain:].tolist(), strict=True) if has)
+    return FoundLines(text, starts, ends, is_plain, config_starts, config_ends, present_keys)
+
+
+def _quoted(keys: Sequence[str]) -> Bytes:
+    """Each key in quotes, newlines after it."""
+    width = max(map(len, keys)) + 3
+    return np.frombuffer(b"".join(f'"{key}"'.ljust(width, "\n").encode() for key in keys), np.uint8).reshape(
+        len(keys), width
+    )
+
+
+def _cut_configs(
+    text: Bytes, key: Bytes, ends: Ints, config_starts: Ints, config_ends: Ints, is_plain: Flags
+) -> None:
+    """The loop that finds lines and configurations. Neither loop checks bounds: the last character is a
+    newline, which stops them. A line found not to be plain is skipped, because each further configuration
+    could be searched for up to its end."""
+    at = line = 0
+    while at < len(text):
+        if text[at] == 0x0A:
+            ends[line] = at
+            line += 1
+        elif text[at] == 0x22 and is_plain[line]:
+            place = 1
+            while text[at + place] == key[place] != 0x0A:
+                place += 1
+            if key[place] == 0x0A:
+                end = at + place
+                while text[end] == 0x20 or text[end] == 0x09 or text[end] == 0x0D:
+                    end += 1
+                if text[end] == 0x3A:
+                    end += 1
+                    while text[end] == 0x20 or text[end] == 0x09 or text[end] == 0x0D:
+                        end += 1
+                    first, depth, in_string = end, 1, False
+                    end += text[first] == 0x7B
+                    while depth and text[end] != 0x0A:
+                        if text[end] == 0x22:
+                            in_string = not in_string
+                        elif text[end] == 0x5C and text[end + 1] != 0x0A:
+                            end += 1
+                        elif not in_string:
+                            depth += (text[end] == 0x7B) - (text[end] == 0x7D)
+                        end += 1
+                    if depth or text[first] != 0x7B or config_ends[line]:
+                        is_plain[line] = False
+                    else:
+                        config_starts[line], config_ends[line] = first, end
+                        text[first + 1 : end - 1] = 0x20
+                        at = end - 1
+        at += 1
+
+
+def _look_for_surprises(
+    text: Bytes, starts: Ints, ends: Ints, keys: Bytes, not_plain: int, is_plain: Flags, has_key: Flags
+) -> None:
+    """The loop that looks at what is left. Lines with one of the first keys, `not_plain`, are not plain."""
+    for line in range(len(ends)):
+        for at in range(starts[line], ends[line]):
+            if text[at] == 0x22:
+                for key in range(len(keys)):
+                    place = 1
+                    while text[at + place] == keys[key, place] != 0x0A:
+                        place += 1
+                    if keys[key, place] == 0x0A:
+                        has_key[key] = True
+                        is_plain[line] &= key >= not_plain
+            elif text[at] == 0x6E:
+                if text[at + 1] == 0x75 and text[at + 2] == 0x6C and text[at + 3] == 0x6C:
+                    is_plain[line] = False
+            elif text[at] == 0:
+                is_plain[line] = False
+        first, last = starts[line], ends[line] - 1
+        while text[first] == 0x20 or text[first] == 0x09 or text[first] == 0x0D:
+            first += 1
+        while first < last and (text[last] == 0x20 or text[last] == 0x09 or text[last] == 0x0D):
+            last -= 1
+        is_plain[line] &= first < last and text[first] == 0x7B and text[last] == 0x7D
+
+
+# Topology lines as Arrow's JSON reader reads them, many at once.
+
+
+_WEIGHTS = pa.struct([(str(use_case), pa.int32()) for use_case in OPERATOR_SCOPE])
+_TRANSFORMATION = pa.struct(
+    [
+        *(
+            (name, _WEIGHTS if name == "managed_memory" else TRANSFORMATIONS.field(name).type)
+            for name in COLUMNS
+            if name != "sink_topology"  # not a key: it is assembled from several
+        ),
+        *READ_BY_ARROW.items(),
+    ]
+)
+_NESTED_LINE = "transformations"
+_LINE = pa.schema(
+    [
+        ("name", pa.string()),
+        ("parallelism", pa.int32()),
+        ("max_parallelism", pa.int32()),
+        ("chaining", pa.bool_()),
+        ("config", pa.struct([])),
+        (_NESTED_LINE, pa.list_(_TRANSFORMATION)),
+    ]
+)
+# Nested: together they are a third of what Arrow would note as absent in each row.
+RARE_KEYS = ("min_resources", "preferred_resources", "names", *READ_BY_ARROW)
+"""Keys of transformations that are seldom used."""
+
+_LONGEST = 2**31 - 1
+_LINES_AT_ONCE = (256, 16)
+
+
+def lines_as_arrow(lines: FoundLines) -> tuple[Ints, pa.Table]:
+    """The lines that Arrow can read, and a row for each, with null for absent keys.
+
+    In: lines found with RARE_KEYS; only plain ones are read. Lines that are read are JSON, one object each,
+    with the keys of transformations only, none twice, and values of the right types. Others may be right or
+    wrong: one wrong line makes Arrow refuse its whole piece, so a few lines next to it are not read either.
+    Transformations lack the fields of rare keys that no line has.
+    """
+    options = _options([key for key in RARE_KEYS if key not in lines.keys])
+    places = np.flatnonzero(lines.is_plain)
+    bounds = np.append(0, np.cumsum((lines.ends - lines.starts + 1)[places]))
+    text = lines.text
+    if len(places) < len(lines.is_plain):
+        text = text[np.repeat(lines.is_plain, lines.ends - lines.starts + 1)]
+    taken, tables = [places[:0]], [options.explicit_schema.empty_table()]
+    for first, last, rows in _read_pieces(text, bounds, 0, len(places), _LINES_AT_ONCE, options):
+        taken.append(places[first:last])
+        tables.append(rows)
+    return np.concatenate(taken), pa.concat_tables(tables).combine_chunks()
+
+
+def _options(left_out: Sequence[str]) -> json.ParseOptions:
+    """Options for lines without some keys, whose absence Arrow would otherwise store in every row."""
+    kept = pa.struct([field for field in _TRANSFORMATION if field.name not in left_out])
+    schema = _LINE.set(_LINE.get_field_index(_NESTED_LINE), pa.field(_NESTED_LINE, pa.list_(kept)))
+    return json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+
+
+def _read_pieces(
+    text: Bytes, bounds: Ints, begin: int, end: int, sizes: Sequence[int], options: json.ParseOptions
+) -> Iterator[tuple[int, int, pa.Table]]:
+    """The readable pieces of the lines from `begin` to `end`.
+
+    Pieces have the first size; one that cannot be read is divided into pieces of the next size, and so on.
+    """
+    size, *smaller = sizes
+    for first in range(begin, end, size):
+        last = min(first + size, end)
+        rows = _read(text[bounds[first] : bounds[last]], last - first, options)
+        if rows is not None:
+            yield first, last, rows
+        elif smaller:
+            yield from _read_pieces(text, bounds, first, last, smaller, options)
+
+
+def _read(text: Bytes, lines: int, options: json.ParseOptions) -> pa.Table | None:
+    """One row per line; None if Arrow cannot read one of them.
+
+    If each line begins and ends with a brace, no JSON value spans lines. So each line holds one object if
+    there are as many objects as lines.
+    """
+    if len(text) > _LONGEST or not _is_utf8(text):
+        return None
+    at_once = json.ReadOptions(use_threads=False, block_size=len(text))
+    try:
+        rows = json.read_json(pa.BufferReader(pa.py_buffer(text)), at_once, options)
+    except pa.ArrowException:
+        return None
+    return rows if len(rows) == lines else None
+
+
+def _is_utf8(text: Bytes) -> bool:
+    """Arrow's JSON reader does not look."""
+    bounds = pa.py_buffer(np.array([0, len(text)], np.int32))
+    try:
+        pa.StringArray.from_buffers(1, bounds, pa.py_buffer(text)).validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
 
 BYTES_OF_A_ROW = 64
 """Of a transformation in a topology file, about."""

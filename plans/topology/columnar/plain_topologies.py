@@ -12,17 +12,16 @@ import pyarrow.compute as pc
 
 from penstock.plans.frames.arrow_walks import Flags, Ints
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.topology.columnar.canonical_texts import sink_topology
 from penstock.plans.topology.columnar.topology_tables import topology_holds
 from penstock.plans.topology.duplicate_keys import may_have_duplicate_keys
 from penstock.plans.topology.fingerprint import config_text, header_text
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.job_settings import may_run_as_batch, read_job_settings
 from penstock.plans.topology.operator_rules import NOT_BESIDE_WRITER, SINK_TOPOLOGY, sink_errors
-from penstock.plans.topology.parse_lines import as_arrow
-from penstock.plans.topology.parsed_batches import SETTINGS
+from penstock.plans.topology.parse_lines import SETTINGS, as_arrow
 from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
 from penstock.plans.topology.setting_refusals import FlinkRefusal
-from penstock.plans.topology.transformation_columns import sink_topology
 from penstock.plans.topology.validate_topology import CONFIG
 from penstock.plans.vocabulary import Kind, TopologyForm
 

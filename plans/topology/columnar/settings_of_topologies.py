@@ -15,8 +15,7 @@ from penstock.plans.tables import JOB_SETTINGS
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.canonical_texts import config_text
 from penstock.plans.topology.job_settings import may_run_as_batch, settings_or_errors
-from penstock.plans.topology.parse_lines import as_arrow
-from penstock.plans.topology.parsed_batches import SETTINGS
+from penstock.plans.topology.parse_lines import SETTINGS, as_arrow
 from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
 from penstock.plans.vocabulary import Kind
 

@@ -13,8 +13,33 @@ from penstock.plans.topology.operator_rules import (
     RESOURCE_RULES,
     SLOT_SCOPE,
 )
-from penstock.plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
-from penstock.plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from penstock.plans.vocabulary import (
+    VIRTUAL_KINDS,
+    WRITTEN_KINDS,
+    ChainingStrategy,
+    Kind,
+    Partitioner,
+    StreamExchangeMode,
+)
+
+# The kinds that are physical, and the columns that only operators have.
+
+
+PHYSICAL = [str(kind) for kind in WRITTEN_KINDS if kind not in VIRTUAL_KINDS]
+OPERATOR_COLUMNS = (
+    "parallelism",
+    "max_parallelism",
+    "uid",
+    "uid_hash",
+    "slot_sharing_group",
+    "co_location_group",
+    "buffer_timeout",
+    "chaining",
+    "min_resources",
+    "preferred_resources",
+)
+"""Null on virtual kinds."""
+
 
 _CODES = {str(kind): code for code, kind in enumerate(WRITTEN_KINDS)}
 """Kinds as numbers, which are compared at a fraction of the cost of strings."""

@@ -10,14 +10,14 @@ from penstock.plans.errors import SchemaError
 from penstock.plans.topology.columnar.open_given_table import is_delta
 from penstock.plans.topology.input_errors import missing_table, unusable_path
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.files_of_delta_table import (
+from penstock.plans.topology.joins.local_transformations import (
     AS_THEY_ARE,
+    MOST_FILES,
     files_of_delta_table,
     is_delta_table,
 )
-from penstock.plans.topology.joins.local_transformations import MOST_FILES
 from penstock.plans.topology.joins.normalized_tables import normalized_tables
-from penstock.plans.topology.joins.topology_tables import GivenTables
+from penstock.plans.topology.joins.topologies_of_lines import GivenTables
 
 _HIDDEN = ("_", ".")
 """What names of files begin with that Spark's reader of Parquet files leaves out."""

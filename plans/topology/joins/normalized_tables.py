@@ -8,14 +8,14 @@ from pyspark.sql import functions as F
 from penstock.plans.frames.spark_schemas import column_types
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import RESOURCES, type_name
-from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.topology_tables import GivenTables
-from penstock.plans.topology.require_given_columns import (
+from penstock.plans.topology.columnar.canonical_texts import RESOURCES_OF_ZERO
+from penstock.plans.topology.columnar.normalized_tables import (
     integers_too_large,
     is_other_integer,
     require_given_columns,
 )
-from penstock.plans.topology.transformation_columns import RESOURCES_OF_ZERO
+from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
+from penstock.plans.topology.joins.topologies_of_lines import GivenTables
 from penstock.plans.vocabulary import TopologyForm
 
 _RESOURCES = ("min_resources", "preferred_resources")

@@ -5,25 +5,124 @@ With a limit above the size of a part (spark.sql.files.maxPartitionBytes), every
 Source: org.apache.hadoop.mapreduce.lib.input.LineRecordReader.
 """
 
+import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, count, groupby
 from operator import attrgetter, itemgetter
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.plans.topology.columnar.read_topology_files import elements_as_lines
+from penstock.plans.topology.columnar.read_topology_files import (
+    LongLine,
+    elements_as_lines,
+    head_of,
+    whole_lines,
+)
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.parse_packed_files import as_they_are, packed_pieces, parse_packed_files
 from penstock.plans.topology.joins.topologies_of_lines import parsed_lines
 from penstock.plans.topology.json_documents import BYTE_ORDER_MARK, HEAD_BYTES, is_document, may_open_document
-from penstock.plans.topology.parse_lines import LINES, TopologyLine, lines_of, parse_each
-from penstock.plans.topology.parsed_batches import PARSED
-from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, CODECS
+from penstock.plans.topology.parse_lines import (
+    LINES,
+    PARSED,
+    TopologyLine,
+    lines_of,
+    parse_each,
+    readable_path,
+)
+from penstock.plans.topology.unpacked_texts import BLOCK_BYTES, CODECS, broken_file, unpacked_texts
+
+# Packed files that only Spark can reach: it reads their bytes as they are, and workers unpack them.
+#
+# Hadoop's codecs would hold a line whole, however long it is; a small file can hold a very long one.
+
+
+def _as_they_are(ending: str) -> dict[str, str]:
+    """Options of Spark's reader of text by which files whose names end so are read without unpacking them.
+
+    Source: org.apache.hadoop.io.compress.PassthroughCodec. In the Hadoop that comes with Spark, the name of
+    the option has the prefix that its packages got.
+    """
+    option = "io.compress.passthrough.extension"
+    return {
+        "io.compression.codecs": "org.apache.hadoop.io.compress.PassthroughCodec",
+        option: ending,
+        f"org.apache.hadoop.shaded.{option}": ending,
+    }
+
+
+def _packed_pieces(text: DataFrame) -> DataFrame:
+    """The bytes between newlines (value) of packed files that `text` reads."""
+    value = F.col("value").cast("binary")
+    return text.select(value, F.col("_metadata.file_path"), F.col("_metadata.file_size"))
+
+
+def _parse_packed_files(
+    batches: Iterable[pa.RecordBatch],
+    ending: str,
+    max_line_bytes: int,
+    job_defaults: JobDefaults = NO_DEFAULTS,
+) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow` over packed_pieces of files whose names end in `ending`; gives batches of PARSED.
+
+    A line, or an element of a document, of more than `max_line_bytes` is rejected without being held in
+    memory. Raises InputError.
+    """
+    columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
+    rows = (row for of_batch in columns for row in zip(*of_batch, strict=True))
+    files = groupby(rows, itemgetter(1, 2))
+    codec = CODECS[ending]
+    lines = (
+        line for (uri, size), of in files for line in _packed_lines(uri, size, of, codec, max_line_bytes)
+    )
+    return parse_each(lines, max_line_bytes, job_defaults)
+
+
+def _packed_lines(
+    uri: str, size_bytes: int, rows: Iterator[tuple[Any, ...]], codec: str, max_line_bytes: int
+) -> Iterator[TopologyLine]:
+    packed = io.BufferedReader(_Pieces(map(itemgetter(0), rows), size_bytes), BLOCK_BYTES)
+    try:
+        texts = unpacked_texts(pa.PythonFile(packed), codec, BLOCK_BYTES)
+        head = b"".join(head_of(texts))
+        if is_document(head[:HEAD_BYTES]):
+            yield from lines_of(elements_as_lines(chain((head,), texts), uri, max_line_bytes))
+            return
+        for piece in whole_lines(chain((head.removeprefix(BYTE_ORDER_MARK),), texts), max_line_bytes):
+            if isinstance(piece, LongLine):
+                yield TopologyLine(b"", uri, 0, too_long_bytes=piece.size_bytes)
+            else:
+                yield from (TopologyLine(line, uri, 0) for line in piece.split(b"\n")[:-1])
+    except OSError as error:
+        raise broken_file(readable_path(uri), codec, error) from None
+
+
+class _Pieces(io.RawIOBase):
+    """A file of `size_bytes` out of its pieces, between which there are newlines, maybe one at the end."""
+
+    def __init__(self, pieces: Iterator[bytes], size_bytes: int) -> None:
+        self._pieces, self._left = pieces, size_bytes
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._rest and self._left > 0:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._rest = memoryview(piece + b"\n")[: self._left]
+            self._left -= len(self._rest)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
 
 _LONGEST = "mapreduce.input.linerecordreader.line.maxlength"
 _LARGEST_INT = 2**31 - 1
@@ -63,9 +162,9 @@ def parse_remote_files(
     for ending in others:
         yield parsed(read().where(path.endswith(ending)))
     for ending in packed:
-        pieces = packed_pieces(read(**as_they_are(ending)).where(path.endswith(ending)))
+        pieces = _packed_pieces(read(**_as_they_are(ending)).where(path.endswith(ending)))
         parse = partial(
-            parse_packed_files, ending=ending, max_line_bytes=max_line_bytes, job_defaults=job_defaults
+            _parse_packed_files, ending=ending, max_line_bytes=max_line_bytes, job_defaults=job_defaults
         )
         yield pieces.mapInArrow(parse, from_arrow_schema(PARSED))
     if documents:

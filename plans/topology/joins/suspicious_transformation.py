@@ -1,10 +1,20 @@
 """Whether one row of a transformations table may be wrong, as one expression."""
 
+from collections.abc import Iterable, Iterator
 from functools import reduce
+from itertools import pairwise
 
-from pyspark.sql import Column
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, IntegerType, LongType, MapType, StringType, StructType
 
+from penstock.plans.frames.spark_schemas import spark_schema
+from penstock.plans.tables.column_types import LONG
+from penstock.plans.topology.columnar.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
+from penstock.plans.topology.fingerprint import CAPTURE_NOTES
 from penstock.plans.topology.operator_rules import (
     INPUT_COUNTS,
     MAX_PARALLELISM,
@@ -12,8 +22,146 @@ from penstock.plans.topology.operator_rules import (
     RESOURCE_RULES,
     SLOT_SCOPE,
 )
-from penstock.plans.topology.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
-from penstock.plans.vocabulary import WRITTEN_KINDS, ChainingStrategy, Kind, Partitioner, StreamExchangeMode
+from penstock.plans.vocabulary import (
+    SOURCE_KINDS,
+    VIRTUAL_KINDS,
+    WRITTEN_KINDS,
+    ChainingStrategy,
+    Kind,
+    Partitioner,
+    StreamExchangeMode,
+)
+
+# Finds topologies with an operator that reads an unbounded source, without holding a whole topology.
+
+
+_TOPOLOGY = pa.schema([("topology_id", LONG)])
+
+
+def reads_unbounded_source(rows: DataFrame, topologies: DataFrame) -> DataFrame:
+    """topology_id of those of `topologies` (topology_id) in which an operator reads an unbounded source.
+
+    `rows` are sound transformations (topology_id, id, kind, inputs): ids 1..n, inputs of lower ids. Same
+    result as the function of this name for one process; one task walks each topology in the order of its ids,
+    with numbers only and one byte per transformation.
+    """
+    bounded = [str(kind) for kind in SOURCE_KINDS if kind != Kind.LEGACY_SOURCE]
+    numbers = (
+        rows.where(~F.col("kind").isin(bounded))
+        .join(topologies, "topology_id", "left_semi")
+        .select(
+            "topology_id",
+            "id",
+            (F.col("kind") == str(Kind.LEGACY_SOURCE)).alias("is_source"),
+            F.col("kind").isin([str(kind) for kind in VIRTUAL_KINDS]).alias("is_virtual"),
+            "inputs",
+        )
+        .repartition("topology_id")
+        .sortWithinPartitions("topology_id", "id")
+    )
+    return numbers.mapInArrow(topologies_that_read, "topology_id long")
+
+
+def topologies_that_read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For `mapInArrow`: topology_id of those that read an unbounded source.
+
+    Input columns: topology_id, id, is_source (unbounded), is_virtual, inputs; sorted by topology_id and id,
+    bounded sources left out.
+    """
+    topology, reads_unbounded = None, False
+    unbounded = np.zeros(0, np.bool_)
+    for batch in batches:
+        ids = batch.column("topology_id").to_numpy()
+        bounds = [0, *(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
+        for start, end in pairwise(bounds):
+            if start == end:
+                continue
+            if topology != ids[start]:
+                topology, reads_unbounded = ids[start], False
+                unbounded = np.zeros(0, np.bool_)
+            if reads_unbounded:
+                continue
+            part = batch.slice(start, end - start)
+            last = int(part.column("id")[-1].as_py())
+            if last >= len(unbounded):
+                unbounded = np.append(unbounded, np.zeros(last + 1, np.bool_))
+            if _an_operator_reads(part, unbounded):
+                reads_unbounded = True
+                yield pa.RecordBatch.from_arrays([pa.array([topology], LONG)], schema=_TOPOLOGY)
+
+
+def _an_operator_reads(rows: pa.RecordBatch, unbounded: npt.NDArray[np.bool_]) -> bool:
+    """Whether one of `rows` does; `unbounded` has a place for each id, and gets what follows from `rows`."""
+    ids = rows.column("id").to_numpy()
+    is_source, is_virtual = (
+        rows.column(name).to_numpy(zero_copy_only=False) for name in ("is_source", "is_virtual")
+    )
+    offsets, inputs = rows.column("inputs").offsets.to_numpy(), rows.column("inputs").values.to_numpy()
+    unbounded[ids[is_source]] = True
+    for row in np.flatnonzero(is_virtual).tolist():
+        if unbounded[inputs[offsets[row] : offsets[row + 1]]].any():
+            unbounded[ids[row]] = True
+    of_operators = np.repeat(~is_virtual, np.diff(offsets))
+    return bool(unbounded[inputs[offsets[0] : offsets[-1]][of_operators]].any())
+
+
+# Canonical text (see plans.topology.fingerprint) as expressions of Spark.
+
+
+def _string(value: Column) -> Column:
+    return F.concat(F.octet_length(value).cast("string"), F.lit(":"), value)
+
+
+def canonical_row() -> Column:
+    """The canonical line of one TRANSFORMATIONS row, without its newline."""
+    fields = []
+    for field in spark_schema("transformations").fields[1:]:
+        if field.name == "sink_topology":
+            continue
+        value, kind = F.col(field.name), field.dataType
+        match kind:
+            case StringType():
+                text = _string(F.coalesce(value, F.lit(""))) if field.name == "name" else _string(value)
+            case MapType():
+                text = F.array_join(
+                    F.transform(
+                        F.sort_array(F.map_entries(value)),
+                        lambda e: F.concat(e["key"], F.lit("="), e["value"].cast("string")),
+                    ),
+                    ",",
+                )
+            case StructType():
+                sizes = [value[f.name].cast("string") for f in kind.fields[1:]]
+                cores = F.floor(value["cpu_cores"] * 1e9 + 0.5).cast("long").cast("string")
+                text = F.when(value.isNotNull(), F.concat_ws(",", cores, *sizes))
+            case ArrayType(elementType=IntegerType()):
+                text = F.array_join(value.cast("array<string>"), ",")
+            case ArrayType():
+                items = F.sort_array(value) if field.name == "slot_scope" else F.transform(value, _string)
+                text = F.array_join(items, ",")
+            case IntegerType() | LongType():
+                text = value.cast("string")
+            case _:
+                raise TypeError(f"no canonical text for {field.name}")
+        if isinstance(kind, MapType | ArrayType) and field.name != "inputs":
+            text = F.when(F.size(value) > 0, text)  # lambdas are slow and such lists are mostly empty
+        fields.append(F.coalesce(text, F.lit("")))
+    return F.concat_ws("|", *fields, _string(F.col("sink_topology")))
+
+
+def canonical_header() -> Column:
+    """The canonical header of one TOPOLOGIES row of transformations, without its newline."""
+    kept = F.filter(F.map_entries(F.col("config")), lambda e: ~F.startswith(e["key"], F.lit(CAPTURE_NOTES)))
+    config = F.transform(kept, lambda e: F.concat(_string(e["key"]), F.lit("="), _string(e["value"])))
+    return F.concat_ws(
+        "|",
+        F.lit("transformations"),
+        _string(F.col("name")),
+        F.col("parallelism").cast("string"),
+        F.coalesce(F.col("max_parallelism").cast("string"), F.lit("")),
+        F.col("chaining").cast("string"),
+        F.array_join(F.sort_array(config), ","),
+    )
 
 
 def suspicious_transformation() -> Column:

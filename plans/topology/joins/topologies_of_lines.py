@@ -1,10 +1,12 @@
 """The topology tables out of one parse of lines, each name once, every line with its number in its file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -13,11 +15,45 @@ from penstock.plans.frames.spark_frames import limited_column
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.printable import MOST_OF_A_NAME
 from penstock.plans.tables import JOB_SETTINGS, TOPOLOGIES, TRANSFORMATIONS
+from penstock.plans.topology.columnar.lines_batch import encode, lines_batch
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.topology.joins.rejected_rows import rejected_rows
-from penstock.plans.topology.joins.topology_tables import TopologyTables
-from penstock.plans.topology.parse_lines import parse_lines
-from penstock.plans.topology.parsed_batches import PARSED
+from penstock.plans.topology.parse_lines import PARSED, parse_lines
+
+# The tables of the topology layer, whichever way topologies came in.
+
+
+class TopologyTables(NamedTuple):
+    """DataFrames with the schemas of the same names in `plans.tables`, none of them computed yet.
+
+    inputs = topologies + rejected: `inputs` counts what was read (lines that are not blank, objects, rows
+    of `topologies`, and topologies that only `transformations` names). `stream_nodes` and `stream_edges`
+    hold the topologies of form stream_graph, `transformations` the others. `persisted` is what reading
+    keeps in Spark's storage so that no input is read twice: unpersist each when the tables are no longer
+    needed.
+    """
+
+    topologies: DataFrame
+    transformations: DataFrame
+    stream_nodes: DataFrame
+    stream_edges: DataFrame
+    job_settings: DataFrame
+    rejected: DataFrame
+    inputs: int
+    persisted: tuple[DataFrame, ...]
+
+
+class GivenTables(NamedTuple):
+    """DataFrames with the schemas of the same names in `plans.tables`, defaults filled in.
+
+    Not validated yet; a function that takes them validates both tables. `folder`: where both tables are
+    read from, if it is a folder of this machine.
+    """
+
+    topologies: DataFrame
+    transformations: DataFrame
+    folder: str | None = None
+
 
 _LINE_KEY = ("source_file", "block_start", "ordinal")
 
@@ -189,3 +225,67 @@ def _given(name: str) -> Column:
     if name == "name":
         return F.when(F.col(name) != "", F.col(name)).alias(name)
     return F.col(name)
+
+
+# DataFrames with a topology in each row as the tables of the topology layer.
+
+
+_HASH_BITS = 0x7FFFFFFFFFF00000
+"""Of a text's hash; the other bits number rows whose hash is the same."""
+_BYTES_OF_A_PARTITION = 4 * 2**20
+
+
+def read_topology_rows(rows: DataFrame, job_defaults: JobDefaults = NO_DEFAULTS) -> TopologyTables:
+    """Columns are the keys of a topology line; null is a key that is not set. As read_topology_objects.
+
+    Rows have no order of their own: of those with one name, the hash of their text decides which is planned.
+    `rows` are computed once, by the session's own settings. How many partitions they are parsed in follows
+    from their size: the caller's session may have hundreds for a few topologies, each of which calls Python.
+    """
+    value = F.to_json(F.struct("*")).cast("binary")
+    texts = rows.select(value.alias("value"), (F.xxhash64(value).bitwiseAND(_HASH_BITS)).alias("hash"))
+    texts = texts.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        return _read_texts(texts, job_defaults)
+    finally:
+        texts.unpersist()
+
+
+def _read_texts(texts: DataFrame, job_defaults: JobDefaults) -> TopologyTables:
+    size = texts.agg(F.sum(F.octet_length("value"))).collect()[0][0] or 0
+    partitions = -(-size // _BYTES_OF_A_PARTITION)
+    equals = Window.partitionBy("hash").orderBy("value")
+    lines = texts.repartition(max(partitions, 2), "hash").select(
+        "value",
+        F.lit(None).cast("string").alias("source_file"),
+        F.lit(0).cast("long").alias("block_start"),
+        (F.col("hash") + F.row_number().over(equals) - 1).alias("ordinal"),
+        F.lit(None).cast("string").alias("problem"),
+        F.lit(None).cast("long").alias("line"),
+        F.lit(None).cast("long").alias("too_long_bytes"),
+    )
+    return topologies_of_lines(parsed_lines(lines, job_defaults=job_defaults), _run)
+
+
+def _run(job: Callable[[], None]) -> None:
+    job()
+
+
+# Python objects as the tables of the topology layer, through the same validation as files.
+
+
+def read_topology_objects(
+    spark: SparkSession,
+    topologies: Iterable[Mapping[str, Any] | str | bytes],
+    job_defaults: JobDefaults = NO_DEFAULTS,
+) -> TopologyTables:
+    """Dicts as docs/topology-files.md describes them, or JSON strings of them.
+
+    As `read_topology_files`, but source_file and source_line are null, and no topology at all is no error. An
+    object that JSON cannot say is rejected as NotJson. Raises no InputError.
+    """
+    encoded = [encode(topology) for topology in topologies]
+    values, problems = zip(*encoded, strict=True) if encoded else ((), ())
+    lines = lines_batch(values, None, range(len(encoded)), problems)
+    frame = spark.createDataFrame(pa.Table.from_batches([lines]))
+    return topologies_of_lines(parsed_lines(frame, job_defaults=job_defaults), _run)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.commands import main as module
-from penstock.plans.generate.shapes import SHAPES
+from penstock.plans.generate.layered import SHAPES
 from penstock.plans.installation import own_version
 
 ROOT = Path(__file__).parents[3]

@@ -5,15 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.configuration.describe_settings import describe_settings
+from penstock.engine.configuration.cluster_options import Level, Setting
+from penstock.engine.configuration.describe_settings import (
+    describe_settings,
+    properties_in_use,
+    properties_of_environment,
+)
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.configuration.merge_settings import merge_settings
-from penstock.engine.configuration.option import Level, Setting
-from penstock.engine.configuration.spark_properties import properties_in_use, properties_of_environment
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings, use_settings
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
 from tests.plans.topology.builders import simple
 
 PAIRS = list(combinations(Level, 2))

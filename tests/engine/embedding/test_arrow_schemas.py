@@ -31,7 +31,7 @@ from penstock.engine.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
 from penstock.operators.common.declared_types import declared_type
@@ -43,7 +43,7 @@ from penstock.operators.common.spark_schemas import (
     type_of_spark_type,
 )
 from penstock.operators.formats.java_text import java_text
-from penstock.operators.formats.storage_columns import stored_batch, stored_schema
+from penstock.operators.formats.part_formats import stored_batch, stored_schema
 from penstock.operators.task.dataframe_operators import as_declared
 from tests.engine.run.runtime.run_in_process import collected
 

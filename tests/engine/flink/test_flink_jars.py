@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.engine.flink import flink_jars
+from penstock.engine.flink import plan_with_flink as flink_jars
 from penstock.engine.machine.state_folder import CACHE_DIR
 from penstock.engine.spark.find_java import Java
 from penstock.plans.errors import ConfigurationError

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
-from penstock.engine.flink import flink_jars
+from penstock.engine.flink import plan_with_flink as flink_jars
 from penstock.engine.flink.plan_with_flink import FlinkPlanned
-from penstock.engine.measure.bench.suites import NEXMARK
+from penstock.engine.measure.bench.prepare_inputs import NEXMARK
 from penstock.engine.planning import plan_beside_flink as module
 from penstock.engine.planning.plan_beside_flink import PLANNERS_DISAGREE, first_difference, plan_beside_flink
 from penstock.engine.planning.plan_in_process import plan_in_process

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.planning.verify_captured import verify_captured
+from penstock.engine.planning.plan_beside_flink import verify_captured
 
 CAPTURED = Path(__file__).parents[2] / "golden" / "captured.jsonl.gz"
 

@@ -15,11 +15,11 @@ from penstock.engine.commands.main import app
 from penstock.engine.store import open_plan as opening
 from penstock.engine.store.delta_rs_table import to_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.manifest import MANIFEST, PLAN_VERSIONS
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import find_version
 from penstock.engine.store.spark_tables import SparkTables
-from penstock.engine.store.stored_tables import delta_schema, stored_columns
+from penstock.engine.store.store_tables import delta_schema, stored_columns
+from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS
 from penstock.plans.errors import StoreError
 from penstock.plans.tables import TABLES
 from tests.engine.store.arrow_plans import names, spark_write

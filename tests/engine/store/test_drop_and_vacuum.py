@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.manifest import VersionState
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import all_writes, mark_dropped
+from penstock.engine.store.version_notes import VersionState
 from tests.plans.topology.builders import simple
 
 

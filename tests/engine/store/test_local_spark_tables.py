@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan
 from penstock.engine.spark.describe_spark_error import describe_spark_error
-from penstock.engine.spark.session_beside import with_settings
 from penstock.engine.spark.shared_settings import scoped_settings
 from penstock.engine.store import local_spark_tables, write_rows_in_workers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
@@ -23,6 +22,7 @@ from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.tables_of_spark import tables_of_spark
 from penstock.engine.store.write_plan import new_write_id, write_plan
+from penstock.engine.store.write_rows_in_workers import with_settings
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES
 from tests.engine.store.arrow_plans import topologies

@@ -13,7 +13,7 @@ from penstock.engine.commands.main import app
 from penstock.engine.output import people
 from penstock.engine.store.spark_tables import SparkTables
 from penstock.engine.store.write_plan import write_plan
-from penstock.engine.views.size import tell_size
+from penstock.engine.views.size import size_cluster as tell_size
 from tests.passes.frames import make_frame
 
 LONG = "e" + "x" * 150

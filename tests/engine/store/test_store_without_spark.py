@@ -13,11 +13,10 @@ from penstock.engine.store import plan_versions
 from penstock.engine.store import write_plan as writing
 from penstock.engine.store.delta_rs_table import create_table
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.manifest import MANIFEST
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import all_writes, find_version, list_versions
 from penstock.engine.store.vacuum_store import drop_version, remove_unfinished
-from penstock.engine.store.version_notes import renew_notes
+from penstock.engine.store.version_notes import MANIFEST, renew_notes
 from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write

@@ -24,7 +24,7 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.vacuum_store import remove_unfinished
-from penstock.engine.store.write_while_planning import WriteWhilePlanning
+from penstock.engine.store.write_plan import WriteWhilePlanning
 from penstock.plans.errors import InputError, MachineError, StoreError
 from penstock.plans.layers import Choices
 from penstock.plans.planners.plan_as_read import plan_as_read

@@ -15,7 +15,7 @@ from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions
-from penstock.engine.store.write_while_planning import WriteWhilePlanning
+from penstock.engine.store.write_plan import WriteWhilePlanning
 from penstock.plans.errors import MachineError
 from penstock.plans.vocabulary import Layer
 from tests.plans.columnar.table_contents import rows_of

@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.operators.chain.describe_error import describe_error
-from penstock.operators.chain.errors import UserFunctionError
-from penstock.operators.chain.user_errors import FunctionError, author_first
+from penstock.operators.chain.user_errors import FunctionError, UserFunctionError, author_first
 
 
 def fails() -> Iterator[pa.RecordBatch]:

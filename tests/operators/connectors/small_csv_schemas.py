@@ -1,7 +1,7 @@
 """Two CSV schemas: of two strings, and of numbers."""
 
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.csv_rows import CsvSchema
 
 TWO_STRINGS = Types.ROW([Types.STRING(), Types.STRING()])
 

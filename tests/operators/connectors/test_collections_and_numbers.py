@@ -9,9 +9,8 @@ from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.collection import CollectionSource
-from penstock.operators.connectors.number_sequence import NumberSequenceSource
-from penstock.operators.connectors.source import Source
-from penstock.operators.formats.chunks import CHUNK_VALUES, Chunk, chunks_of
+from penstock.operators.connectors.source import NumberSequenceSource, Source
+from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, chunks_of
 from tests.operators.connectors.run_connectors import context, read_batches, read_subtasks, read_values
 
 

@@ -10,7 +10,7 @@ from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.file_sinks.file_sink import FileSink
 from penstock.operators.connectors.file_sinks.file_sink_settings import BucketAssigner
 from penstock.operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
-from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.csv_rows import CsvSchema
 from penstock.operators.formats.data_types import DataTypes
 from tests.operators.connectors.run_connectors import travel, write
 from tests.operators.connectors.small_csv_schemas import TWO_STRINGS, two

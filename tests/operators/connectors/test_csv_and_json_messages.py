@@ -11,12 +11,12 @@ from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.formats.csv_schemas import CsvRowDeserializationSchema, CsvRowSerializationSchema
-from penstock.operators.formats.json_schemas import (
+from penstock.operators.formats.json_values import (
     JsonRowDeserializationSchema,
     JsonRowSerializationSchema,
     type_of_json_schema,
 )
-from penstock.operators.formats.serialization import (
+from penstock.operators.formats.part_formats import (
     ByteArraySchema,
     Encoder,
     RowFieldExtractorSchema,

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.file_source import FileSource
-from penstock.operators.formats import csv_blocks, csv_files
+from penstock.operators.formats import csv_files
+from penstock.operators.formats import csv_files as csv_blocks
 from penstock.operators.formats.csv_files import CsvReaderFormat
-from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.csv_rows import CsvSchema
 from penstock.operators.formats.data_types import DataTypes
 from tests.operators.connectors.run_connectors import read_values
 from tests.operators.connectors.small_csv_schemas import numbers, two

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.delta.delta_source import DeltaSource
 from tests.operators.connectors.run_connectors import (
     context,

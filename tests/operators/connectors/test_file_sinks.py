@@ -6,11 +6,12 @@ import pytest
 from penstock.operators.common.no_java import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy
 from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
 from penstock.operators.connectors.file_sinks.file_sink_settings import (
     BucketAssigner,
     DefaultRollingPolicy,
+    FileCompactor,
+    FileCompactStrategy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
@@ -18,9 +19,9 @@ from penstock.operators.connectors.file_sinks.file_sink_settings import (
 from penstock.operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink, TextSink
 from penstock.operators.connectors.sink import CollectSink, DiscardSink, Sink
 from penstock.operators.formats.csv_files import CsvBulkWriters
-from penstock.operators.formats.csv_schema import CsvSchema
+from penstock.operators.formats.csv_rows import CsvSchema
 from penstock.operators.formats.parquet_files import ParquetBulkWriters
-from penstock.operators.formats.serialization import Encoder
+from penstock.operators.formats.part_formats import Encoder
 from penstock.operators.task.sink_operators import terminal_operator
 from tests.operators.connectors.run_connectors import context, files_in, stage, travel, write
 

@@ -9,8 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from penstock.operators.common.row import Row
-from penstock.operators.common.time_types import TimeTypeInfo
-from penstock.operators.common.typeinfo import Types
+from penstock.operators.common.typeinfo import TimeTypeInfo, Types
 from penstock.operators.connectors.collection import CollectionSource, given_values
 
 FIVE = datetime.timezone(datetime.timedelta(hours=5))

@@ -13,9 +13,13 @@ from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.file_sinks.plain_sinks import CsvSink, JsonLinesSink, ParquetSink
-from penstock.operators.connectors.file_source import FileSource
-from penstock.operators.connectors.file_sources import csv_source, json_lines_source, parquet_source
-from penstock.operators.files import splits
+from penstock.operators.connectors.file_source import (
+    FileSource,
+    csv_source,
+    json_lines_source,
+    parquet_source,
+)
+from penstock.operators.files import lines as splits
 from penstock.operators.formats.data_types import DataTypes
 from penstock.operators.formats.parquet_files import (
     AvroParquetReaders,

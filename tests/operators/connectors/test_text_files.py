@@ -14,13 +14,13 @@ from penstock.operators.connectors.file_source import (
     FileEnumeratorProvider,
     FileSource,
     FileSplitAssignerProvider,
+    text_source,
 )
-from penstock.operators.connectors.file_sources import text_source
-from penstock.operators.files import lines, splits
+from penstock.operators.files import lines
+from penstock.operators.files import lines as splits
 from penstock.operators.files.filesystem import find_files
-from penstock.operators.files.lines import read_lines
-from penstock.operators.files.splits import FileSplit
-from penstock.operators.formats.file_format import BulkFormat, StreamFormat
+from penstock.operators.files.lines import FileSplit, read_lines
+from penstock.operators.formats.csv_files import BulkFormat, StreamFormat
 from tests.operators.connectors.run_connectors import read_batches, read_subtasks, read_values
 
 PIECES = st.sampled_from(["a", "bc", "é", "\n", "\r", "\r\n", "\x0b", "\u2028", "\U0001f600"])

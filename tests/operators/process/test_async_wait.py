@@ -8,22 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
-from penstock.operators.async_io.waiting_records import RecordsAsTheyCome, RecordsInOrder, WaitingRecord
-from penstock.operators.chain.errors import UserFunctionError
-from penstock.operators.chain.operator import MAX_WATERMARK
-from penstock.operators.functions.async_functions import AsyncFunction
-from penstock.operators.functions.async_retry_predicates import (
-    empty_result_predicate,
-    exception_type_predicate,
-    has_exception_predicate,
+from penstock.operators.async_io.async_wait_operator import (
+    AsyncWaitOperator,
+    RecordsAsTheyCome,
+    RecordsInOrder,
+    WaitingRecord,
 )
-from penstock.operators.functions.async_retry_strategies import (
+from penstock.operators.chain.operator import MAX_WATERMARK
+from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.functions.async_functions import (
     NO_RETRY_STRATEGY,
+    AsyncFunction,
     AsyncRetryStrategy,
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,
     NoRetryStrategy,
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
 )
 from tests.operator_harness import Record, Watermark, run
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import MIN_WATERMARK
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.broadcast_functions import (
+from penstock.operators.functions.process_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
@@ -13,7 +13,7 @@ from penstock.operators.process.broadcast_operators import (
     BroadcastProcessOperator,
     KeyedBroadcastProcessOperator,
 )
-from penstock.operators.state.descriptors import MapStateDescriptor, ValueStateDescriptor
+from penstock.operators.state.interfaces import MapStateDescriptor, ValueStateDescriptor
 from tests.operator_harness import Clock, Record, Tick, Watermark, run
 
 

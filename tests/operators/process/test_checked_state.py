@@ -2,15 +2,14 @@
 
 import pytest
 
-from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant, Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import AggregateFunction, ReduceFunction
 from penstock.operators.functions.process_functions import KeyedProcessFunction
-from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
-from penstock.operators.process.reduce_operator import ReduceOperator
-from penstock.operators.state.descriptors import (
+from penstock.operators.process.keyed_process_operators import KeyedProcessOperator, ReduceOperator
+from penstock.operators.state.interfaces import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

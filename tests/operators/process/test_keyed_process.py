@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.process_functions import KeyedProcessFunction
-from penstock.operators.functions.time_domain import TimeDomain
+from penstock.operators.functions.process_functions import KeyedProcessFunction, TimeDomain
 from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
-from penstock.operators.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.operators.state.interfaces import ListStateDescriptor, ValueStateDescriptor
 from tests.operator_harness import Clock, Record, Tick, Watermark, run
 
 

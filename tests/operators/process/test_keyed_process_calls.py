@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction

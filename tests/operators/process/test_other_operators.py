@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.chain.errors import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import (
     CoFlatMapFunction,
@@ -18,16 +18,16 @@ from penstock.operators.functions.functions import (
     ReduceFunction,
 )
 from penstock.operators.functions.process_functions import CoProcessFunction, ProcessFunction
-from penstock.operators.process.keyed_function_operators import (
+from penstock.operators.process.keyed_process_operators import (
     KeyedCoFlatMapOperator,
     KeyedCoMapOperator,
     KeyedFilterOperator,
     KeyedFlatMapOperator,
     KeyedMapOperator,
+    ReduceOperator,
 )
 from penstock.operators.process.process_operators import CoProcessOperator, ProcessOperator
-from penstock.operators.process.reduce_operator import ReduceOperator
-from penstock.operators.state.descriptors import ValueStateDescriptor
+from penstock.operators.state.interfaces import ValueStateDescriptor
 from tests.operator_harness import Clock, Record, Watermark, run
 
 

@@ -10,19 +10,21 @@ import pytest
 from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.functions.async_functions import AsyncFunction
-from penstock.operators.functions.async_retry_strategies import NO_RETRY_STRATEGY
-from penstock.operators.functions.broadcast_functions import BroadcastProcessFunction
+from penstock.operators.functions.async_functions import NO_RETRY_STRATEGY, AsyncFunction
 from penstock.operators.functions.process_functions import (
+    BroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     ProcessFunction,
 )
 from penstock.operators.process.broadcast_operators import BroadcastProcessOperator
-from penstock.operators.process.keyed_process_operators import KeyedCoProcessOperator, KeyedProcessOperator
+from penstock.operators.process.keyed_process_operators import (
+    KeyedCoProcessOperator,
+    KeyedProcessOperator,
+    ReduceOperator,
+)
 from penstock.operators.process.process_operators import ProcessOperator
-from penstock.operators.process.reduce_operator import ReduceOperator
-from penstock.operators.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from penstock.operators.state.interfaces import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from tests.operator_harness import Record, run
 from tests.operators.windows.clicks import CLICKS, TIMED
 

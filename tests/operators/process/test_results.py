@@ -16,13 +16,14 @@ from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.row import Row, RowKind
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.process_functions import KeyedProcessFunction, ProcessFunction
-from penstock.operators.process.call_function import call_function
-from penstock.operators.process.keyed_function_operators import KeyedMapOperator
-from penstock.operators.process.keyed_process_operators import KeyedProcessOperator
-from penstock.operators.process.process_operators import ProcessOperator
-from penstock.operators.process.reduce_operator import ReduceOperator
+from penstock.operators.process.keyed_process_operators import (
+    KeyedMapOperator,
+    KeyedProcessOperator,
+    ReduceOperator,
+)
+from penstock.operators.process.process_operators import ProcessOperator, call_function
 from penstock.operators.records.map_records import FlatMapOperator, MapOperator
-from penstock.operators.state.descriptors import ListStateDescriptor
+from penstock.operators.state.interfaces import ListStateDescriptor
 from tests.operator_harness import Recorded, run
 
 

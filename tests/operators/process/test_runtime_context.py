@@ -4,16 +4,19 @@ import pytest
 
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.no_java import NoJavaError
-from penstock.operators.functions.functions import MapFunction, NullByteKeySelector
-from penstock.operators.functions.java_functions import SinkFunction, SourceFunction
-from penstock.operators.functions.metrics import metric_values
+from penstock.operators.functions.functions import (
+    MapFunction,
+    NullByteKeySelector,
+    SinkFunction,
+    SourceFunction,
+)
 from penstock.operators.functions.process_functions import KeyedCoProcessFunction, KeyedProcessFunction
-from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.functions.runtime_context import RuntimeContext, metric_values
 from penstock.operators.functions.window_functions import (
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
 )
-from penstock.operators.state.reducer_and_aggregator import ReduceFunctionWrapper
+from penstock.operators.state.interfaces import ReduceFunctionWrapper
 
 
 def test_where_a_function_runs():

@@ -10,8 +10,8 @@ from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import AggregateFunction
 from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.state import descriptors
-from penstock.operators.state.descriptors import (
+from penstock.operators.state import interfaces as descriptors
+from penstock.operators.state.interfaces import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

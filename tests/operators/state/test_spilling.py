@@ -9,8 +9,7 @@ import pytest
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.entry_size import entry_bytes
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
-from penstock.operators.state.pickle_state import dump_state, load_states
-from penstock.operators.state.state_table import SpilledEntries
+from penstock.operators.state.state_table import SpilledEntries, dump_state, load_states
 from penstock.operators.state.timer_queue import SpilledTimers
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.state.descriptors import (
+from penstock.operators.state.interfaces import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

@@ -7,32 +7,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
 from penstock.operators.windows.count_windows import (
     CountSlidingWindowAssigner,
+    CountTrigger,
     CountTumblingWindowAssigner,
     GlobalWindows,
+    NeverTrigger,
 )
 from penstock.operators.windows.fixed_windows import (
+    DynamicEventTimeSessionWindows,
+    DynamicProcessingTimeSessionWindows,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    ProcessingTimeSessionWindows,
+    ProcessingTimeTrigger,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.operators.windows.other_triggers import CountTrigger, NeverTrigger
-from penstock.operators.windows.serializers import (
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
+from penstock.operators.windows.window import (
+    CountWindow,
     CountWindowSerializer,
+    GlobalWindow,
     GlobalWindowSerializer,
+    TimeWindow,
     TimeWindowSerializer,
 )
-from penstock.operators.windows.session_windows import (
-    DynamicEventTimeSessionWindows,
-    DynamicProcessingTimeSessionWindows,
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-)
-from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from penstock.operators.windows.window import CountWindow, GlobalWindow, TimeWindow
 
 TIMES = st.integers(-(10**6), 10**6)
 

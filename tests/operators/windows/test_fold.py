@@ -6,8 +6,8 @@ import pytest
 
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import AggregateFunction
-from penstock.operators.state.descriptors import AggregatingStateDescriptor
-from penstock.operators.windows.fold import fold_of
+from penstock.operators.state.interfaces import AggregatingStateDescriptor
+from penstock.operators.windows.panes import fold_of
 
 
 class ForgetsSevens(AggregateFunction):

@@ -6,17 +6,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
-from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.interval_join import IntervalJoinOperator
-from penstock.operators.windows.join_functions import (
-    CoGroupFunction,
-    FlatJoinFunction,
-    JoinFunction,
+from penstock.operators.windows.fixed_windows import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
 )
-from penstock.operators.windows.session_windows import EventTimeSessionWindows
-from penstock.operators.windows.time_triggers import EventTimeTrigger
-from penstock.operators.windows.window_join import CoGroupOperator, WindowJoinOperator
+from penstock.operators.windows.interval_join import (
+    CoGroupFunction,
+    CoGroupOperator,
+    FlatJoinFunction,
+    IntervalJoinOperator,
+    JoinFunction,
+    WindowJoinOperator,
+)
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
 from tests.operator_harness import Record, Watermark, run
 from tests.operators.windows.two_inputs import MODES, STEPS, Numbers, key_of, records, sides
 

@@ -7,16 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.operators.chain.operator import MAX_WATERMARK
-from penstock.operators.functions.metrics import metric_values
+from penstock.operators.functions.runtime_context import metric_values
 from penstock.operators.functions.window_functions import ProcessWindowFunction
-from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
-from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.session_windows import (
+from penstock.operators.windows.fixed_windows import (
     DynamicEventTimeSessionWindows,
     EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
 )
-from penstock.operators.windows.window_function_operator import LATE_RECORDS_DROPPED
-from penstock.operators.windows.windowed_function import buffered
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
+from penstock.operators.windows.triggered_windows import LATE_RECORDS_DROPPED
+from penstock.operators.windows.window_functions import buffered
 from tests.operator_harness import Record, Watermark, run
 from tests.operators.windows.window_jobs import KINDS, operator
 

@@ -8,18 +8,21 @@ from penstock.operators.functions.window_functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
-from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
 from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
 from penstock.operators.windows.count_windows import (
     CountSlidingWindowAssigner,
+    CountTrigger,
     CountTumblingWindowAssigner,
     GlobalWindows,
+    PurgingTrigger,
 )
-from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
-from penstock.operators.windows.other_triggers import CountTrigger, PurgingTrigger
-from penstock.operators.windows.session_windows import EventTimeSessionWindows
-from penstock.operators.windows.time_triggers import EventTimeTrigger
-from penstock.operators.windows.windowed_function import buffered, reduced
+from penstock.operators.windows.fixed_windows import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    TumblingEventTimeWindows,
+)
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
+from penstock.operators.windows.window_functions import buffered, reduced
 from tests.operator_harness import Record, run
 from tests.operators.windows.clicks import TIMED, UNTIMED, NameOfThird, OnBig, Show, Span, add_up, windowed
 

@@ -9,9 +9,12 @@ import pytest
 
 from penstock.operators.common.time import Time
 from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
-from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.session_windows import EventTimeSessionWindows
-from penstock.operators.windows.windowed_function import aggregated, buffered, reduced
+from penstock.operators.windows.fixed_windows import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from penstock.operators.windows.window_functions import aggregated, buffered, reduced
 from tests.operator_harness import run
 from tests.operators.windows.clicks import (
     TIMED,

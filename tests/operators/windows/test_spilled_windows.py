@@ -5,9 +5,12 @@ import random
 import pytest
 
 from penstock.operators.windows import panes
-from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.pane_log import PaneLog
-from penstock.operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows.fixed_windows import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from penstock.operators.windows.panes import PaneLog
 from tests.operator_harness import Record, Watermark, run
 from tests.operators.windows.window_jobs import KINDS, operator
 

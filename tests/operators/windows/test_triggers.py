@@ -5,26 +5,23 @@
 import pytest
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.assigner import SessionWindowTimeGapExtractor
 from penstock.operators.windows.continuous_triggers import (
     ContinuousEventTimeTrigger,
     ContinuousProcessingTimeTrigger,
     Min,
 )
-from penstock.operators.windows.count_windows import GlobalWindows
+from penstock.operators.windows.count_windows import CountTrigger, GlobalWindows, NeverTrigger, PurgingTrigger
 from penstock.operators.windows.fixed_windows import (
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    ProcessingTimeSessionWindows,
+    ProcessingTimeTrigger,
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.operators.windows.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
-from penstock.operators.windows.session_windows import (
-    EventTimeSessionWindows,
-    ProcessingTimeSessionWindows,
-)
-from penstock.operators.windows.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
-from penstock.operators.windows.trigger import Trigger, TriggerResult
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor, Trigger, TriggerResult
 from penstock.operators.windows.window import GlobalWindow, TimeWindow
-from penstock.operators.windows.window_operation import WindowOperationDescriptor
+from penstock.operators.windows.window_contexts import WindowOperationDescriptor
 from tests.operator_harness import Clock, Tick, Watermark, run
 from tests.operators.windows.window_jobs import KINDS
 from tests.operators.windows.windows_of_ten import CONTINUE, FIRE, TEN, at, processing

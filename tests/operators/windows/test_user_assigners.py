@@ -4,10 +4,9 @@
 
 import pytest
 
-from penstock.operators.windows.assigner import MergingWindowAssigner, WindowAssigner
-from penstock.operators.windows.serializers import TimeWindowSerializer
-from penstock.operators.windows.time_triggers import EventTimeTrigger
-from penstock.operators.windows.window import TimeWindow
+from penstock.operators.windows.fixed_windows import EventTimeTrigger
+from penstock.operators.windows.trigger import MergingWindowAssigner, WindowAssigner
+from penstock.operators.windows.window import TimeWindow, TimeWindowSerializer
 from tests.operator_harness import run
 from tests.operators.windows.window_jobs import KINDS, counted, operator, stamped
 

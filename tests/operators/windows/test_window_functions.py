@@ -4,7 +4,7 @@
 
 import pytest
 
-from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import ReduceFunction
@@ -14,10 +14,13 @@ from penstock.operators.functions.window_functions import (
     ProcessWindowFunction,
     WindowFunction,
 )
-from penstock.operators.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from penstock.operators.state.interfaces import ListStateDescriptor, ValueStateDescriptor
 from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
-from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.session_windows import EventTimeSessionWindows
+from penstock.operators.windows.fixed_windows import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
 from penstock.operators.windows.window_functions import (
     InternalIterableAllWindowFunction,
     InternalIterableProcessAllWindowFunction,
@@ -27,8 +30,10 @@ from penstock.operators.windows.window_functions import (
     InternalSingleValueProcessAllWindowFunction,
     InternalSingleValueProcessWindowFunction,
     InternalSingleValueWindowFunction,
+    aggregated,
+    buffered,
+    reduced,
 )
-from penstock.operators.windows.windowed_function import aggregated, buffered, reduced
 from tests.operator_harness import Record, Watermark, run
 from tests.operators.windows.window_jobs import KINDS, Numbers, Show, counted, join_numbers, operator, stamped
 

@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.operators.windows.fixed_windows import SlidingEventTimeWindows, TumblingEventTimeWindows
-from penstock.operators.windows.session_windows import EventTimeSessionWindows
-from penstock.operators.windows.windowed_function import buffered
+from penstock.operators.windows.fixed_windows import (
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
+    TumblingEventTimeWindows,
+)
+from penstock.operators.windows.window_functions import buffered
 from tests.operator_harness import Record, run
 from tests.operators.windows.window_jobs import KINDS, Show, counted, operator, result_of, stamped
 

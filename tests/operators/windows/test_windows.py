@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.operators.windows.assigner import MergingWindowAssigner
-from penstock.operators.windows.serializers import (
-    CountWindowSerializer,
-    GlobalWindowSerializer,
-    TimeWindowSerializer,
-)
+from penstock.operators.windows.trigger import MergingWindowAssigner
 from penstock.operators.windows.window import (
     CountWindow,
+    CountWindowSerializer,
     GlobalWindow,
+    GlobalWindowSerializer,
     TimeWindow,
+    TimeWindowSerializer,
     long_to_int_with_bit_mixing,
     mod_inverse,
 )

@@ -5,7 +5,7 @@
 import pytest
 from hypothesis import strategies as st
 
-from penstock.operators.windows.join_functions import ProcessJoinFunction
+from penstock.operators.windows.interval_join import ProcessJoinFunction
 from tests.operator_harness import Record
 
 #: (input, key, timestamp)

@@ -4,8 +4,8 @@
 
 from penstock.operators.functions.functions import AggregateFunction
 from penstock.operators.functions.window_functions import ProcessWindowFunction
+from penstock.operators.windows.window_functions import aggregated, buffered, reduced
 from penstock.operators.windows.window_operator import WindowOperator
-from penstock.operators.windows.windowed_function import aggregated, buffered, reduced
 from tests.operator_harness import Record
 
 

@@ -4,7 +4,7 @@
 
 from penstock.operators.windows.fixed_windows import TumblingEventTimeWindows
 from penstock.operators.windows.trigger import TriggerResult
-from penstock.operators.windows.windowed_function import buffered
+from penstock.operators.windows.window_functions import buffered
 from tests.operator_harness import Record
 from tests.operators.windows.window_jobs import Show, operator
 

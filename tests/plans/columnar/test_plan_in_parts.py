@@ -12,7 +12,7 @@ from penstock.plans.frames import polars_frames as frames
 from penstock.plans.layers import Choices
 from penstock.plans.planners import plan_in_parts
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.planners.plan_columnar import plan_columnar, stages
+from penstock.plans.planners.plan_in_parts import plan_columnar, stages
 from penstock.plans.vocabulary import Layer
 from tests.plans.columnar.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology

@@ -22,8 +22,8 @@ from penstock.plans.tables.column_types import RESOURCES
 from penstock.plans.topology.columnar.read_topology_tables import read_topology_tables
 from penstock.plans.topology.columnar.topology_tables import TopologyTables, topology_id
 from penstock.plans.topology.job_defaults import JobDefaults
-from penstock.plans.topology.joins.read_topology_objects import read_topology_objects
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark
+from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from tests.plans.columnar.table_contents import frame_contents
 from tests.plans.columnar.test_read_topologies import COLLIDING
 from tests.plans.topology.builders import golden_lines, simple

@@ -21,9 +21,12 @@ from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.plans.errors import InputError, NotEnoughMemoryError
 from penstock.plans.planners.plan_as_read import read_topologies
-from penstock.plans.topology.columnar import rows_in_parts as parts
-from penstock.plans.topology.columnar.read_topology_tables import read_topology_folder_in_parts
-from penstock.plans.topology.columnar.rows_in_parts import divide_by_topology, rows_in_parts
+from penstock.plans.topology.columnar import read_topology_tables as parts
+from penstock.plans.topology.columnar.read_topology_tables import (
+    divide_by_topology,
+    read_topology_folder_in_parts,
+    rows_in_parts,
+)
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.vocabulary import Layer

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import penstock
-from penstock.engine.planning.ask_custom_planner import FailedPolicyError, call_custom_planner
 from penstock.engine.planning.find_custom_planners import find_custom_planners
-from penstock.plans.custom_planners.find_omissions import Invariant
+from penstock.engine.planning.plan_by_custom_planners import FailedPolicyError, call_custom_planner
+from penstock.plans.custom_planners.find_violations import Invariant
 from penstock.plans.errors import ConfigurationError
 from tests.plans.custom_planners.asked_planners import BAD, GOOD, KEYS, custom_planner, job, planned, rejected
 

@@ -9,20 +9,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.measure.bench.suites import WORKLOADS
+from penstock.engine.measure.bench.prepare_inputs import WORKLOADS
 from penstock.engine.planning.chosen_costs import DRAWN, chosen_costs
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import InputError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.shapes import SHAPES
-from penstock.plans.generate.topology_lines import topology_lines
+from penstock.plans.generate.fleet import Spec, topology_lines
+from penstock.plans.generate.layered import SHAPES
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.exchange_costs import CONSTANTS, TERMS, Constants, read_constants
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST
 from penstock.plans.metrics.plan_arrays import Edges, Operators, SteadyState, kinds_of_slots
 from penstock.plans.metrics.plan_metrics import SUSTAINED, plan_metrics
-from penstock.plans.metrics.rates_and_loads import ModelCluster, rates_and_loads
+from penstock.plans.metrics.rates_and_loads import (
+    CONSTANTS,
+    TERMS,
+    Constants,
+    ModelCluster,
+    rates_and_loads,
+    read_constants,
+)
 
 CAPACITIES = ("network_bytes_per_second", "slot_cores", "cores")
 FREE = Constants(**{name: MOST if name in CAPACITIES else 0.0 for name in Constants._fields})

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
-from penstock.engine.planning import ask_custom_planner
+from penstock.engine.planning import plan_by_custom_planners as ask_custom_planner
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.plans.errors import ConfigurationError
 from tests.plans.custom_planners.asked_planners import BAD, GOOD, custom_planner, job, planned, rejected

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import penstock
-from penstock.plans.custom_planners.find_omissions import Invariant
+from penstock.plans.custom_planners.find_violations import Invariant
 from tests.plans.custom_planners.asked_planners import (
     BAD,
     GOOD,

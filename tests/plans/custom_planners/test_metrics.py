@@ -11,11 +11,10 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import InputError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics import rows_of_costs
-from penstock.plans.metrics.exchange_costs import CONSTANTS
+from penstock.plans.metrics import operator_costs as rows_of_costs
 from penstock.plans.metrics.operator_costs import ASSUMED, MOST, drawn_costs, operator_costs, read_costs
 from penstock.plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics, plan_metrics
-from penstock.plans.metrics.rates_and_loads import MOST_NEEDED
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, MOST_NEEDED
 
 TOPOLOGY = {
     "name": "diamond",

@@ -13,7 +13,7 @@ from penstock.engine.machine.available_memory import Available
 from penstock.engine.measure.bench import measure_quality
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
-from penstock.plans.metrics.exchange_costs import CONSTANTS
+from penstock.plans.metrics.rates_and_loads import CONSTANTS
 from penstock.plans.planners import plan_in_parts
 from tests.reference.random_topologies import random_topology
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from penstock.engine.commands import main as module
-from penstock.engine.measure.bench.suites import WORKLOADS
+from penstock.engine.measure.bench.prepare_inputs import WORKLOADS
 from penstock.engine.planning.chosen_costs import ALIKE, DRAWN, chosen_costs, require_costs
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.tell_metrics import number

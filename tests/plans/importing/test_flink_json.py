@@ -11,10 +11,8 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.importing.flink_plan import from_flink_plan
-from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
-from penstock.plans.importing.python_operators import known_of_python
-from penstock.plans.importing.stream_graph_form import stream_edge
+from penstock.plans.importing.given_graph import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
+from penstock.plans.importing.stream_graph_form import from_flink_plan, known_of_python, stream_edge
 from penstock.plans.importing.vertex_order import children_in_order, memory_weights
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines

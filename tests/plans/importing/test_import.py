@@ -9,6 +9,9 @@ import penstock
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.importing.given_graph import (
     AS_GIVEN,
+    ASSUMED_KEY,
+    FORM_KEY,
+    IGNORED_KEY,
     GivenEdge,
     GivenGraph,
     GivenNode,
@@ -16,7 +19,6 @@ from penstock.plans.importing.given_graph import (
     SeveralInputs,
     topology_of_graph,
 )
-from penstock.plans.importing.imported import ASSUMED_KEY, FORM_KEY, IGNORED_KEY
 from penstock.plans.importing.known_forms import as_topology
 from penstock.plans.vocabulary import Layer
 from tests.plans.importing.imports import DIAMOND, imported, operators, run

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import penstock
 from penstock.engine.commands.main import app
-from penstock.plans.importing.imported import ASSUMED_KEY, IGNORED_KEY
+from penstock.plans.importing.given_graph import ASSUMED_KEY, IGNORED_KEY
 from tests.plans.importing.imports import imported
 
 SOURCE, MAP, SINK = ("bc764cd8ddf7a0cff126f51c1623965" + last for last in "89a")

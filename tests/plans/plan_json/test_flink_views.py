@@ -16,7 +16,8 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.plan_json.columnar import json_text, view_lines
+from penstock.plans.plan_json.columnar import to_topology_lines as json_text
+from penstock.plans.plan_json.columnar import view_lines
 from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
 from penstock.plans.vocabulary import Layer
 from tests.plans.topology.changed_graphs import forked_graph

@@ -6,8 +6,7 @@ import pytest
 
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.layers import Choices
-from penstock.plans.resources.memory_options import MemoryOptions
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.divide_memory import MemoryOptions, TaskManager
 from penstock.plans.tables.column_types import TOPOLOGY
 from tests.passes.frames import derive_in_process, derive_on_spark, make_frame, make_polars
 from tests.plans.resources.flink_resources import rows

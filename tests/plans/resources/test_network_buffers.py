@@ -12,8 +12,14 @@ import pytest
 from penstock.engine.planning.planning_settings import planning_settings
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import Choices
-from penstock.plans.resources.columnar.count_network_buffers import slot_network_buffers, task_network_buffers
-from penstock.plans.resources.network_options import FLINK_1_20, FLINK_2_3, PROFILES, NetworkOptions
+from penstock.plans.resources.columnar.count_network_buffers import (
+    FLINK_1_20,
+    FLINK_2_3,
+    PROFILES,
+    NetworkOptions,
+    slot_network_buffers,
+    task_network_buffers,
+)
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import BufferSide
 from tests.passes.frames import OF_DATA_SETS, derive_in_process, derive_on_spark, make_frame, make_polars

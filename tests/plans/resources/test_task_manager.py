@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.resources.memory_options import MemoryOptions
-from penstock.plans.resources.task_manager import TaskManager
+from penstock.plans.resources.divide_memory import MemoryOptions, TaskManager
 from penstock.plans.topology.flink_values import parse_memory_size
 from tests.plans.resources.flink_resources import rows
 

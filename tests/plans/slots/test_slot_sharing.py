@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from penstock.plans.slots.joins.create_slot_sharing_groups import slot_numbers
-from penstock.plans.slots.prefer_local_inputs import prefer_producers_slots
-from penstock.plans.slots.strategies import deal_in_turn
+from penstock.plans.slots.strategies import deal_in_turn, prefer_producers_slots
 from tests.plans.execution_graph.job_graph_tables import (
     flink_tasks,
     job_graph_tables,

@@ -6,8 +6,7 @@ import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.layers import LAYER_TABLES
-from penstock.plans.topology.operator_rules import TRANSFORMATION_RULES
-from penstock.plans.topology.stream_graph_rules import EDGE_RULES, NODE_RULES, SETTING_RULES
+from penstock.plans.topology.operator_rules import EDGE_RULES, NODE_RULES, SETTING_RULES, TRANSFORMATION_RULES
 from penstock.plans.vocabulary import Layer
 from tests.plans.topology.changed_graphs import (
     BASE,

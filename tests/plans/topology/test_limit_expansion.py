@@ -11,9 +11,8 @@ import pytest
 
 import penstock
 from penstock.plans.frames import compiled
-from penstock.plans.stream_graph import limit_expansion
-from penstock.plans.stream_graph.columnar.limit_expansion import beyond_limit
-from penstock.plans.stream_graph.limit_expansion import MOST_EDGES, most_edges
+from penstock.plans.stream_graph.columnar import limit_expansion
+from penstock.plans.stream_graph.columnar.limit_expansion import MOST_EDGES, beyond_limit, most_edges
 
 Transformations = list[dict[str, Any]]
 SOURCE = {"id": 1, "kind": "source", "name": "s"}

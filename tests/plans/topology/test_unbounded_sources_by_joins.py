@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.plans.topology.joins.reads_unbounded_source import topologies_that_read
+from penstock.plans.topology.joins.suspicious_transformation import topologies_that_read
 from penstock.plans.topology.reads_unbounded_source import reads_unbounded_source
 from penstock.plans.vocabulary import SOURCE_KINDS, VIRTUAL_KINDS, Kind
 

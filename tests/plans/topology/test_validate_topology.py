@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 
 from penstock.plans.errors import TopologyError
 from penstock.plans.topology.duplicate_keys import duplicate_keys
-from penstock.plans.topology.find_cycle import find_cycle
 from penstock.plans.topology.parse_lines import refuse_uid_hashes
 from penstock.plans.topology.validate_topology import parse_topology, validate_topology
-from penstock.plans.topology.validate_transformations import transformations_hold, validate_transformations
+from penstock.plans.topology.validate_transformations import (
+    find_cycle,
+    transformations_hold,
+    validate_transformations,
+)
 from tests.plans.topology.builders import (
     golden_files,
     simple,

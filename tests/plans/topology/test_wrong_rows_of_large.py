@@ -15,9 +15,9 @@ from penstock.plans.tables import TOPOLOGIES, TRANSFORMATIONS
 from penstock.plans.topology import validate_transformations as validation
 from penstock.plans.topology.columnar import read_topology_tables as columnar
 from penstock.plans.topology.columnar.topology_tables import topology_id
-from penstock.plans.topology.find_cycle import find_cycle, find_cycle_in_rows
 from penstock.plans.topology.joins import read_topology_tables as by_joins
-from penstock.plans.topology.joins import wrong_rows_of_large as wrong_rows
+from penstock.plans.topology.joins import read_topology_tables as wrong_rows
+from penstock.plans.topology.validate_transformations import find_cycle, find_cycle_in_rows
 from tests.plans.columnar.table_contents import frame_contents
 from tests.plans.topology.test_read_topology_files import contents
 

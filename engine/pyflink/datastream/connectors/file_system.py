@@ -1,10 +1,11 @@
 """Sources and sinks of files, under PyFlink's names."""
 
-from penstock.operators.connectors.file_sinks.compaction import FileCompactor, FileCompactStrategy
 from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
 from penstock.operators.connectors.file_sinks.file_sink_settings import (
     BucketAssigner,
     DefaultRollingPolicy,
+    FileCompactor,
+    FileCompactStrategy,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
@@ -15,7 +16,7 @@ from penstock.operators.connectors.file_source import (
     FileSourceBuilder,
     FileSplitAssignerProvider,
 )
-from penstock.operators.formats.file_format import BulkFormat, StreamFormat
+from penstock.operators.formats.csv_files import BulkFormat, StreamFormat
 
 __all__ = [
     "BucketAssigner",

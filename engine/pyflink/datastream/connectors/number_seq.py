@@ -1,5 +1,5 @@
 """The sequence of numbers, under PyFlink's name."""
 
-from penstock.operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.source import NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]

@@ -1,7 +1,7 @@
 """CSV, under PyFlink's names. Where PyFlink takes DataTypes, these take Types."""
 
 from penstock.operators.formats.csv_files import CsvBulkWriters, CsvReaderFormat
-from penstock.operators.formats.csv_schema import CsvSchema, CsvSchemaBuilder
+from penstock.operators.formats.csv_rows import CsvSchema, CsvSchemaBuilder
 from penstock.operators.formats.csv_schemas import CsvRowDeserializationSchema, CsvRowSerializationSchema
 
 __all__ = [

@@ -1,5 +1,5 @@
 """JSON, under PyFlink's names."""
 
-from penstock.operators.formats.json_schemas import JsonRowDeserializationSchema, JsonRowSerializationSchema
+from penstock.operators.formats.json_values import JsonRowDeserializationSchema, JsonRowSerializationSchema
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]

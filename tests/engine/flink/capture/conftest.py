@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.engine.commands.main import app
-from penstock.engine.flink.flink_jars import flink_jars
+from penstock.engine.flink.plan_with_flink import flink_jars
 
 SOURCES = sorted(Path(__file__).parent.glob("*.java"))
 

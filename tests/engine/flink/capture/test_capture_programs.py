@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from penstock.engine.flink.flink_jars import FLINK_VERSION, flink_jars
+from penstock.engine.flink.plan_with_flink import FLINK_VERSION, flink_jars
 
 pytestmark = pytest.mark.flink
 

@@ -5,14 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.flink.capture.flink_home import (
+from penstock.engine.flink.capture.program_command import (
     CLIENT_EXECUTABLE,
     CLIENT_OPTION,
     FlinkHome,
+    Program,
+    ProgramKind,
     find_flink_home,
     find_flink_home_of_script,
+    find_python,
+    program_command,
 )
-from penstock.engine.flink.capture.program_command import Program, ProgramKind, find_python, program_command
 from penstock.plans.errors import ConfigurationError
 
 
@@ -95,7 +98,7 @@ def test_a_pyflink_has_the_jars_where_the_extra_is_missing(pythons, tmp_path, mo
     def no_jars():
         raise ConfigurationError("Flink's jars: not installed", "install them")
 
-    monkeypatch.setattr("penstock.engine.flink.capture.flink_home.flink_jars", no_jars)
+    monkeypatch.setattr("penstock.engine.flink.capture.program_command.flink_jars", no_jars)
     _, _, environment = pythons("", "1.20.5")
     with pytest.raises(ConfigurationError, match="no Flink: neither --flink nor FLINK_HOME names one"):
         find_flink_home(None, environment)

@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.engine.commands import main as module
-from penstock.engine.measure.bench.bench_choices import OPTIONS, hand_on
+from penstock.engine.measure.bench.planners import OPTIONS, hand_on
+from penstock.engine.measure.bench.print_results import ROWS
 from penstock.engine.measure.bench.run_child import python_environment
-from penstock.engine.measure.bench.write_results import ROWS
 
 PAGE = Path(__file__).parents[4] / "docs" / "benchmarks.md"
 
@@ -135,7 +135,7 @@ def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
 def test_measured_planners_plan_for_the_cluster_that_options_describe(monkeypatch):
     monkeypatch.setenv(OPTIONS, "{}")
     hand_on(None, {"taskmanager.numberOfTaskSlots": "7"})
-    code = "from penstock.engine.measure.bench.bench_choices import bench_choices\nprint(bench_choices().task_manager)"
+    code = "from penstock.engine.measure.bench.planners import bench_choices\nprint(bench_choices().task_manager)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, check=True
     )

@@ -5,8 +5,7 @@ from math import exp
 
 import pytest
 
-from penstock.engine.measure.bench.history import MOST_RUNS, find_changes, read_history
-from penstock.engine.measure.bench.write_results import append_rows
+from penstock.engine.measure.bench.print_results import MOST_RUNS, append_rows, find_changes, read_history
 from penstock.plans.errors import InputError
 from tests.engine.measure.bench.made_up import record, results
 from tests.plans.importing.imports import run
@@ -54,7 +53,7 @@ def test_the_command_says_since_when(tmp_path):
 
 
 def test_only_the_newest_runs_are_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr("penstock.engine.measure.bench.history.MOST_RUNS", 2)
+    monkeypatch.setattr("penstock.engine.measure.bench.print_results.MOST_RUNS", 2)
     assert MOST_RUNS > 2
     for day in range(1, 5):
         append_rows(tmp_path, {**results([], []), "date": f"2026-11-0{day}"}, [record("columnar", 1.0)])

@@ -5,8 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from penstock.engine.measure.bench.how_sure import answers, doubts
-from penstock.engine.measure.bench.summarise import interval_of_median, summarise
+from penstock.engine.measure.bench.summarise import answers, doubts, interval_of_median, summarise
 from tests.engine.measure.bench.made_up import record, results
 
 

@@ -12,17 +12,23 @@ from typing import Any
 import pytest
 
 from penstock.engine.measure.bench import measure_planner
-from penstock.engine.measure.bench.planner_processes import planner_processes
 from penstock.engine.measure.bench.planners import PLANNERS, MeasuredPlanner, why_missing
 from penstock.engine.measure.bench.prepare_inputs import (
+    NEXMARK,
+    SUITES,
+    Case,
     Input,
+    cases_of,
     count_operators,
+    find_suite,
+    measure_with,
     prepare_inputs,
     repeat_topologies,
+    run_benchmarks,
+    spec_of,
+    turns,
 )
-from penstock.engine.measure.bench.run_benchmarks import measure_with, run_benchmarks, turns
-from penstock.engine.measure.bench.run_child import measure_planner_command, run_child
-from penstock.engine.measure.bench.suites import NEXMARK, SUITES, Case, cases_of, find_suite, spec_of
+from penstock.engine.measure.bench.run_child import measure_planner_command, planner_processes, run_child
 from penstock.engine.measure.bench.times import ENOUGH_SECONDS, Times, is_enough
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import Layer
@@ -222,7 +228,7 @@ def test_processes_that_are_begun_run_side_by_side_and_end_with_the_block(tmp_pa
     meet += "while not os.path.exists(sys.argv[1] + sys.argv[3]): time.sleep(0.01)\n"
     meet += 'print(\'{"done": true, "failure": null}\')'
     monkeypatch.setattr(
-        "penstock.engine.measure.bench.planner_processes.measure_planner_command",
+        "penstock.engine.measure.bench.run_child.measure_planner_command",
         lambda planner, *options: [*python(meet), str(file), *options],
     )
     with planner_processes(60) as (_, begin):
@@ -240,7 +246,7 @@ def test_processes_that_are_kept_are_at_work_side_by_side_too(tmp_path, monkeypa
     meet += "    open(mine, 'w')\n    while not os.path.exists(other): time.sleep(0.01)\n"
     meet += '    print(\'{"done": true, "failure": null}\', flush=True)'
     monkeypatch.setattr(
-        "penstock.engine.measure.bench.planner_processes.measure_planner_command",
+        "penstock.engine.measure.bench.run_child.measure_planner_command",
         lambda planner, *options: [*python(meet), str(file)],
     )
     with planner_processes(60) as (ask, begin):
@@ -279,7 +285,7 @@ def test_the_first_repetition_of_a_kept_process_is_cold_and_the_others_are_warm(
 def test_a_kept_process_that_takes_too_long_is_ended(monkeypatch):
     code = "import time; time.sleep(100)"
     monkeypatch.setattr(
-        "penstock.engine.measure.bench.planner_processes.measure_planner_command", lambda *_: python(code)
+        "penstock.engine.measure.bench.run_child.measure_planner_command", lambda *_: python(code)
     )
     with planner_processes(0.3) as (ask, _):
         found = ask("joins", ())

@@ -12,13 +12,11 @@ from xml.etree import ElementTree
 import pytest
 from deltalake import DeltaTable
 
-from penstock.engine.measure.bench.draw_figures import Line, draw_lines
-from penstock.engine.measure.bench.measure_suites import render_page
-from penstock.engine.measure.bench.print_results import equality_lines
+from penstock.engine.measure.bench.measure_suites import Line, draw_lines, render_page
+from penstock.engine.measure.bench.print_results import append_rows, equality_lines, read_results
 from penstock.engine.measure.bench.summarise import best_planning, compare_results, summarise
-from penstock.engine.measure.bench.write_results import append_rows, read_results
 from penstock.engine.output.figures import shown_in
-from penstock.engine.planning.digest_plans import digest_plans, find_differences
+from penstock.engine.planning.plan_beside_flink import digest_plans, find_differences
 from penstock.plans.errors import InputError
 from tests.engine.measure.bench.made_up import hostile_results, record, results, times
 from tests.project.hostile_text import OBEYED

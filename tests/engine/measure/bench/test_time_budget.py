@@ -2,11 +2,8 @@
 
 import pytest
 
-from penstock.engine.measure.bench.bench_choices import budget_seconds, chosen_planners
-from penstock.engine.measure.bench.planners import planner_named
-from penstock.engine.measure.bench.run_benchmarks import turns
-from penstock.engine.measure.bench.suites import SUITES, Case
-from penstock.engine.measure.bench.time_budget import TimeBudget, seconds_left
+from penstock.engine.measure.bench.planners import budget_seconds, chosen_planners, planner_named
+from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, TimeBudget, seconds_left, turns
 from penstock.plans.errors import ConfigurationError
 
 SECONDS = {"columnar": 1.0, "joins": 14.0}
@@ -16,7 +13,7 @@ def measured(budget: float | None, sizes: tuple[int, ...] = (1_000, 10_000, 100_
     """The turns that fit, and the seconds that they take, by a clock of the test's."""
     now = [0.0]
     patch = pytest.MonkeyPatch()
-    patch.setattr("penstock.engine.measure.bench.time_budget.time.monotonic", lambda: now[0])
+    patch.setattr("penstock.engine.measure.bench.prepare_inputs.time.monotonic", lambda: now[0])
     every = list(turns([Case(SUITES["fleet"], size) for size in sizes], list(SECONDS), 3))
     every.sort(key=lambda turn: (turn.repetition, turn.case.size))
     found, limit = [], TimeBudget(budget, every, compares=True)

@@ -16,12 +16,13 @@ from penstock.engine.flink.measured_jobs.run_measured_jobs import (
     MeasuredOperator,
     MiniCluster,
 )
-from penstock.engine.measure.calibration import calibrate_on_flink as module
-from penstock.engine.measure.calibration import calibrate_on_penstock, run_jobs_on_penstock
+from penstock.engine.measure.calibration import run_jobs_on_penstock
+from penstock.engine.measure.calibration import run_jobs_on_penstock as calibrate_on_penstock
+from penstock.engine.measure.calibration import run_jobs_on_penstock as module
 from penstock.engine.run.runtime import run_job as runs
-from penstock.engine.run.runtime.job_result import JobResult, summaries
+from penstock.engine.run.runtime.job_monitor import JobResult, summaries
 from penstock.plans.errors import PenstockError
-from penstock.plans.metrics.exchange_costs import CONSTANTS, read_constants
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, read_constants
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 
 TRUE = CONSTANTS._replace(

@@ -14,18 +14,18 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate import fleet as fleets
-from penstock.plans.generate.fleet import Fleet, Spec
-from penstock.plans.generate.giant import giant
-from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
-from penstock.plans.generate.layered import diamond, layered
-from penstock.plans.generate.random import random
-from penstock.plans.generate.shapes import SHAPES, Shape
-from penstock.plans.generate.topology_lines import (
+from penstock.plans.generate.fleet import (
+    Fleet,
+    Spec,
     fleet_tables,
     topologies_table,
     topology_lines,
     transformations_table,
 )
+from penstock.plans.generate.giant import giant
+from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
+from penstock.plans.generate.layered import SHAPES, Shape, diamond, layered
+from penstock.plans.generate.random import random
 from penstock.plans.tables import TABLES
 from penstock.plans.topology.columnar.topology_tables import topology_id
 from penstock.plans.topology.validate_topology import validate_topology

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.option_values import get_duration, get_map, set_duration, set_map
+from penstock.engine.pyflink.common.execution_config import get_duration, get_map, set_duration, set_map
 from penstock.operators.common.config_options import ConfigOptions
 from penstock.operators.common.configuration import Configuration, java_text
 

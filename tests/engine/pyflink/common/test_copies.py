@@ -2,16 +2,16 @@
 
 import pytest
 
-from penstock.engine.pyflink.datastream.closeable_iterator import collected_values
-from penstock.operators.chain.copies import copies, is_plain, never_change, own
-from penstock.operators.chain.errors import UserFunctionError
+from penstock.engine.pyflink.datastream.stream_outputs import collected_values
+from penstock.operators.chain.results import copies, is_plain, never_change, own
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.operators.functions.functions import MapFunction
 from penstock.operators.records.map_records import FlatMapOperator, MapOperator
-from penstock.operators.records.timestamps_and_watermarks import TimestampsAndWatermarksOperator
+from penstock.operators.records.record_batches import TimestampsAndWatermarksOperator
 from tests.operator_harness import run
 
 BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())

@@ -11,7 +11,7 @@ from penstock.operators.common.arrow_columns import from_arrow, type_info_of_arr
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import LocalTimeTypeInfo, Types
-from penstock.operators.formats.storage_columns import as_stored
+from penstock.operators.formats.part_formats import as_stored
 
 LOCAL = {one.name: LocalTimeTypeInfo(one) for one in LocalTimeTypeInfo.TimeType}
 ROW = Types.ROW_NAMED(["word", "count"], [Types.STRING(), Types.INT()])

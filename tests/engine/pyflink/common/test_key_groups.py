@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.operators.common.java_hash import pickled_key_hashes, polynomial_hashes, string_hashes
 from penstock.operators.common.key_groups import (
     default_max_parallelism,
     key_group_range,
@@ -19,8 +20,6 @@ from penstock.operators.common.key_groups import (
     murmur_hash,
     operator_index,
 )
-from penstock.operators.common.pickled_keys import pickled_key_hashes
-from penstock.operators.common.polynomial_hashes import polynomial_hashes, string_hashes
 from penstock.operators.common.row import Row
 from penstock.operators.common.serialized_keys import dictionary_key, serialized_key
 from penstock.operators.common.typeinfo import Types

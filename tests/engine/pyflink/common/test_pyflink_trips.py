@@ -5,9 +5,8 @@ import pytest
 
 from penstock.operators.common.arrow_columns import coerce, from_arrow, to_arrow
 from penstock.operators.common.basic_types import PickledBytesTypeInfo
-from penstock.operators.common.java_hash import key_hashes
+from penstock.operators.common.java_hash import key_hashes, pickled_key_hashes
 from penstock.operators.common.key_groups import key_groups, key_groups_of_column
-from penstock.operators.common.pickled_keys import pickled_key_hashes
 from tests.engine.pyflink.common.trips import kind_of, read_trips
 
 TRIPS = read_trips()

@@ -11,8 +11,7 @@ from penstock.engine.pyflink.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from penstock.engine.run.runtime.job import topology_to_run
-from penstock.engine.run.runtime.transformations import reachable
+from penstock.engine.run.runtime.transformations import reachable, topology_to_run
 
 PAIR = Types.TUPLE([Types.STRING(), Types.INT()])
 PAIRS = [("a", 1), ("b", 2), ("a", 3)]

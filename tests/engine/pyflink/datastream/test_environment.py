@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.machine.machine import cores
+from penstock.engine.machine.available_memory import cores
 from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import (
@@ -14,13 +14,13 @@ from penstock.engine.pyflink.datastream import (
     SlotSharingGroup,
     StreamExecutionEnvironment,
 )
-from penstock.engine.pyflink.datastream.environment_settings import (
+from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,
     JobCaptured,
     use_settings,
 )
 from penstock.engine.run.runtime import no_effect
-from penstock.engine.run.runtime.job import CachedFile, Job, topology_of, topology_to_run
+from penstock.engine.run.runtime.transformations import CachedFile, Job, topology_of, topology_to_run
 from penstock.operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.engine.pyflink.datastream.helpers import environment, pairs
 

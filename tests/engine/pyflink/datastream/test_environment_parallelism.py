@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.engine.machine.machine import cores
+from penstock.engine.machine.available_memory import cores
 from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.environment_settings import (
+from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,
     default_local_parallelism,
     set_default_local_parallelism,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.operators.common.row import Row
-from penstock.operators.records.field_aggregates import FieldAggregate, Kind
-from penstock.operators.records.project_records import Projection
+from penstock.operators.records.aggregate_batches import FieldAggregate, Kind
+from penstock.operators.records.record_batches import Projection
 
 RECORDS = st.lists(st.tuples(st.text(max_size=2), st.integers(-9, 9), st.integers()), min_size=1, max_size=8)
 

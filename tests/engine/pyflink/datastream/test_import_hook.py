@@ -16,8 +16,7 @@ from penstock.engine.pyflink.common import Configuration, Duration
 from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.engine.pyflink_names import install, installed, uninstall
-from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES
-from penstock.engine.pyflink_names.other_names import pyflink_names
+from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES, pyflink_names
 from penstock.operators.common.no_java import NoJavaError
 
 

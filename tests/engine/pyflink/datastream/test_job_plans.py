@@ -18,8 +18,8 @@ from penstock.engine.pyflink.datastream.state import MapStateDescriptor
 from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import restart_ids
-from penstock.operators.connectors.number_sequence import NumberSequenceSource
 from penstock.operators.connectors.sink import DiscardSink
+from penstock.operators.connectors.source import NumberSequenceSource
 from tests.engine.pyflink.datastream.helpers import Plan, environment, first, pairs
 from tests.engine.pyflink.datastream.test_connected_streams import Both, KeyedJoined, Rules
 

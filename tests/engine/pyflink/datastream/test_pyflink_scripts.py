@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.pyflink.datastream.environment_settings import (
+from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,
     JobCaptured,
     use_settings,
 )
-from penstock.engine.run.runtime.job import Job, topology_of
+from penstock.engine.run.runtime.transformations import Job, topology_of
 
 SHARED = Path(__file__).parents[3] / "pyflink"
 PROLOGUE, EPILOGUE, CASES = (

@@ -7,11 +7,10 @@ import pytest
 
 from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.runtime import collect_records
 from penstock.engine.run.runtime import dataframe_of_job as lazily
+from penstock.engine.run.runtime import receive_results as collect_records
 from penstock.engine.run.runtime import run_job as runtime
-from penstock.engine.run.runtime.job import Job
-from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.connectors.sink import CollectSink
 from tests.engine.pyflink.datastream.helpers import environment, pairs

@@ -14,8 +14,8 @@ from penstock.engine.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.operators.common.spark_types import SparkTypeInfo
-from penstock.operators.connectors.number_sequence import NumberSequenceSource
 from penstock.operators.connectors.sink import DiscardSink
+from penstock.operators.connectors.source import NumberSequenceSource
 from tests.engine.pyflink.datastream.helpers import Nothing, environment, pairs, shape, transformations
 
 

@@ -13,8 +13,7 @@ from penstock.engine.pyflink.datastream.window import (
     EventTimeTrigger,
     TumblingEventTimeWindows,
 )
-from penstock.operators.windows.interval_join import IntervalJoinOperator
-from penstock.operators.windows.window_join import CoGroupOperator, WindowJoinOperator
+from penstock.operators.windows.interval_join import CoGroupOperator, IntervalJoinOperator, WindowJoinOperator
 from tests.engine.pyflink.datastream.helpers import PAIR, Plan, environment, first, pairs
 from tests.engine.pyflink.datastream.test_windowed_streams import CannotMerge
 

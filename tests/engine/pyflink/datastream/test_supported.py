@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.pyflink_names import supported
-from penstock.engine.pyflink_names.supported import missing_names, support_table
+from penstock.engine.pyflink_names import modules as supported
+from penstock.engine.pyflink_names.modules import missing_names, support_table
 
 API = (Path(__file__).parents[3] / "pyflink" / "api.txt").read_text(encoding="utf-8").splitlines()
 

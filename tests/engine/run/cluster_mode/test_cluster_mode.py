@@ -19,7 +19,7 @@ import pytest
 from penstock.engine.commands.main import main
 from penstock.engine.configuration.effective_configuration import NOTHING_CONFIGURED
 from penstock.engine.output import redaction
-from penstock.engine.run.cluster_mode import submit_to_cluster
+from penstock.engine.run.cluster_mode import cluster_submission as submit_to_cluster
 from penstock.engine.run.cluster_mode.cluster_submission import ClusterScript, write_submission
 from penstock.engine.run.runtime import run_environment
 from penstock.engine.spark.penstock_wheel import write_wheel

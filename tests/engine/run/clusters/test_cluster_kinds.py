@@ -11,10 +11,13 @@ from penstock.engine.configuration.load_configuration import load_configuration
 from penstock.engine.machine.run_owner import this_process
 from penstock.engine.machine.state_folder import STATE_DIR, home_folder
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.cluster_mode.submit_to_cluster import require_cluster_mode
-from penstock.engine.run.clusters.cluster_kinds import CLUSTER_KINDS, Asked, choose_cluster, describe_choice
+from penstock.engine.run.cluster_mode.cluster_submission import require_cluster_mode
 from penstock.engine.run.clusters.session_folder import (
+    CLUSTER_KINDS,
+    Asked,
     Session,
+    choose_cluster,
+    describe_choice,
     find_session,
     folder_of_session,
     forget_latest,
@@ -26,8 +29,7 @@ from penstock.engine.run.clusters.session_folder import (
     write_session,
     write_token,
 )
-from penstock.engine.run.clusters.session_request import session_request
-from penstock.engine.run.clusters.start_session import stop_session
+from penstock.engine.run.clusters.start_session import session_request, stop_session
 from penstock.engine.spark.start_jvm import _explain
 from penstock.engine.spark.start_settings import start_settings
 from penstock.plans.errors import ConfigurationError, MachineError

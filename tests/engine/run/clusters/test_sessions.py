@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.machine.end_processes import is_running, processes_of_session
 from penstock.engine.machine.run_owner import liveness
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.run.clusters.connect_to_session import connected_to
+from penstock.engine.machine.stop_on_signals import is_running, processes_of_session
 from penstock.engine.run.clusters.session_folder import live_session, write_session
+from penstock.engine.run.clusters.session_server import connected_to
 from penstock.engine.run.clusters.slot_request import ticket
 from tests.engine.run.runtime.python_workers import kill, python_workers
 

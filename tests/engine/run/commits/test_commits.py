@@ -12,10 +12,16 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
 
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.run.commits import find_journals, settle_run
-from penstock.engine.run.commits.commit_run import commit_run, undo_run
-from penstock.engine.run.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
-from penstock.engine.run.commits.errors import CommitError
+from penstock.engine.run.commits import commit_run as settle_run
+from penstock.engine.run.commits import find_journals
+from penstock.engine.run.commits.commit_run import (
+    CommitError,
+    JobSink,
+    NextRun,
+    commit_run,
+    settle_earlier_runs,
+    undo_run,
+)
 from penstock.operators.connectors.delta import commit_delta
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 from penstock.operators.connectors.sink import Committable, Sink, SinkWriter

@@ -6,11 +6,16 @@ import pytest
 
 from penstock.engine.machine import run_owner
 from penstock.engine.run.commits import commit_run as commits
-from penstock.engine.run.commits import find_journals, journal, settle_run
+from penstock.engine.run.commits import commit_run as settle_run
+from penstock.engine.run.commits import find_journals, journal
 from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
-from penstock.engine.run.commits.commit_run import commit_run, undo_run
-from penstock.engine.run.commits.earlier_runs import NextRun, settle_earlier_runs
-from penstock.engine.run.commits.errors import CommitError
+from penstock.engine.run.commits.commit_run import (
+    CommitError,
+    NextRun,
+    commit_run,
+    settle_earlier_runs,
+    undo_run,
+)
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
     ALL,

@@ -11,11 +11,9 @@ from pyarrow import fs
 
 from penstock.engine.machine import temporary_folders
 from penstock.engine.run.commits import find_journals, find_leftovers, journal
-from penstock.engine.run.commits.commit_run import commit_run
-from penstock.engine.run.commits.earlier_runs import JobSink
-from penstock.engine.run.commits.errors import CommitError
+from penstock.engine.run.commits.commit_run import CommitError, JobSink, commit_run
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks import staged_files
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 from penstock.operators.files import durable_files

@@ -6,12 +6,11 @@ import os
 import pytest
 
 from penstock.engine.pyflink.common import Encoder
-from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run, undo_run
-from penstock.engine.run.commits.errors import CommitError
+from penstock.engine.run.commits.commit_run import CommitError, NamedSink, begin_run, commit_run, undo_run
 from penstock.engine.run.commits.find_journals import runs_in
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks import staged_files
 from penstock.operators.connectors.file_sinks.file_sink import FileSink, StreamingFileSink
 from penstock.operators.connectors.file_sinks.file_sink_settings import BucketAssigner, OutputFileConfig

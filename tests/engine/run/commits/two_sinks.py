@@ -16,13 +16,19 @@ from deltalake import DeltaTable
 from penstock.engine.machine import run_owner
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.acknowledge_runs import run_is_published
-from penstock.engine.run.commits.commit_run import NamedSink, begin_run, commit_run
-from penstock.engine.run.commits.earlier_runs import JobSink, NextRun, settle_earlier_runs
+from penstock.engine.run.commits.commit_run import (
+    JobSink,
+    NamedSink,
+    NextRun,
+    begin_run,
+    commit_run,
+    settle_earlier_runs,
+)
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.row import Row
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.delta import commit_delta
-from penstock.operators.connectors.delta.delta_sink import DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks import staged_files
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 

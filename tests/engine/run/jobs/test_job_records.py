@@ -11,9 +11,16 @@ import pytest
 
 from penstock.engine.machine.run_owner import this_process
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.run.jobs.job_folder import SubmittedJob, jobs_folder, make_job_folder, write_state
-from penstock.engine.run.jobs.job_records import find_job, list_jobs, read_again
-from penstock.engine.run.jobs.remove_old_jobs import remove_old_jobs
+from penstock.engine.run.jobs.job_records import (
+    SubmittedJob,
+    find_job,
+    jobs_folder,
+    list_jobs,
+    make_job_folder,
+    read_again,
+    remove_old_jobs,
+    write_state,
+)
 from penstock.plans.errors import InputError
 from penstock.plans.tables import TABLES
 

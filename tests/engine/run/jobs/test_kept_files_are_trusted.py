@@ -11,19 +11,18 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.commands.main import main
-from penstock.engine.flink.flink_jars import _compiled
+from penstock.engine.flink.plan_with_flink import _compiled
 from penstock.engine.machine.state_folder import CACHE_DIR, STATE_DIR, cache_folder, state_folder, state_path
 from penstock.engine.run.clusters.session_folder import find_session, latest_session, list_sessions
 from penstock.engine.run.commits import journal
-from penstock.engine.run.jobs.job_folder import jobs_folder
-from penstock.engine.run.jobs.job_records import list_jobs, look_up_job
+from penstock.engine.run.jobs.job_records import jobs_folder, list_jobs, look_up_job
 from penstock.engine.run.recovery.kept_script import KeptScript, new_script, scripts_in, state_key
 from penstock.engine.spark import class_archive
 from penstock.engine.spark.class_archive import remember_jars, remembered_jars
 from penstock.engine.spark.find_java import Java
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.exchange.blocks import decode, encode_values
-from penstock.operators.files.private_files import NotOwnError
+from penstock.operators.files.durable_files import NotOwnError
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from penstock.plans.errors import ConfigurationError, InputError, MachineError
 from tests.as_command import as_command
@@ -84,7 +83,7 @@ def test_folders_that_others_may_fill_are_refused(found, case, monkeypatch):
     if case.endswith("of another"):
         status = os.lstat
         foreign = lambda path, **options: os.stat_result([*status(path)[:4], 4711, *status(path)[5:]])  # noqa: E731
-        monkeypatch.setattr("penstock.operators.files.private_files.os.lstat", foreign)
+        monkeypatch.setattr("penstock.operators.files.durable_files.os.lstat", foreign)
     handed_out: tuple[Any, ...] = (
         state_path,
         state_folder,

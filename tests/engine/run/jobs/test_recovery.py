@@ -16,14 +16,12 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.common import Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.connectors.file_system import FileSink
-from penstock.engine.run.recovery.find_kept import find_kept
-from penstock.engine.run.recovery.identify_plan import differences, identify_plan
-from penstock.engine.run.recovery.kept_script import KeptScript, new_script, scripts_in
+from penstock.engine.run.recovery.kept_script import KeptScript, find_kept, new_script, scripts_in
 from penstock.engine.run.runtime.compile_job import compile_job
 from penstock.engine.run.runtime.errors import JobExecutionError
-from penstock.engine.run.runtime.job_result import JobResult
+from penstock.engine.run.runtime.job_monitor import JobResult
 from penstock.engine.run.runtime.keep_vertices import finished_vertices, vertices_to_keep
-from penstock.engine.run.runtime.recover_jobs import ScriptRecovery, use_recovery
+from penstock.engine.run.runtime.recover_jobs import ScriptRecovery, differences, identify_plan, use_recovery
 from penstock.engine.run.runtime.run_control import run_listeners
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark

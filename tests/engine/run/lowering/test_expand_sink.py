@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.engine.run.lowering.expand_sink import expand_sink
-from penstock.engine.run.runtime.lowered_transformation import Compaction, LoweredTransformation
+from penstock.engine.run.lowering.generate_stream_graph import expand_sink
+from penstock.engine.run.runtime.transformations import Compaction, LoweredTransformation
 
 COMMITTER = ["Writer", "Committer"]
 COMPACTOR = ["Writer", "CompactorCoordinator", "CompactorOperator", "Committer"]

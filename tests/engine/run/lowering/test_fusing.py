@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.engine.library.jobs_of_script import chosen_job, jobs_of_script
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.views.explain.explain_edge import explain_fusing, lost_setting_text
 from penstock.plans.errors import InputError
 

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.library.jobs_of_script import jobs_of_script
+from penstock.engine.library.what_if_of_script import jobs_of_script
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
-from penstock.engine.run.runtime.job import topology_of
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+from penstock.engine.run.runtime.transformations import topology_of
 from penstock.plans.errors import PenstockError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines

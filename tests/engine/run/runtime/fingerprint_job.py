@@ -18,10 +18,10 @@ from penstock.engine.pyflink.datastream import (
 )
 from penstock.engine.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from penstock.engine.pyflink.datastream.functions import AggregateFunction
-from penstock.engine.pyflink.datastream.job_from_environment import job_from_environment
 from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
+from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
 from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
-from penstock.engine.run.runtime.job_fingerprint import job_fingerprint
+from penstock.engine.run.runtime.run_job import job_fingerprint
 from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
 
 LIMITS = {"a", "b", "c", "d"}

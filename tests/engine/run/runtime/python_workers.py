@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from penstock.engine.machine.end_processes import is_running, process_tree
+from penstock.engine.machine.stop_on_signals import is_running, process_tree
 
 
 def python_workers(root: int) -> list[int]:

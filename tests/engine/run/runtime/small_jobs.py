@@ -2,7 +2,7 @@
 
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode
-from penstock.operators.connectors.number_sequence import NumberSequenceSource
+from penstock.operators.connectors.source import NumberSequenceSource
 
 #: One subtask, and more than the session has cores. Two are what most other tests run with.
 PARALLELISMS = (1, 5)

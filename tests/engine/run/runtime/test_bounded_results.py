@@ -17,7 +17,7 @@ from penstock.engine.pyflink.datastream.window import CountTumblingWindowAssigne
 from penstock.engine.run.runtime.compile_job import compile_job
 from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.run_settings import plan_to_run
-from penstock.operators.chain.errors import EnoughResults, UserFunctionError
+from penstock.operators.chain.user_errors import EnoughResults, UserFunctionError
 from penstock.operators.task.pulled import pulled
 from penstock.operators.task.run_task import run_task
 from penstock.plans.errors import MachineError
@@ -119,8 +119,8 @@ class Size(WindowFunction[int, int, int, GlobalWindow]):
 
 
 def test_a_full_disk_names_the_operator_and_what_to_do(env, monkeypatch):
-    monkeypatch.setattr("penstock.operators.exchange.disk_guard._BYTES_A_LOOK", 1 << 20)
-    monkeypatch.setattr("penstock.operators.exchange.disk_guard._RESERVE_BYTES", 1 << 60)
+    monkeypatch.setattr("penstock.operators.exchange.channel_writer._BYTES_A_LOOK", 1 << 20)
+    monkeypatch.setattr("penstock.operators.exchange.channel_writer._RESERVE_BYTES", 1 << 60)
     stream = env.from_collection([1]).flat_map(Endless(), Types.LONG()).key_by(lambda _: 0)
     with pytest.raises(UserFunctionError, match="begins when all of its input is written") as caught:
         collected(stream.map(lambda value: value))

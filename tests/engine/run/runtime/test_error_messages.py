@@ -17,7 +17,7 @@ from penstock.engine.pyflink.datastream.functions import (
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.job_monitor import JobMonitor
 from penstock.engine.run.runtime.run_on_spark import describe_failure
-from penstock.engine.run.runtime.spark_application import send_once
+from penstock.engine.run.runtime.ship_python import send_once
 from penstock.operators.chain.describe_error import describe_error, describe_record
 from penstock.operators.common.row import Row
 from penstock.operators.task.report import Reporter
@@ -253,7 +253,7 @@ def test_a_dead_worker_is_told_by_vertex_and_subtask(env):
         address = monitor.address
         code = (
             "import os\nfrom penstock.operators.task.report import Reporter\n"
-            "from penstock.operators.task.task_spec import ReportAddress\n"
+            "from penstock.operators.task.report import ReportAddress\n"
             f"address = ReportAddress(host={address.host!r}, port={address.port}, token={address.token!r})\n"
             f"one = Reporter(address, {vertex.vertex}, {vertex.parallelism - 1}, 0)\n"
             "one.state('RUNNING', records_in=12345)\nos._exit(9)\n"

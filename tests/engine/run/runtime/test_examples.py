@@ -13,7 +13,7 @@ from benchmarks.write_nexmark import write_nexmark
 from penstock import engine
 from penstock.engine.library.run_script import run_script
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.pyflink_names import install, uninstall
 from penstock.operators.connectors.nexmark.source import NexmarkSource
 

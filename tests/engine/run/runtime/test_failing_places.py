@@ -11,10 +11,10 @@ from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
 from penstock.engine.pyflink.datastream import AsyncDataStream, OutputTag, functions, window
 from penstock.engine.pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ReducingStateDescriptor
-from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.connectors.sink import Sink, SinkWriter
 from penstock.operators.functions.async_functions import AsyncFunction
-from penstock.operators.windows.join_functions import JoinFunction, ProcessJoinFunction
+from penstock.operators.windows.interval_join import JoinFunction, ProcessJoinFunction
 from tests.engine.run.runtime.failure_of import failure_of
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 

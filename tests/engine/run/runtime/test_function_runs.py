@@ -8,18 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.engine.pyflink.common import Types
-from penstock.operators.chain import piece_size
-from penstock.operators.chain.errors import UserFunctionError
+from penstock.operators.chain import results as piece_size
 from penstock.operators.chain.operator import Operator, OperatorContext
-from penstock.operators.records.loops_of_functions import MOST_FLAT_MAPS, LoopStep
+from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.records.map_records import (
+    MOST_FLAT_MAPS,
     FilterOperator,
     FlatMapOperator,
+    LoopStep,
     MapOperator,
     RecordFunctionOperator,
 )
-from penstock.operators.task.build_chain import Chain
-from penstock.operators.task.chain_spec import ChainedEdge, ChainSpec, OperatorSpec
+from penstock.operators.task.build_chain import Chain, ChainedEdge, ChainSpec, OperatorSpec
 from tests.operator_harness import Recorded
 
 OPERATORS = {LoopStep.MAP: MapOperator, LoopStep.FILTER: FilterOperator, LoopStep.FLAT_MAP: FlatMapOperator}

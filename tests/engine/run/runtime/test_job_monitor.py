@@ -11,8 +11,7 @@ import pytest
 from penstock.engine.run.runtime import listen_to_reports
 from penstock.engine.run.runtime.job_monitor import JobMonitor
 from penstock.engine.run.runtime.listen_to_reports import LONGEST_GREETING, MOST_STRANGERS
-from penstock.operators.task.report import LONGEST_REPORT, PROGRESS_SECONDS, Reporter
-from penstock.operators.task.task_spec import ReportAddress
+from penstock.operators.task.report import LONGEST_REPORT, PROGRESS_SECONDS, ReportAddress, Reporter
 
 WHO = {"vertex": 7, "subtask": 1, "attempt_number": 0}
 

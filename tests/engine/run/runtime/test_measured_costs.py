@@ -12,18 +12,17 @@ from penstock import engine
 from penstock.engine.commands import main as module
 from penstock.engine.library.run_script import run_script
 from penstock.engine.planning.chosen_costs import chosen_costs
-from penstock.engine.pyflink.datastream.environment_settings import EnvironmentSettings
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
 from penstock.engine.pyflink_names import uninstall
 from penstock.engine.run.runtime import run_job as runs
-from penstock.engine.run.runtime.job_result import JobResult
-from penstock.engine.run.runtime.record_run import tables_of_run, write_run
+from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run, write_run
 from penstock.engine.store.open_plan import open_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.exchange_costs import CONSTANTS, Constants
 from penstock.plans.metrics.measured_costs import RUN_TABLES, _Edge, _records_of_edges, measured_costs
 from penstock.plans.metrics.operator_costs import operator_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
+from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants
 from tests.engine.run.runtime.run_in_process import run_jobs_in_process
 
 EXAMPLES = Path(engine.__file__).parent / "examples"

@@ -7,14 +7,12 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.run.lowering.lower_job import lower_job
-from penstock.engine.run.runtime.job import Job
-from penstock.engine.run.runtime.job_result import JobResult
-from penstock.engine.run.runtime.record_run import tables_of_run
+from penstock.engine.run.runtime.job_monitor import JobResult, tables_of_run
 from penstock.engine.run.runtime.run_job import run_job
-from penstock.engine.run.runtime.transformations import Transformation, reachable
+from penstock.engine.run.runtime.transformations import Job, Transformation, reachable
 from penstock.operators.chain.operator import MAX_WATERMARK, Operator
-from penstock.operators.connectors.number_sequence import NumberSequenceSource
 from penstock.operators.connectors.sink import CollectSink
+from penstock.operators.connectors.source import NumberSequenceSource
 from penstock.operators.records.map_records import MapOperator
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import Choices

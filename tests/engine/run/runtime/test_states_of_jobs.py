@@ -8,7 +8,7 @@ from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.runtime import run_job as runs
 from penstock.engine.run.runtime.errors import JobExecutionError
-from penstock.engine.run.runtime.job_result import JobResult, summaries
+from penstock.engine.run.runtime.job_monitor import JobResult, summaries
 from tests.engine.run.runtime.small_jobs import both, collected, numbers
 
 

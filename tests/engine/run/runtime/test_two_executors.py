@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from penstock.common import Types
 from penstock.datastream import MapFunction, StreamExecutionEnvironment
-from penstock.engine.machine.end_processes import process_tree
+from penstock.engine.machine.stop_on_signals import process_tree
 from penstock.engine.pyflink.common import Encoder
 from penstock.engine.pyflink.datastream.connectors.file_system import FileSink
 

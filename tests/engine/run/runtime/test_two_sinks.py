@@ -4,7 +4,7 @@ import pytest
 
 from penstock.engine.pyflink.common import Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.run.commits.errors import CommitError
+from penstock.engine.run.commits.commit_run import CommitError
 from penstock.operators.common.row import Row
 from penstock.operators.connectors.delta import commit_delta
 from penstock.operators.connectors.sink import SinkWriter

@@ -9,10 +9,10 @@ from pyspark import cloudpickle
 
 from penstock.engine.pyflink.datastream.functions import MapFunction
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.operators.chain.errors import UserFunctionError
-from penstock.operators.common.describe_unpicklable import describe_unpicklable
+from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.common.pickles import describe_unpicklable
+from penstock.operators.task.report import TaskSpec
 from penstock.operators.task.run_task import task_function
-from penstock.operators.task.task_spec import TaskSpec
 from tests.engine.run.runtime.run_in_process import compiled_job
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.engine.views.diff.topology_diff import TopologyDiff
+from penstock.engine.views.diff.savepoint_verdicts import TopologyDiff
 
 Topology = dict[str, Any]
 

@@ -12,10 +12,14 @@ from penstock.engine.planning.plan_in_process import read_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.views.diff.diff_sides import diff_sides
 from penstock.engine.views.diff.read_pairs import Pair
-from penstock.engine.views.diff.savepoint_verdicts import Verdict, savepoint_verdicts
-from penstock.engine.views.diff.side import Side
-from penstock.engine.views.diff.side_of_store import side_of_topologies
-from penstock.engine.views.diff.topology_diff import Change, Counts, TopologyDiff
+from penstock.engine.views.diff.savepoint_verdicts import (
+    Change,
+    Counts,
+    TopologyDiff,
+    Verdict,
+    savepoint_verdicts,
+)
+from penstock.engine.views.diff.side_of_store import Side, side_of_topologies
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 
 PAIRS = Path(__file__).parents[3] / "plans" / "savepoint" / "pairs.jsonl.gz"

@@ -15,8 +15,7 @@ from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.views.diff.read_pairs import Pair
 from penstock.engine.views.diff.savepoint_verdicts import savepoint_verdicts
 from penstock.engine.views.draw.drawn_plan import DrawnPlan
-from penstock.engine.views.explain.explain_edge import explain_edge
-from penstock.engine.views.explain.explain_plan import explain_operator, explain_slots
+from penstock.engine.views.explain.explain_edge import explain_edge, explain_operator, explain_slots
 from penstock.engine.views.explain.explained_plan import ExplainedPlan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.stream_graph.not_chainable_reasons import NotChainableReason

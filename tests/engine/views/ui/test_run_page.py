@@ -15,15 +15,13 @@ import pytest
 
 from penstock.engine.commands.main import app
 from penstock.engine.machine.state_folder import STATE_DIR
-from penstock.engine.run.jobs.job_folder import write_state
+from penstock.engine.run.jobs.job_records import write_state
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.write_plan import write_version
-from penstock.engine.views.ui import shown_run
-from penstock.engine.views.ui.connections import MOST_STRANGERS, PATIENCE_SECONDS
-from penstock.engine.views.ui.run_figures import run_figures, seconds, short, size
-from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
-from penstock.engine.views.ui.shown_run import find_run, shown_runs
+from penstock.engine.views.ui import run_figures as shown_run
+from penstock.engine.views.ui.run_figures import find_run, run_figures, seconds, short, shown_runs, size
+from penstock.engine.views.ui.serve import MOST_STRANGERS, PATIENCE_SECONDS, RunPageServer, serve_run_page
 from penstock.plans.printable import printable
 from tests.engine.views.draw.pictures import ATTACKS, hostile_topology
 from tests.engine.views.ui.made_up_runs import example, state_of, submit
