@@ -1,8 +1,8 @@
 """All passes from the topology to slots, in order: the one list that both planners follow.
 
 A pass is a pure function: tables in, one table out. It is implemented twice: by joins and windows on Spark
-(plans/planners/joins_passes.py), and over columns in one process (plans/planners/columnar_passes.py). The positional parameters
-of an implementation are named after the tables it reads; the runners look them up.
+(plans/planners/joins_passes.py), and over columns in one process (plans/planners/columnar_passes.py). The
+positional parameters of an implementation are named after the tables it reads; the runners look them up.
 """
 
 from collections.abc import Iterable, Mapping

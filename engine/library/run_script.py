@@ -13,8 +13,7 @@ from penstock.engine.pyflink.datastream.environment_options import (
     JobCaptured,
     use_settings,
 )
-from penstock.engine.pyflink.datastream.operator_settings import FILE_DELIMITER, PYTHON_FILES
-from penstock.engine.run.runtime.transformations import restart_ids
+from penstock.engine.run.runtime.transformations import FILE_DELIMITER, PYTHON_FILES, restart_ids
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import InputError, PenstockError
 

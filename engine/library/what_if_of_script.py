@@ -11,9 +11,8 @@ from penstock.engine.library.run_script import ScriptError, run_script
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.pyflink.datastream.environment_options import PARALLELISM as DEFAULT_PARALLELISM
 from penstock.engine.pyflink.datastream.environment_options import Changes, EnvironmentSettings
-from penstock.engine.pyflink.datastream.operator_settings import PYTHON_FILES
 from penstock.engine.run.runtime.run_settings import plan_to_run
-from penstock.engine.run.runtime.transformations import Job
+from penstock.engine.run.runtime.transformations import PYTHON_FILES, Job
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
 # The jobs of a script, without running them.

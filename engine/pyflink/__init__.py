@@ -1,0 +1,1 @@
+"""PyFlink's API, under its own names."""

@@ -110,8 +110,6 @@ def _kind_by_name(path: str) -> SourceKind | None:
 def _kind_of_folder(path: str, place: str) -> SourceKind:
     if os.path.isdir(os.path.join(place, MANIFEST)):
         return SourceKind.STORE
-    from penstock.engine.views.sql.open_views import tables_of_results
-
     if tables_of_results(path):
         return SourceKind.RESULTS
     tables = {table for table in TABLES if os.path.isdir(os.path.join(place, table))}
@@ -128,6 +126,20 @@ def _kind_of_folder(path: str, place: str) -> SourceKind:
             "tables of topologies are two folders, topologies and transformations",
         )
     return SourceKind.TOPOLOGIES
+
+
+#: Tables in the folder that `sweep` or `bench --quality` writes.
+_RESULTS = ("results", "quality")
+
+
+def tables_of_results(folder: str) -> list[str]:
+    """The tables in a folder of results; none if it is something else."""
+    if not is_local(folder):
+        return []
+    place = local_folder(folder)
+    if os.path.isdir(os.path.join(place, MANIFEST)):
+        return []
+    return [table for table in _RESULTS if os.path.isdir(os.path.join(place, table, "_delta_log"))]
 
 
 def _kind_of_file(path: str, place: str) -> SourceKind:

@@ -1,0 +1,1 @@
+"""Looking at plans: pictures, comparisons, explanations, sizes, SQL and pages."""

@@ -300,7 +300,8 @@ def _basic_types(type_info: TypeInformation) -> set[BasicType]:
 # Rows as JSON messages and back, and types of JSON Schemas.
 #
 # Source: pyflink.datastream.formats.json,
-# org.apache.flink.formats.json.{JsonRowDeserializationSchema,JsonRowSerializationSchema,JsonRowSchemaConverter}.
+# org.apache.flink.formats.json.{JsonRowDeserializationSchema, JsonRowSerializationSchema,
+# JsonRowSchemaConverter}.
 
 
 class JsonRowDeserializationSchema(DeserializationSchema):

@@ -147,7 +147,8 @@ class MergingTimeAssigner(MergingWindowAssigner[T, TimeWindow]):
 # The assigners of sessions: windows that end when a key has been silent for a gap.
 #
 # Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.assigners.
-# {EventTimeSessionWindows,ProcessingTimeSessionWindows,DynamicEventTimeSessionWindows,DynamicProcessingTimeSessionWindows}.
+# {EventTimeSessionWindows, ProcessingTimeSessionWindows, DynamicEventTimeSessionWindows,
+# DynamicProcessingTimeSessionWindows}.
 
 
 class ProcessingTimeSessionWindows(MergingTimeAssigner[T], ProcessingTimeAssigner[T]):

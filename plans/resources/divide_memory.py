@@ -84,7 +84,7 @@ class MemoryOptions:
 
     def __post_init__(self) -> None:
         """Raises ConfigurationError."""
-        for name in (field.name for field in fields(self)):
+        for name in (described.name for described in fields(self)):
             value = getattr(self, name)
             if name in _FRACTIONS:
                 if not (value >= 0 and _as_flink_float(value) < 1):

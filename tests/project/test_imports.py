@@ -155,15 +155,24 @@ def test_no_module_imports_itself_by_way_of_others():
     assert not circle(graph)
 
 
-@pytest.mark.parametrize("whole", ["operators", "engine"])
+#: The only imports from a room into one above it: reading a topology file recognises other tools' forms, and
+#: plans what it has read in parts; the choices of a cluster name a custom planner's decisions in a type.
+BACK_UP = {
+    ("penstock.plans.layers", "penstock.plans.custom_planners"),
+    ("penstock.plans.topology", "penstock.plans.importing"),
+    ("penstock.plans.topology", "penstock.plans.planners"),
+}
+
+
+@pytest.mark.parametrize("whole", ["operators", "plans", "engine"])
 def test_no_package_imports_itself_by_way_of_others(whole):
-    """Of `plans` only modules are held to this: its layers and their lists of passes know each other."""
     graph: dict[str, set[str]] = {}
     for module, targets in imports().items():
         package = ".".join(module.split(".")[:3])
         of_package = graph.setdefault(package, set())
         if package.startswith(f"penstock.{whole}."):
-            of_package |= {".".join(target.split(".")[:3]) for target in targets} - {package}
+            rooms = {".".join(target.split(".")[:3]) for target in targets} - {package}
+            of_package |= {room for room in rooms if (package, room) not in BACK_UP}
     assert not circle(graph)
 
 

@@ -1,4 +1,4 @@
-"""What a PyFlink script imports is in `penstock.engine` as well, for plain python."""
+"""What a PyFlink script imports is in `penstock.engine.pyflink` as well, for plain python."""
 
 import ast
 import importlib
@@ -30,13 +30,13 @@ def test_every_import_works_under_engine():
     wanted = {one for script in SCRIPTS.values() for one in imported(script)}
     assert len(wanted) > 70
     for module, name in sorted(wanted):
-        found = importlib.import_module(module.replace("pyflink", "penstock.engine", 1))
+        found = importlib.import_module(module.replace("pyflink", "penstock.engine.pyflink", 1))
         assert hasattr(found, name), f"{found.__name__} has no {name}"
 
 
 @pytest.mark.parametrize("name", ["map_filter_flat_map", "tumbling_window_reduce"])
 def test_a_script_runs_under_plain_python(spark, tmp_path, monkeypatch, capsys, name):
-    script = SCRIPTS[name].replace("from pyflink", "from penstock.engine")
+    script = SCRIPTS[name].replace("from pyflink", "from penstock.engine.pyflink")
     path = Path(tmp_path / "script.py")
     path.write_text(script)
     monkeypatch.setattr(sys, "argv", [str(path), "STREAMING", "1"])

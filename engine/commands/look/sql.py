@@ -15,14 +15,13 @@ from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.output.write_parquet import write_csv, write_parquet
-from penstock.engine.store.plan_source import SourceKind
+from penstock.engine.store.plan_source import SourceKind, tables_of_results
 from penstock.engine.store.plan_versions import find_version, tables_of
 from penstock.engine.views.sql.open_views import (
     columns_of_results,
     open_results,
     open_views,
     require_duckdb,
-    tables_of_results,
 )
 from penstock.engine.views.sql.run_query import QueryRows, require_one_select, run_query
 from penstock.plans.errors import ConfigurationError

@@ -1,4 +1,4 @@
-"""Measures cells that are asked for on standard input: `python -m penstock.engine.measure.sweep.answer_requests`.
+"""Measures cells that standard input asks for: `python -m penstock.engine.measure.sweep.answer_requests`.
 
 A request is a line: a JSON list with the JSON of a CellRequest.
 

@@ -19,7 +19,10 @@ from penstock.engine.pyflink.common.execution_config import ExecutionConfig
 from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig
 from penstock.engine.pyflink.datastream.checkpointing_mode import CheckpointingMode
 from penstock.engine.pyflink.datastream.execution_mode import RuntimeExecutionMode
-from penstock.engine.pyflink.datastream.operator_settings import (
+from penstock.engine.pyflink.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
+from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.run.lowering.lower_job import KnownIds
+from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PIPELINE_CLASSPATHS,
@@ -29,12 +32,10 @@ from penstock.engine.pyflink.datastream.operator_settings import (
     PYTHON_EXECUTION_MODE,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
-    check_buffer_timeout,
-    check_max_parallelism,
+    RUNTIME_MODE,
+    CachedFile,
+    Job,
 )
-from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.run.lowering.lower_job import KnownIds
-from penstock.engine.run.runtime.transformations import RUNTIME_MODE, CachedFile, Job
 from penstock.operators.common.arguments import require_kind, require_text
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import FlinkOption, read_option

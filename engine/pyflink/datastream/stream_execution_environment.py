@@ -27,20 +27,18 @@ from penstock.engine.pyflink.datastream.environment_sources import (
     execution_plan_json,
     job_plan,
 )
-from penstock.engine.pyflink.datastream.operator_settings import (
+from penstock.engine.pyflink.datastream.operator_settings import as_output_type
+from penstock.engine.pyflink.datastream.source_checks import SideOutputTypes
+from penstock.engine.pyflink.datastream.stream_outputs import collected_values
+from penstock.engine.run.lowering.lower_job import lower_job
+from penstock.engine.run.runtime.no_effect import say_left_out, say_without_effect
+from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,
     PYTHON_EXECUTABLE,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
-    as_output_type,
-)
-from penstock.engine.pyflink.datastream.source_checks import SideOutputTypes
-from penstock.engine.pyflink.datastream.stream_outputs import collected_values
-from penstock.engine.run.lowering.lower_job import lower_job
-from penstock.engine.run.runtime.no_effect import say_left_out, say_without_effect
-from penstock.engine.run.runtime.transformations import (
     RUNTIME_MODE,
     CachedFile,
     Call,

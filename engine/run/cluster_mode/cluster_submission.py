@@ -17,15 +17,15 @@ from penstock.engine.configuration.effective_configuration import EffectiveConfi
 from penstock.engine.machine.temporary_folders import temporary_folder
 from penstock.engine.output.redaction import redact, redact_value
 from penstock.engine.output.say import complain
-from penstock.engine.pyflink.datastream.operator_settings import (
+from penstock.engine.run.clusters.session_folder import Cluster
+from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
+from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
     PYTHON_ARCHIVES,
     PYTHON_FILES,
     PYTHON_REQUIREMENTS,
 )
-from penstock.engine.run.clusters.session_folder import Cluster
-from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.engine.spark import submitted_driver
 from penstock.engine.spark.class_archive import write_archive
 from penstock.engine.spark.find_java import require_java

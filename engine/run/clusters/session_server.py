@@ -138,7 +138,7 @@ def registered_slots(context: Any) -> tuple[int, int]:
 
 
 def main() -> None:
-    """`python -m penstock.engine.run.clusters.session_server FOLDER`; the request is JSON on standard input."""
+    """`python -m penstock.engine.run.clusters.session_server FOLDER`, with a request as JSON on stdin."""
     folder = Path(sys.argv[1])
     request = json.load(sys.stdin)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

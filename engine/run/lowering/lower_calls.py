@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.engine.pyflink.common.typeinfo import RowTypeInfo, Types
 from penstock.engine.run.runtime.transformations import (
     Call,
     Compaction,
@@ -23,7 +22,7 @@ from penstock.engine.run.runtime.transformations import (
     reachable,
     take_ids,
 )
-from penstock.operators.common.typeinfo import TypeInformation
+from penstock.operators.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.operators.process.keyed_process_operators import KeyedMapOperator

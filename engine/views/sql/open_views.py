@@ -13,12 +13,13 @@ from penstock.engine.machine.available_memory import available_memory
 from penstock.engine.machine.temporary_folders import short_lived_folder
 from penstock.engine.measure.sweep.results_table import ABOUT, ABOUT_QUALITY, QUALITY, RESULTS
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
-from penstock.engine.store.is_local import is_local, local_folder
+from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.open_plan import read_plan, require_intact
+from penstock.engine.store.plan_source import tables_of_results
 from penstock.engine.store.plan_versions import find_version, tables_of
 from penstock.engine.store.require_target import require_columns_to_read
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.version_notes import MANIFEST, PlanVersion
+from penstock.engine.store.version_notes import PlanVersion
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.view_columns import view_columns
@@ -185,16 +186,6 @@ def _selected(table: str) -> str:
 
 _RESULTS = (RESULTS, QUALITY)
 """Tables that sweeps and benchmarks write."""
-
-
-def tables_of_results(folder: str) -> list[str]:
-    """The tables in a folder of results; none if it is something else."""
-    if not is_local(folder):
-        return []
-    place = local_folder(folder)
-    if os.path.isdir(os.path.join(place, MANIFEST)):
-        return []
-    return [table for table in _RESULTS if os.path.isdir(os.path.join(place, table, "_delta_log"))]
 
 
 @contextmanager

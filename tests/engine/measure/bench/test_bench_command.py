@@ -135,7 +135,8 @@ def test_a_benchmark_goes_on_where_it_was_stopped(tmp_path, capsys):
 def test_measured_planners_plan_for_the_cluster_that_options_describe(monkeypatch):
     monkeypatch.setenv(OPTIONS, "{}")
     hand_on(None, {"taskmanager.numberOfTaskSlots": "7"})
-    code = "from penstock.engine.measure.bench.planners import bench_choices\nprint(bench_choices().task_manager)"
+    module = "penstock.engine.measure.bench.planners"
+    code = f"from {module} import bench_choices\nprint(bench_choices().task_manager)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=python_environment(), capture_output=True, text=True, check=True
     )

@@ -30,7 +30,7 @@ OWN_PARAMETERS = {
 def found(place):
     """The member at "module:class.name", as it stands in its class."""
     module, _, path = place.partition(":")
-    owner = importlib.import_module(f"penstock.engine.{module}")
+    owner = importlib.import_module(f"penstock.engine.pyflink.{module}")
     *classes, name = path.split(".")
     for one in classes:
         owner = getattr(owner, one)
@@ -56,7 +56,7 @@ def test_members(place):
 def test_the_list_of_names(line):
     place, _, names = line.partition(":")
     module, owner = place.split()
-    holder = getattr(importlib.import_module(module.replace("pyflink", "penstock.engine", 1)), owner)
+    holder = getattr(importlib.import_module(module.replace("pyflink", "penstock.engine.pyflink", 1)), owner)
     for name in names.split():
         member = holder
         for part in name.split("."):

@@ -69,10 +69,11 @@ def test_a_finished_run_of_another_machine_may_still_be_in_its_script(tmp_path, 
 
 
 def test_of_two_runs_that_repeat_one_the_other_runs(tmp_path, monkeypatch):
-    run_as(monkeypatch, DEAD)
-    opened, started = begin(sinks_of(tmp_path))
-    with opened:
-        commit_run(opened, stage(started))
+    with monkeypatch.context() as patched:
+        run_as(patched, DEAD)
+        opened, started = begin(sinks_of(tmp_path))
+        with opened:
+            commit_run(opened, stage(started))
     assert settle_earlier_runs(NextRun("two sinks", "as before", sinks_of(tmp_path))) == opened.run
     alive = {**run_owner.this_process(), "pid": "1", "started": run_owner._start_of(1) or ""}
     claim = journal.read(opened.run, "claimed-0")
