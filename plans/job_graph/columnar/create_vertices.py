@@ -82,11 +82,6 @@ RESOURCE_FIELDS = (
 )
 
 
-def vertex_columns(of_chain: FromChain) -> list[str]:
-    """The columns of vertices that have this rule."""
-    return [column for column, rule in VERTEX_RULES.items() if rule.of_chain is of_chain]
-
-
 CHAINED_SOURCE, HEAD = 0, 1
 
 
