@@ -23,7 +23,7 @@ from penstock.plans.topology.joins.read_topology_tables import read_topology_tab
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from penstock.plans.vocabulary import Layer
 from tests.planned_lines import differs
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 from tests.reference.deep_topologies import SHAPES, deep_topologies
 from tests.reference.planner import plan
 from tests.reference.random_topologies import MODES, random_topology

@@ -18,7 +18,7 @@ from penstock.plans.planners.run_steps import run_steps
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import with_dicts
+from tests.plans.planners.table_contents import with_dicts
 
 Derived = Callable[[str, Choices, str], list[dict[str, Any]]]
 """(table, how the cluster is configured, name of a topology) to its rows."""

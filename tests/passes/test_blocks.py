@@ -27,7 +27,7 @@ from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.joins.topologies_of_lines import TopologyTables
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.test_plan_columnar import exchanges_of
+from tests.plans.planners.test_plan_columnar import exchanges_of
 
 SCHEMA = pa.schema([(TOPOLOGY, pa.int64()), ("id", pa.int32()), ("name", pa.string()), ("tag", pa.string())])
 ROWS_OF_TWO = [

@@ -26,7 +26,7 @@ from penstock.engine.store.write_rows_in_workers import with_settings
 from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables import TABLES
 from tests.engine.store.arrow_plans import topologies
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 
 GIVEN: list[dict[str, Any]] = [
     {"name": name, "transformations": [{"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}]}

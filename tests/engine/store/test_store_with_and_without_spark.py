@@ -31,7 +31,7 @@ from penstock.plans.frames.spark_schemas import spark_schema
 from penstock.plans.tables.column_types import COMMENT
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
 from tests.engine.store.test_store import NOW
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 
 ROOT = Path(__file__).parents[3]
 OfSpark = Callable[[SparkSession, str], SparkTables | LocalSparkTables]

@@ -20,7 +20,7 @@ from penstock.engine.store.version_notes import MANIFEST, renew_notes
 from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
 from penstock.plans.errors import SchemaError, StoreError
 from tests.engine.store.arrow_plans import names, plan_of, rows_in, schema_of, topologies, write
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 
 
 @pytest.fixture

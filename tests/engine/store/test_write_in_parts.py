@@ -31,8 +31,8 @@ from penstock.plans.planners.plan_as_read import plan_as_read
 from penstock.plans.topology import unpacked_texts
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import rows_of
-from tests.plans.columnar.test_read_topologies import COLLIDING
+from tests.plans.planners.table_contents import rows_of
+from tests.plans.planners.test_read_topologies import COLLIDING
 from tests.plans.topology.builders import simple
 from tests.plans.topology.hostile_lines import RAW, hostile_lines
 from tests.reference.random_topologies import MODES, random_topology

@@ -23,7 +23,7 @@ from penstock.engine.store.write_layers import WriteLayers
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.planners import run_joins as run_passes
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 from tests.reference.random_topologies import random_topology
 
 PLANNED = random_topology(3, 40)

@@ -18,7 +18,7 @@ from penstock.engine.store.plan_versions import list_versions
 from penstock.engine.store.write_plan import WriteWhilePlanning
 from penstock.plans.errors import MachineError
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology
 
 TOPOLOGIES = [random_topology(3, 40, mode=mode) for mode in MODES]

@@ -13,7 +13,7 @@ from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import free
 from penstock.plans.layers import Choices
 from penstock.plans.metrics.plan_metrics import NEEDED, plan_metrics
-from tests.plans.columnar.test_plan_columnar import GOLDEN, golden_lines
+from tests.plans.planners.test_plan_columnar import GOLDEN, golden_lines
 from tests.reference.random_topologies import MODES, random_topology
 
 CHOICES = Choices()

@@ -9,7 +9,7 @@ from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.layers import Choices
 from penstock.plans.planners import joins_passes as expand_in_workers
 from penstock.plans.planners.joins_passes import Expanded, implementations, packed_expansions
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 
 pytestmark = pytest.mark.usefixtures("own_environment")
 

@@ -15,7 +15,7 @@ from tests.plans.resources.flink_resources import rows
 def found():
     """Rows by the name of their topology, and vertices by the id that Flink gives them.
 
-    tests/plans/columnar/test_plan_columnar.py compares these tables with those of Spark's passes.
+    tests/plans/planners/test_plan_columnar.py compares these tables with those of Spark's passes.
     """
     planned = plan_in_process([row["topology"] for row in rows("plan")])
     tables = {name: from_arrow(table) for name, table in planned.tables.items()}

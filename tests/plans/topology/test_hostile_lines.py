@@ -8,8 +8,8 @@ import pytest
 from penstock.engine.store.open_plan import open_plan
 from penstock.plans.printable import MOST_ERRORS
 from penstock.plans.topology.rules import shorten
-from tests.plans.columnar.lines_both_ways import expected, few_are_many, found
-from tests.plans.columnar.test_read_topologies import COLLIDING
+from tests.plans.planners.lines_both_ways import expected, few_are_many, found
+from tests.plans.planners.test_read_topologies import COLLIDING
 from tests.plans.topology.builders import golden_lines, simple
 from tests.plans.topology.hostile_lines import RAW, hostile_lines
 from tests.plans.topology.planned_alike import PLANNERS, command, plan_alike

@@ -16,7 +16,7 @@ from penstock.plans.topology.columnar.find_topology_files import STANDARD_INPUT
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
 from penstock.plans.topology.joins.read_topology_files import read_topology_files as read_on_spark
 from penstock.plans.topology.json_documents import Element, elements, is_document
-from tests.plans.columnar.table_contents import frame_contents
+from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import simple
 from tests.plans.topology.test_read_topology_files import contents, reading
 

@@ -1,6 +1,6 @@
 """Tables of topologies and transformations: the same plan input, fingerprints and errors as files.
 
-tests/plans/columnar/test_read_topology_tables.py has wrong tables, which both readers refuse alike.
+tests/plans/planners/test_read_topology_tables.py has wrong tables, which both readers refuse alike.
 """
 
 from contextlib import ExitStack

@@ -18,7 +18,7 @@ from penstock.plans.topology.columnar.topology_tables import topology_id
 from penstock.plans.topology.joins import read_topology_tables as by_joins
 from penstock.plans.topology.joins import read_topology_tables as wrong_rows
 from penstock.plans.topology.validate_transformations import find_cycle, find_cycle_in_rows
-from tests.plans.columnar.table_contents import frame_contents
+from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.test_read_topology_files import contents
 
 KINDS = ["source", "one_input", "two_input", "union", "partition", "sink", "no such kind", None]

@@ -24,8 +24,8 @@ from penstock.plans.topology.columnar.topology_tables import TopologyTables, top
 from penstock.plans.topology.job_defaults import JobDefaults
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables as read_tables_with_spark
 from penstock.plans.topology.joins.topologies_of_lines import read_topology_objects
-from tests.plans.columnar.table_contents import frame_contents
-from tests.plans.columnar.test_read_topologies import COLLIDING
+from tests.plans.planners.table_contents import frame_contents
+from tests.plans.planners.test_read_topologies import COLLIDING
 from tests.plans.topology.builders import golden_lines, simple
 from tests.plans.topology.test_read_topology_files import contents, reading
 from tests.plans.topology.test_read_topology_tables import as_tables, changed, every_setting

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.plans.columnar.lines_both_ways import (
+from tests.plans.planners.lines_both_ways import (
     expected,
     few_are_many,
     found,

@@ -30,7 +30,7 @@ from penstock.plans.topology.columnar.read_topology_tables import (
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import frame_contents, rows_of
+from tests.plans.planners.table_contents import frame_contents, rows_of
 from tests.plans.topology.builders import simple
 from tests.reference.random_topologies import MODES, random_topology
 

@@ -14,7 +14,7 @@ from penstock.plans.planners import plan_in_parts
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.planners.plan_in_parts import plan_columnar, stages
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import rows_of
+from tests.plans.planners.table_contents import rows_of
 from tests.reference.random_topologies import MODES, random_topology
 
 TOPOLOGIES = [random_topology(seed, 2 + seed * 7 % 40, mode=mode) for mode in MODES for seed in range(25)]

@@ -20,7 +20,7 @@ from penstock.plans.errors import InputError
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files
-from tests.plans.columnar.test_read_topologies import assert_same
+from tests.plans.planners.test_read_topologies import assert_same
 from tests.plans.topology.builders import simple
 from tests.plans.topology.packed_blocks import packed_blocks
 from tests.plans.topology.test_read_topology_files import reading

@@ -14,7 +14,7 @@ from penstock.plans.frames.polars_frames import to_arrow
 from penstock.plans.planners.plan_as_read import read_topologies
 from penstock.plans.topology import unpacked_texts
 from penstock.plans.topology.columnar.topology_tables import topology_id
-from tests.plans.columnar.table_contents import frame_contents
+from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import golden_lines, simple, stream_edge, stream_graph, transformation
 from tests.plans.topology.test_read_topology_files import contents, fleet, reading
 from tests.plans.topology.test_validate_topology import graph_with, with_map, with_third

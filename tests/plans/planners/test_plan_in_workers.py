@@ -25,8 +25,8 @@ from penstock.plans.planners import plan_packed_tables as packing
 from penstock.plans.planners.plan_packed_tables import divide, packed_rows, unpack
 from penstock.plans.tables import require_schema
 from penstock.plans.vocabulary import Layer
-from tests.plans.columnar.table_contents import rows_of
-from tests.plans.columnar.test_plan_columnar import GOLDEN, golden_lines
+from tests.plans.planners.table_contents import rows_of
+from tests.plans.planners.test_plan_columnar import GOLDEN, golden_lines
 from tests.reference.random_topologies import MODES, random_topology
 
 TOPOLOGIES = [random_topology(seed, 2 + seed * 7 % 40, mode=mode) for mode in MODES for seed in range(20)]

@@ -11,7 +11,7 @@ from penstock.plans.topology.columnar.lines_batch import lines_batch
 from penstock.plans.topology.columnar.parse_block import LineBlock
 from penstock.plans.topology.fingerprint import BLOCK
 from penstock.plans.topology.parse_lines import ROWS_A_BATCH, parse_lines
-from tests.plans.columnar.lines_both_ways import (
+from tests.plans.planners.lines_both_ways import (
     FILE,
     expected,
     few_are_many,

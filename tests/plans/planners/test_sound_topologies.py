@@ -14,7 +14,7 @@ from penstock.plans.topology.columnar import read_topology_tables as reading
 from penstock.plans.topology.columnar.normalized_tables import to_nullable_arrow
 from penstock.plans.topology.columnar.topology_tables import TopologyTables
 from penstock.plans.topology.fingerprint import BLOCK
-from tests.plans.columnar.table_contents import frame_contents
+from tests.plans.planners.table_contents import frame_contents
 from tests.plans.topology.builders import simple, transformation
 from tests.plans.topology.test_read_topology_tables import every_setting
 from tests.reference.random_topologies import MODES, random_topology
