@@ -21,7 +21,7 @@ def costs_named(costs: Any) -> Iterator[str | None]:
         from penstock.engine.library.given_topologies import frame_as_arrow
 
         if is_spark_frame(costs):
-            from penstock.engine.run.runtime.ship_python import in_running_session
+            from penstock.engine.run.runtime.spark_application import in_running_session
 
             with in_running_session(costs.sparkSession, "costs"):
                 table = costs.toArrow()

@@ -144,7 +144,7 @@ class Measured(NamedTuple):
     def _plans(self) -> pl.DataFrame:
         if not is_spark_frame(self.plans):
             return from_arrow(self.plans)
-        from penstock.engine.run.runtime.ship_python import in_running_session
+        from penstock.engine.run.runtime.spark_application import in_running_session
 
         with in_running_session(self.plans.sparkSession, "summary"):
             return from_arrow(self.plans.toArrow())

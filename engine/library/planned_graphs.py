@@ -239,7 +239,7 @@ def _polars(table: Any) -> pl.DataFrame:
 def _rows(table: Any) -> list[dict[str, Any]]:
     arrow: pa.Table = table
     if is_spark_frame(table):
-        from penstock.engine.run.runtime.ship_python import in_running_session
+        from penstock.engine.run.runtime.spark_application import in_running_session
 
         with in_running_session(table.sparkSession, "graph"):
             arrow = table.toArrow()

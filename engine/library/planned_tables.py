@@ -168,7 +168,7 @@ def running_session(spark: "SparkSession | None", call: str) -> AbstractContextM
     """See in_running_session; of no session, nothing is asked."""
     if spark is None:
         return nullcontext()
-    from penstock.engine.run.runtime.ship_python import in_running_session
+    from penstock.engine.run.runtime.spark_application import in_running_session
 
     return in_running_session(spark, call)
 

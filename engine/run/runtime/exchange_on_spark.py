@@ -20,7 +20,7 @@ from penstock.engine.pyflink_names import install, installed
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.keep_vertices import KeptVertices
-from penstock.engine.run.runtime.ship_python import has_several_executors, is_remote
+from penstock.engine.run.runtime.spark_application import has_several_executors, is_remote
 from penstock.engine.spark.worker_function import WorkerFunction, pickle_with_broadcasts
 from penstock.operators.chain.describe_error import describe_error, shortened
 from penstock.operators.common.pickles import describe_unpicklable, dumps_for_workers

@@ -37,7 +37,7 @@ from penstock.engine.run.runtime.listen_to_reports import (
 )
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import BegunRun, begin_job, end_job
-from penstock.engine.run.runtime.ship_python import driver_host
+from penstock.engine.run.runtime.spark_application import driver_host
 from penstock.engine.run.runtime.transformations import Job
 from penstock.operators.connectors.recover_sinks import needs_commit
 from penstock.operators.task.report import ATTEMPT_EDGE, BLOCK_HEADER, NO_EDGE, ResultsAddress

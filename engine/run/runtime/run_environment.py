@@ -17,7 +17,7 @@ from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.job_monitor import JobMonitor
-from penstock.engine.run.runtime.ship_python import is_remote, send_file
+from penstock.engine.run.runtime.spark_application import is_remote, send_file
 from penstock.engine.run.runtime.transformations import CachedFile
 from penstock.engine.spark.session import any_session, use_this_python
 from penstock.plans.printable import printable

@@ -61,7 +61,7 @@ from penstock.engine.run.runtime.run_until_enough import (
     run_until_enough,
     start_again_after_failures,
 )
-from penstock.engine.run.runtime.ship_python import driver_host, is_remote
+from penstock.engine.run.runtime.spark_application import driver_host, is_remote
 from penstock.engine.run.runtime.transformations import Job, Transformation
 from penstock.operators.common.identify_value import UnidentifiableError, identify_value, is_installed
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of

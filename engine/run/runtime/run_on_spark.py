@@ -31,7 +31,8 @@ from penstock.engine.run.runtime.no_effect import say_once
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark
 from penstock.engine.run.runtime.run_settings import spark_settings_for_runs, task_settings
-from penstock.engine.run.runtime.ship_python import cancel_group, is_remote, job_group, ship_python
+from penstock.engine.run.runtime.ship_python import ship_python
+from penstock.engine.run.runtime.spark_application import cancel_group, is_remote, job_group
 from penstock.engine.run.runtime.transformations import Job
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.drop_dead_workers import drop_dead_workers

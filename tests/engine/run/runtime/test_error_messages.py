@@ -17,7 +17,7 @@ from penstock.engine.pyflink.datastream.functions import (
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.engine.run.runtime.job_monitor import JobMonitor
 from penstock.engine.run.runtime.run_on_spark import describe_failure
-from penstock.engine.run.runtime.ship_python import send_once
+from penstock.engine.run.runtime.spark_application import send_once
 from penstock.operators.chain.describe_error import describe_error, describe_record
 from penstock.operators.common.row import Row
 from penstock.operators.task.report import Reporter
