@@ -170,7 +170,7 @@ def main() -> None:
     """Print a row of figures for each package, and what `--unused` or `--constants` ask for."""
     known = modules(Path(sys.argv[1]) if sys.argv[1:] and not sys.argv[1].startswith("-") else ROOT)
     by, forwarding = importers(known), forwarding_twins(known)
-    print("package    files   lines  imports  one importer (small)  re-export  forwarding twins  over 300")
+    print("package    files   lines  imports  one importer (small)  re-export  forwarding twins  over 800")
     for package in PACKAGES:
         own = [module for module in known.values() if package_of(module.name) == package]
         single = [module for module in own if len(by[module.name]) == 1]
@@ -180,7 +180,7 @@ def main() -> None:
             f"({sum(module.lines <= SMALL for module in single):,})"
             f"{sum(map(only_hands_on, own)):16,} "
             f"{sum(package_of(name) == package for name in forwarding):17,} "
-            f"{sum(module.lines > 300 for module in own):9,}"
+            f"{sum(module.lines > 800 for module in own):9,}"
         )
     constants = repeated_constants(known)
     print(f"constants that several modules define: {len(constants)}")
