@@ -39,6 +39,7 @@ WITHOUT_SESSION = {
     *(f"Version.{name}" for name in Version._fields),
     *(f"SweepResults.{name}" for name in (*SweepResults._fields, "format", "plot", "results", "table")),
     *(f"Benchmark.{name}" for name in ("answers", "results", "show", "summary")),
+    *(f"PlanQuality.{name}" for name in ("compared", "plans", "results", "show")),
     *("StreamExecutionEnvironment.slot_resources", "StreamExecutionEnvironment.thread_mode"),
     *("SlotSharingGroup.slot_resources", "DataStream.key_by", "Measured.jobs"),
 }
