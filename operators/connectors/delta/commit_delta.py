@@ -83,7 +83,7 @@ def delta_uri(folder: str) -> str:
     if _READ_OTHERWISE.search(path) is not None:
         raise ValueError(
             "the path of a Delta table must not contain % with two hexadecimal digits, backslashes, control "
-            f"characters or bytes that are not UTF-8, got {path!r}: the library deltalake takes it for another"
+            f"characters or bytes that are not UTF-8, got {path!r}: the library deltalake looks for another"
         )
     return f"file://{quote(path)}"
 
@@ -234,8 +234,8 @@ def _require_newest_entry(table: DeltaTable, folder: str) -> None:
     entry = posixpath.join(base, "_delta_log", f"{table.version():020}.json")
     if system.get_file_info(entry).type == fs.FileType.NotFound:
         raise ValueError(
-            f"the Delta table {folder} cannot be written by this sink, because {posixpath.basename(entry)} is "
-            "missing in its log; Spark may be able to: stream.to_dataframe().write.format(\"delta\")"
+            f"the Delta table {folder} cannot be written by this sink, because {posixpath.basename(entry)} "
+            'is missing in its log; Spark may be able to: stream.to_dataframe().write.format("delta")'
         )
 
 

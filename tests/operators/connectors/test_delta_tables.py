@@ -482,7 +482,7 @@ def test_a_log_that_deltalake_cannot_read(tmp_path):
         lambda: commit_delta(started._write, staged),
     )
     for call in calls:
-        with pytest.raises(ValueError, match="^the Delta table .* cannot be read: .*'ofNextYear'.*$"):
+        with pytest.raises(ValueError, match=r"^the Delta table .* cannot be read: .*'ofNextYear'.*$"):
             call()
     started.abort()
     assert os.listdir(path) == ["_delta_log"]
@@ -495,7 +495,7 @@ def test_a_log_that_deltalake_cannot_read(tmp_path):
     damaged = tmp_path / "damaged"
     add_commit(damaged, 0)
     (damaged / "_delta_log" / f"{0:020}.json").write_text("{")
-    with pytest.raises(ValueError, match="^the Delta table .* cannot be read: .{,200}$"):
+    with pytest.raises(ValueError, match=r"^the Delta table .* cannot be read: .{,200}$"):
         DeltaSource(str(damaged))
 
 
