@@ -188,8 +188,11 @@ def _is_in_entries(folder: str, write_id: str) -> bool:
 
 
 def has_write(table: DeltaTable, write_id: str) -> bool:
-    """Whether the transaction of a write is in the table."""
-    return table.transaction_version(f"penstock-{write_id}") is not None
+    """Whether the transaction of a write is in the table. ValueError for a damaged log."""
+    try:
+        return table.transaction_version(f"penstock-{write_id}") is not None
+    except DeltaError as error:
+        raise ValueError(f"the Delta table {table.table_uri} cannot be read: {_plain(error)}") from error
 
 
 def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
@@ -203,7 +206,7 @@ def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
 
 
 def _is_committed(table: DeltaTable, write: DeltaWrite, committables: list[Committable]) -> bool:
-    if table.transaction_version(write.application) is not None:
+    if has_write(table, write.write_id):
         return True
     if _FORGETS_TRANSACTIONS not in table.metadata().configuration or not committables:
         return False
