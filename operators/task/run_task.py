@@ -292,10 +292,12 @@ def _raise_not_loaded(error: BaseException, outline: TaskSpec) -> NoReturn:
 
 
 def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch, None, None]:
-    """Run the subtask that this Spark partition is; gives rows as Spark asks for them."""
+    """Run the subtask that this Spark partition is, if it is any; gives rows as Spark asks for them."""
     where = TaskContext.get()
     attempt_number = where.attemptNumber() if where is not None else 0
     subtask, batches = subtask_of(spec, batches, where.partitionId() if where is not None else 0)
+    if subtask is None:
+        return
     if spec.chain.vertex in spec.settings.first_attempts:
         attempt_number += spec.settings.first_attempts[spec.chain.vertex][subtask]
     yield from pulled(
@@ -364,16 +366,20 @@ def _rare_collections() -> Iterator[None]:
 
 def subtask_of(
     spec: TaskSpec, batches: Iterator[pa.RecordBatch], partition: int
-) -> tuple[int, Iterator[pa.RecordBatch]]:
+) -> tuple[int | None, Iterator[pa.RecordBatch]]:
     """The number of this subtask, and the same batches again.
 
     If Spark runs several vertices in one stage (a union), its partition numbers are not the subtasks. The
     first row has the number: a source's row holds it, and an exchange begins with a greeting to each subtask.
+    A DataFrame may have fewer partitions than its source has subtasks. Forward from there, no row comes for
+    the others where the rows went through a shuffle: None, for these do not run.
     """
     chain = spec.chain
     if _reads_dataframe(spec):
         return _find_subtask(spec, batches, partition)
-    first = next(batches)
+    first = next(batches, None)
+    if first is None:
+        return None, batches
     column = "target" if chain.gates else "id"
     return first.column(column)[0].as_py(), itertools.chain([first], batches)
 

@@ -6,6 +6,7 @@ protocol), by which a repeated commit finds the first one.
 
 from __future__ import annotations
 
+import json
 import os
 import posixpath
 import re
@@ -50,7 +51,8 @@ _TRANSACTION_VERSION = 1
 _CONFLICTS = 8  #: commits that may lose against other writers, in addition to the retries of deltalake itself
 _FORCED_ENTRIES = 50  #: of the log, the newest: the write's own is among them
 _FORGETS_TRANSACTIONS = "delta.setTransactionRetentionDuration"
-_ESCAPE = re.compile("%[0-9A-Fa-f]{2}")
+_READ_OTHERWISE = re.compile(r"%[0-9A-Fa-f]{2}|[\\\x00-\x1f\x7f\ud800-\udfff]")
+_COLOURS_AND_STACK = re.compile("\x1b\\[[0-9;]*m|\n *0: .*", re.DOTALL)
 _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before each further one
 
 
@@ -75,25 +77,41 @@ class DeltaWrite:
 
 def delta_uri(folder: str) -> str:
     """A folder as deltalake takes it. ValueError for local ones that it would look for in another place."""
-    if "://" in folder:
+    system, path = filesystem_of(folder)
+    if not isinstance(system, fs.LocalFileSystem):
         return folder
-    path = filesystem_of(folder)[1]
-    if _ESCAPE.search(path) is not None:
+    if _READ_OTHERWISE.search(path) is not None:
         raise ValueError(
-            f"the path of a Delta table must not contain % with two hexadecimal digits, got {folder}: the "
-            "library deltalake decodes them"
+            "the path of a Delta table must not contain % with two hexadecimal digits, backslashes, control "
+            f"characters or bytes that are not UTF-8, got {path!r}: the library deltalake looks for another"
         )
     return f"file://{quote(path)}"
 
 
-def open_delta(folder: str, storage_options: Mapping[str, str] | None = None) -> DeltaTable | None:
-    """The table at its newest version; None if there is none."""
+def open_delta(
+    folder: str, storage_options: Mapping[str, str] | None = None, version: int | None = None
+) -> DeltaTable | None:
+    """The table at a version, or at its newest; None if there is none. ValueError for a damaged log."""
+    uri = delta_uri(folder)
     try:
         return DeltaTable(
-            delta_uri(folder), storage_options=dict(storage_options) if storage_options else None
+            uri, version=version, storage_options=dict(storage_options) if storage_options else None
         )
     except TableNotFoundError:
         return None
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise OSError(f"the Delta table {folder} cannot be read: {_plain(error)}") from error
+    except BaseException as error:
+        if not isinstance(error, DeltaError) and type(error).__name__ != "PanicException":
+            raise
+        raise ValueError(f"the Delta table {folder} cannot be read: {_plain(error)}") from error
+
+
+def _plain(error: BaseException) -> str:
+    """What deltalake says, on one line, without its stack and colours."""
+    return " ".join(_COLOURS_AND_STACK.sub("", str(error)).split())
 
 
 def _prepare_delta(write: DeltaWrite, committables: list[Committable]) -> int | None:
@@ -147,14 +165,34 @@ def commit_delta(write: DeltaWrite, committables: list[Committable], *, retries:
 
 def abort_delta(folder: str, write_id: str, storage_options: Mapping[str, str] | None = None) -> None:
     """Delete the files of a write, unless its transaction is in the table."""
-    table = open_delta(folder, storage_options)
-    if table is None or not has_write(table, write_id):
+    try:
+        table = open_delta(folder, storage_options)
+        is_committed = table is not None and has_write(table, write_id)
+    except ValueError:  # others have given it a feature that deltalake cannot read
+        is_committed = _is_in_entries(folder, write_id)
+    if not is_committed:
         delete_files(folder, write_id, keep=set())
 
 
+def _is_in_entries(folder: str, write_id: str) -> bool:
+    """Whether an entry of the log names a write, as far as the entries are still there."""
+    system, base = filesystem_of(folder)
+    entries = system.get_file_info(fs.FileSelector(posixpath.join(base, "_delta_log"), allow_not_found=True))
+    wanted = json.dumps(f"penstock-{write_id}").encode()
+    for entry in entries:
+        if entry.extension == "json":
+            with system.open_input_stream(entry.path) as stream:
+                if wanted in stream.read():
+                    return True
+    return False
+
+
 def has_write(table: DeltaTable, write_id: str) -> bool:
-    """Whether the transaction of a write is in the table."""
-    return table.transaction_version(f"penstock-{write_id}") is not None
+    """Whether the transaction of a write is in the table. ValueError for a damaged log."""
+    try:
+        return table.transaction_version(f"penstock-{write_id}") is not None
+    except DeltaError as error:
+        raise ValueError(f"the Delta table {table.table_uri} cannot be read: {_plain(error)}") from error
 
 
 def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
@@ -168,7 +206,7 @@ def delete_files(folder: str, write_id: str, keep: set[str]) -> None:
 
 
 def _is_committed(table: DeltaTable, write: DeltaWrite, committables: list[Committable]) -> bool:
-    if table.transaction_version(write.application) is not None:
+    if has_write(table, write.write_id):
         return True
     if _FORGETS_TRANSACTIONS not in table.metadata().configuration or not committables:
         return False
@@ -190,6 +228,18 @@ def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
     if write.mode != "ignore":
         require_columns(table, write.folder, write.schema, write.partition_by)
         require_writable(table, write.folder, write.mode)
+        _require_newest_entry(table, write.folder)
+
+
+def _require_newest_entry(table: DeltaTable, folder: str) -> None:
+    """ValueError if the log has its newest version only as a checkpoint: deltalake cannot follow upon it."""
+    system, base = filesystem_of(folder)
+    entry = posixpath.join(base, "_delta_log", f"{table.version():020}.json")
+    if system.get_file_info(entry).type == fs.FileType.NotFound:
+        raise ValueError(
+            f"the Delta table {folder} cannot be written by this sink, because {posixpath.basename(entry)} "
+            'is missing in its log; Spark may be able to: stream.to_dataframe().write.format("delta")'
+        )
 
 
 def _require_files(write: DeltaWrite, committables: list[Committable]) -> None:
@@ -348,10 +398,7 @@ class DeltaSink(Sink):
 
     def start(self, write_id: str | None = None, type_info: TypeInformation | None = None) -> Self:
         """The sink for one run; see the class for what is checked."""
-        try:
-            table = open_delta(self.path, self.storage_options)
-        except DeltaError as error:
-            raise ValueError(f"the Delta table {self.path} cannot be read: {error}") from error
+        table = open_delta(self.path, self.storage_options)
         if table is not None and self.mode == "error":
             raise ValueError(f"{self.path} is a Delta table already, and mode is error")
         schema = staged_schema(table, delta_schema(self.type_info))
@@ -359,6 +406,7 @@ class DeltaSink(Sink):
             require_columns(table, self.path, schema, self.partition_by)
             if self.mode != "ignore":
                 require_writable(table, self.path, self.mode)
+                _require_newest_entry(table, self.path)
         started = super().start(write_id, type_info)
         started.schema = schema
         started.table_id = None if table is None else str(table.metadata().id)

@@ -176,6 +176,7 @@ def _by_partition(
             codes * (len(column_texts.dictionary) + 1)
             + column_texts.indices.fill_null(len(column_texts.dictionary)).to_numpy()
         )
+        codes = np.unique(codes, return_inverse=True)[1]  # dense, so that many columns do not overflow
     order = np.argsort(codes, kind="stable")
     rows = batch.take(pa.array(order))
     _, starts = np.unique(codes[order], return_index=True)

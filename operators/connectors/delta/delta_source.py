@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 from deltalake import DeltaTable
+from deltalake.exceptions import TableNotFoundError
 from pyarrow.fs import LocalFileSystem
 
 from penstock.operators.chain.operator import OperatorContext
@@ -19,8 +20,14 @@ from penstock.operators.common.adapt_columns import as_arrow_type, match_fields
 from penstock.operators.common.arrow_types import arrow_type, type_info_of_arrow
 from penstock.operators.common.identify_value import identify_value
 from penstock.operators.common.typeinfo import RowTypeInfo
-from penstock.operators.connectors.delta.commit_delta import delta_uri
-from penstock.operators.connectors.delta.table_columns import fields_of, holds_variant, stored_columns
+from penstock.operators.connectors.delta.commit_delta import open_delta
+from penstock.operators.connectors.delta.table_columns import (
+    fields_of,
+    holds_variant,
+    mapping_mode,
+    reasons_of_mode,
+    stored_columns,
+)
 from penstock.operators.connectors.source import Source
 from penstock.operators.exchange.blocks import values_of_batch
 from penstock.operators.files.filesystem import filesystem_of
@@ -57,8 +64,8 @@ class DeltaSource(Source):
 
     Rows that deletion vectors take out are left out, partition columns come from the log, columns and fields
     of structs that a file lacks are null. ValueError for tables that use a feature other than
-    READABLE_FEATURES, or have a column of variants; TypeError for columns that no type stands for;
-    deltalake's errors if there is no such table.
+    READABLE_FEATURES, have a column of variants, or a log that cannot be read; TypeError for columns that no
+    type stands for; deltalake's TableNotFoundError if there is no such table.
     """
 
     has_batches = True
@@ -67,12 +74,12 @@ class DeltaSource(Source):
         self, path: str, *, version: int | None = None, storage_options: dict[str, str] | None = None
     ) -> None:
         super().__init__()
-        table = DeltaTable(delta_uri(path), version=version, storage_options=storage_options)
-        _require_readable(table)
+        table = self._open(path, version, storage_options)
+        _require_readable(table, path)
         self.path, self.version, self.storage_options = path, table.version(), storage_options
         self.schema = pa.schema(table.schema().to_arrow())
-        self.stored = stored_columns(table.schema(), self.schema)
-        self.has_field_ids = _mapping(table) == "id"
+        self.stored = stored_columns(table, self.schema)
+        self.has_field_ids = mapping_mode(table) == "id"
         self.type_info: RowTypeInfo = as_row_type(type_info_of_arrow(self.schema))
 
     def fingerprint(self) -> str:
@@ -115,7 +122,14 @@ class DeltaSource(Source):
                 yield from chunks_of(values_of_batch(batch, self.type_info))
 
     def _table(self) -> DeltaTable:
-        return DeltaTable(delta_uri(self.path), version=self.version, storage_options=self.storage_options)
+        return self._open(self.path, self.version, self.storage_options)
+
+    @staticmethod
+    def _open(path: str, version: int | None, storage_options: dict[str, str] | None) -> DeltaTable:
+        table = open_delta(path, storage_options, version)
+        if table is None:
+            raise TableNotFoundError(f"there is no Delta table {path}")
+        return table
 
     def _batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         details: DeltaFile = split.details
@@ -177,19 +191,15 @@ def _require_field_ids(file: pa.Schema, stored: pa.Schema, path: str) -> None:
             )
 
 
-def _require_readable(table: DeltaTable) -> None:
+def _require_readable(table: DeltaTable, path: str) -> None:
     unknown = sorted(_features(table) - READABLE_FEATURES)
     unknown += sorted({"variantType"} if any(map(holds_variant, fields_of(table.schema()))) else ())
+    unknown += reasons_of_mode(table)
     if unknown:
         raise ValueError(
-            f"the Delta table {table.table_uri} uses {', '.join(unknown)}, which is not supported; "
+            f"the Delta table {path} uses {', '.join(unknown)}, which is not supported; "
             "read it with Spark and env.from_dataframe"
         )
-
-
-def _mapping(table: DeltaTable) -> str:
-    mode: str = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    return mode
 
 
 def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:

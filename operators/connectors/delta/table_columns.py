@@ -54,6 +54,8 @@ _GENERATED = "delta.generationExpression"
 _IDENTITY = "delta.identity.start"
 _INVARIANT = "delta.invariants"
 _DEFAULT = "CURRENT_DEFAULT"
+_MAPPING_MODE = "delta.columnMapping.mode"
+_MAPPING_READER = 2  #: the legacy version of the protocol
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _FIELD_ID = "delta.columnMapping.id"
 _TEXT_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
@@ -86,10 +88,11 @@ def reasons_against(table: DeltaTable, mode: str, features: frozenset[str] = WRI
     if protocol.min_writer_version > _FEATURES_ARE_LISTED:
         reasons.append(f"writer version {protocol.min_writer_version}")
     reasons += [
-        f"the CHECK constraint {name.removeprefix(_CONSTRAINT)!r}"
+        f"the CHECK constraint {name[len(_CONSTRAINT) :]!r}"
         for name in sorted(configuration)
-        if name.startswith(_CONSTRAINT)
+        if name.lower().startswith(_CONSTRAINT)
     ]
+    reasons += _reasons_of_mapping(table)
     for field in fields_of(table.schema()):
         reasons += _reasons_of_field(field)
     if mode == "overwrite" and _is_append_only(configuration):
@@ -99,12 +102,41 @@ def reasons_against(table: DeltaTable, mode: str, features: frozenset[str] = WRI
 
 def has_rules(properties: Mapping[str, Any], schema: str) -> bool:
     """Whether a table of writer version 2 limits its rows or commits; `schema`: its JSON in the log."""
-    constrained = any(name.startswith(_CONSTRAINT) for name in properties)
+    constrained = any(name.lower().startswith(_CONSTRAINT) for name in properties)
     return constrained or _is_append_only(properties) or _INVARIANT in schema
 
 
 def _is_append_only(properties: Mapping[str, Any]) -> bool:
-    return str(properties.get("delta.appendOnly", "false")).lower() == "true"
+    return any(
+        name.lower() == "delta.appendonly" and str(value).strip().lower() == "true"
+        for name, value in properties.items()
+    )
+
+
+def mapping_mode(table: DeltaTable) -> str:
+    """How columns have other names in files than to readers: none, name, id, or what readers do not know."""
+    mode: str = table.metadata().configuration.get(_MAPPING_MODE, "none")
+    return mode
+
+
+def reasons_of_mode(table: DeltaTable) -> list[str]:
+    """A mode of column mapping that some readers follow, and others do not."""
+    mode, protocol = mapping_mode(table), table.protocol()
+    is_declared = protocol.min_reader_version == _MAPPING_READER or "columnMapping" in (
+        protocol.writer_features or ()
+    )
+    if mode == "none" or (mode in ("name", "id") and is_declared):
+        return []
+    return [f"{_MAPPING_MODE}={mode}, which is no mode or not declared by the table's protocol"]
+
+
+def _reasons_of_mapping(table: DeltaTable) -> list[str]:
+    reasons, fields = reasons_of_mode(table), fields_of(table.schema())
+    if mapping_mode(table) == "none" and any(
+        _PHYSICAL_NAME in part["metadata"] for part in _parts({"fields": fields})
+    ):
+        reasons.append(f"names of column mapping without {_MAPPING_MODE}")
+    return reasons
 
 
 def _reasons_of_field(field: Json) -> Iterator[str]:
@@ -336,9 +368,13 @@ class StagedColumns:
         )
 
 
-def stored_columns(schema: Schema, columns: pa.Schema) -> pa.Schema:
+def stored_columns(table: DeltaTable, columns: pa.Schema) -> pa.Schema:
     """The columns of a table, which are `columns` to readers, with the names and ids that its files have."""
-    return _stored_schema(fields_of(schema), columns)
+    fields = fields_of(table.schema())
+    if mapping_mode(table) == "none":
+        for part in _parts({"fields": fields}):
+            part["metadata"].pop(_PHYSICAL_NAME, None)
+    return _stored_schema(fields, columns)
 
 
 def _stored_schema(fields: list[Json], columns: pa.Schema) -> pa.Schema:

@@ -7,6 +7,7 @@ import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,7 +17,8 @@ from deltalake import DeltaTable
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
+from penstock.operators.connectors.delta.commit_delta import DeltaSink, commit_delta
+from penstock.operators.connectors.delta.delta_files import _by_partition
 from penstock.operators.connectors.delta.delta_source import DeltaSource
 from penstock.operators.connectors.file_source import parquet_source
 from penstock.operators.connectors.sink import LostFilesError
@@ -110,6 +112,21 @@ TEXT = "__CHAR_VARCHAR_TYPE_STRING"
 INSIDE = struct(field("a", "integer", nullable=False))
 REFUSED: dict[str, dict[str, Any]] = {
     "the CHECK constraint 'few'": {"version": (1, 3), "properties": {"delta.constraints.few": "id < 5"}},
+    "the CHECK constraint 'Few'": {"version": (1, 3), "properties": {"DELTA.Constraints.Few": "id < 5"}},
+    "delta.columnMapping.mode=NAME": {
+        "features": ["columnMapping"],
+        "fields": [mapped("id", "long", 1), mapped("v", "string", 2)],
+        "properties": {"delta.columnMapping.mode": "NAME"},
+    },
+    "delta.columnMapping.mode=name, which": {
+        "version": (1, 2),
+        "fields": [mapped("id", "long", 1), mapped("v", "string", 2)],
+        "properties": {"delta.columnMapping.mode": "name"},
+    },
+    "names of column mapping without": {
+        "version": (1, 2),
+        "fields": [mapped("id", "long", 1), mapped("v", "string", 2)],
+    },
     "the generated column 'v'": {
         "version": (1, 4),
         "fields": [
@@ -193,8 +210,9 @@ def test_all_reasons_are_named_at_once(tmp_path):
         DeltaSink(path, ROWS, "overwrite").start()
 
 
-def test_a_table_that_only_grows_takes_appends(tmp_path):
-    path = make_table(tmp_path, version=(1, 2), properties={"delta.appendOnly": "true"})
+@pytest.mark.parametrize("name", ["delta.appendOnly", "Delta.APPENDONLY"])
+def test_a_table_that_only_grows_takes_appends(tmp_path, name):
+    path = make_table(tmp_path, version=(1, 2), properties={name: "True"})
     write(DeltaSink(path, ROWS), [[TWO]])
     with pytest.raises(ValueError, match=r"delta\.appendOnly"):
         DeltaSink(path, ROWS, "overwrite").start()
@@ -423,10 +441,89 @@ def test_statistics_leave_nothing_out_that_spark_would_skip(tmp_path):
     assert stats["nullCount"] == {"d": 0, "a.b": 0}
 
 
-def test_a_folder_that_deltalake_would_look_for_elsewhere_is_refused(tmp_path):
-    for make in (DeltaSource, lambda path: DeltaSink(path, ROWS).start()):
-        with pytest.raises(ValueError, match="must not contain % with two hexadecimal digits"):
-            make(str(tmp_path / "a%20b"))
+@pytest.mark.parametrize("name", ["a%20b", "a\\b", "a\nb", "a\x7fb", "a\udce9b"])
+def test_a_folder_that_deltalake_would_look_for_elsewhere_is_refused(tmp_path, name):
+    uri = tmp_path.as_uri() + "/" + quote(name, errors="surrogateescape")
+    for path in (str(tmp_path / name), *([uri] if name.isascii() else [])):
+        for make in (DeltaSource, lambda path: DeltaSink(path, ROWS).start()):
+            with pytest.raises(ValueError, match="must not contain % with two hexadecimal digits"):
+                make(path)
+
+
+def test_a_folder_by_its_uri(tmp_path):
+    for name in ("a b", "=ü&+;", "...", "x%zz"):
+        uri = tmp_path.as_uri() + "/" + quote(name)
+        write(DeltaSink(uri, ROWS), [[TWO]])
+        assert content(tmp_path / name) == own_content(uri) == [(1, "a"), (2, None)]
+
+
+def test_names_of_column_mapping_count_only_with_a_mode(tmp_path):
+    fields = [mapped("id", "long", 1), mapped("v", "string", 2)]
+    path = make_table(tmp_path, fields, version=(1, 2), partition_by=["v"])
+    pq.write_table(pa.table({"id": [1]}), f"{path}/a.parquet")
+    add_commit(path, 1, add_of("a.parquet", os.path.getsize(f"{path}/a.parquet"), {"v": "x"}))
+    assert content(path) == own_content(path) == [(1, "x")]
+    declared = make_table(tmp_path / "mode", fields, properties={"delta.columnMapping.mode": "id"})
+    with pytest.raises(ValueError, match=r"delta\.columnMapping\.mode=id, which is no mode or not declared"):
+        DeltaSource(declared)
+
+
+def test_a_log_that_deltalake_cannot_read(tmp_path):
+    path = make_table(tmp_path, version=(1, 2))
+    started = DeltaSink(path, ROWS).start()
+    staged = stage(started, [[TWO]])
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    features = {"readerFeatures": ["ofNextYear"], "writerFeatures": ["ofNextYear"]}
+    add_commit(path, 1, {"protocol": {**protocol, **features}})
+    calls = (
+        lambda: DeltaSource(path),
+        lambda: DeltaSink(path, ROWS).start(),
+        lambda: started.prepare(staged),
+        lambda: commit_delta(started._write, staged),
+    )
+    for call in calls:
+        with pytest.raises(ValueError, match=r"^the Delta table .* cannot be read: .*'ofNextYear'.*$"):
+            call()
+    started.abort()
+    assert os.listdir(path) == ["_delta_log"]
+    later = DeltaSink(str(tmp_path / "later"), ROWS).start()
+    staged = stage(later, [[TWO]])
+    later.commit(staged)
+    add_commit(later.path, 1, {"protocol": {**protocol, **features}})
+    later.abort()
+    assert len(os.listdir(later.path)) == 2, "its transaction is in the log"
+    damaged = tmp_path / "damaged"
+    add_commit(damaged, 0)
+    (damaged / "_delta_log" / f"{0:020}.json").write_text("{")
+    with pytest.raises(ValueError, match=r"^the Delta table .* cannot be read: .{,200}$"):
+        DeltaSource(str(damaged))
+
+
+def test_a_log_of_only_a_checkpoint_is_read_and_not_written(tmp_path):
+    path = str(tmp_path)
+    write(DeltaSink(path, ROWS), [[TWO]])
+    started = DeltaSink(path, ROWS).start()
+    staged = stage(started, [[TWO]])
+    DeltaTable(path).create_checkpoint()
+    os.unlink(tmp_path / "_delta_log" / f"{0:020}.json")
+    assert own_content(path) == [(1, "a"), (2, None)]
+    for call in (lambda: started.prepare(staged), lambda: DeltaSink(path, ROWS, "overwrite").start()):
+        with pytest.raises(ValueError, match=f"{0:020}.json is missing in its log"):
+            call()
+
+
+def test_many_partition_columns_of_many_values():
+    names = [f"p{number}" for number in range(5)]
+    values = 2**13 - 1
+    columns = {name: pa.array([*range(values), 7], pa.int32()) for name in names}
+    columns["p0"] = pa.array([*range(values), 0], pa.int32())
+    batch = pa.record_batch({**columns, "id": pa.array(range(values + 1), pa.int32())})
+    groups = _by_partition(batch, tuple(names))
+    assert len(groups) == values + 1
+    assert all(
+        rows.num_rows == 1 and partition == tuple(str(rows[name][0]) for name in names)
+        for partition, rows in groups
+    )
 
 
 def test_names_of_columns(tmp_path):
