@@ -186,7 +186,8 @@ def _keys(prefix: str, all_attributes: Iterable[Mapping[str, str]]) -> dict[str,
 
 def _data(attributes: Mapping[str, str], keys: Mapping[str, str]) -> str:
     return "".join(
-        f'      <data key="{keys[name]}">{escape(value, quote=False)}</data>\n' for name, value in attributes.items()
+        f'      <data key="{keys[name]}">{escape(value, quote=False)}</data>\n'
+        for name, value in attributes.items()
     )
 
 

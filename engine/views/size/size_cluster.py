@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
+
 from penstock.engine.configuration.cluster_options import (
     NO_CLUSTER_SETTINGS,
     ClusterSettings,
