@@ -1,6 +1,5 @@
 """What is installed as Penstock: its distribution, its version, and what another project's of its name is."""
 
-import tomllib
 from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, requires, version
 from pathlib import Path
@@ -37,6 +36,8 @@ def _checkout() -> dict[str, Any]:
     project = Path(penstock.__file__).resolve().parents[1] / "pyproject.toml"
     if not project.is_file():
         return {}
+    import tomllib  # only a checkout needs it
+
     table: dict[str, Any] = tomllib.loads(project.read_text(encoding="utf-8"))["project"]
     return table
 

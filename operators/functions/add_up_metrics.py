@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from penstock.operators.chain.operator import OperatorContext
-from penstock.operators.functions.runtime_context import metric_values
 
 Metrics = Mapping[str, Mapping[str, Any]]
 """Operator to metric to value: a number, or the `sum`, `count`, `min` and `max` of a distribution."""
@@ -12,6 +11,9 @@ Metrics = Mapping[str, Mapping[str, Any]]
 
 def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[str, Any]]:
     """Current metrics of a subtask's functions, by operator, which may be fused from several functions."""
+    # here, since commands that list jobs add up metrics too, and need nothing of functions
+    from penstock.operators.functions.runtime_context import metric_values
+
     return add_up_metrics(
         {context.operator_name: metric_values(context)} for context in contexts if context.metrics
     )

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
-from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -132,8 +131,15 @@ def _tell_of_compilation() -> None:
 def _say_compiling() -> None:
     if compiling_listeners:
         compiling_listeners[-1](COMPILING)
-    elif parent_process() is None and _is_watched():
+    elif _is_watched() and not _is_worker():
         print(COMPILING, file=sys.stderr, flush=True)
+
+
+def _is_worker() -> bool:
+    """Whether another process of multiprocessing's started this one."""
+    from multiprocessing import parent_process  # here, since hardly any process gets this far
+
+    return parent_process() is not None
 
 
 def _is_watched() -> bool:

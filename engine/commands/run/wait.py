@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from penstock.engine.output.say import say_beside_output
-from penstock.engine.run.commits.commit_run import JobCancelledError
 from penstock.engine.run.jobs.job_records import find_job, wait_for_job
+from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.plans.errors import PenstockError
 
 # The argument of commands that are about one job.

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
-from penstock.engine.measure.bench.measure_suites import describe_machine
 from penstock.engine.measure.sweep.sweep_spec import (
     CAPTURED,
     PARAMETERS,
@@ -168,6 +167,8 @@ def _cell(
 
 @cache
 def _processor() -> str:
+    from penstock.engine.measure.bench.measure_suites import describe_machine  # not for readers of results
+
     return str(describe_machine()["processor"])
 
 

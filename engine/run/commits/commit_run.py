@@ -23,6 +23,7 @@ from penstock.engine.output.say import complain
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.find_journals import JournalPart, parts_in, runs_of
 from penstock.engine.run.commits.journal import JournalRun, RunDecision, SinkOfRun
+from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
@@ -33,15 +34,6 @@ from penstock.plans.errors import PenstockError
 
 class CommitError(PenstockError):
     """The sinks of a run are not, or not all, committed; the message says which, and what to do."""
-
-
-class JobCancelledError(PenstockError):
-    """A job was cancelled.
-
-    Source: org.apache.flink.runtime.client.JobCancellationException.
-    """
-
-    exit_code = 130
 
 
 class NeedsItsJobError(Exception):

@@ -1,9 +1,15 @@
 """What can go wrong between a job and its result."""
 
-from penstock.engine.run.commits.commit_run import JobCancelledError
 from penstock.plans.errors import PenstockError
 
-__all__ = ["JobCancelledError", "JobCompileError", "JobExecutionError", "LostResultsError"]
+
+class JobCancelledError(PenstockError):
+    """A job was cancelled.
+
+    Source: org.apache.flink.runtime.client.JobCancellationException.
+    """
+
+    exit_code = 130
 
 
 class JobCompileError(PenstockError):

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from html import escape
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
-from xml.sax.saxutils import escape, quoteattr
 
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import install_command
@@ -160,6 +160,8 @@ def to_graphml(graph: DrawnGraph) -> Iterator[str]:
 
     Piece by piece. The graph is read twice, as the names of attributes come first.
     """
+    from xml.sax.saxutils import quoteattr  # imports clients of HTTP, which drawing alone should not cost
+
     node_keys = _keys("n", map(node_attributes, graph.nodes))
     edge_keys = _keys("e", map(edge_attributes, graph.edges))
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<graphml xmlns="http://graphml.graphdrawing.org/xmlns">\n'
@@ -184,7 +186,8 @@ def _keys(prefix: str, all_attributes: Iterable[Mapping[str, str]]) -> dict[str,
 
 def _data(attributes: Mapping[str, str], keys: Mapping[str, str]) -> str:
     return "".join(
-        f'      <data key="{keys[name]}">{escape(value)}</data>\n' for name, value in attributes.items()
+        f'      <data key="{keys[name]}">{escape(value, quote=False)}</data>\n'
+        for name, value in attributes.items()
     )
 
 

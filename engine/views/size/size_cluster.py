@@ -5,14 +5,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
-from rich.table import Column
 
 from penstock.engine.configuration.cluster_options import (
     NO_CLUSTER_SETTINGS,
     ClusterSettings,
     recorded_cluster,
 )
-from penstock.engine.output.people import print_table
 from penstock.engine.output.pieces import Styled
 from penstock.engine.output.say import say
 from penstock.engine.planning.plan_options import configured_task_manager, plan_options
@@ -239,6 +237,11 @@ def _rounded_memory(memory: int) -> str:
 
 
 def _print_table(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    # here, since plans in Python import this module for its figures
+    from rich.table import Column
+
+    from penstock.engine.output.people import print_table
+
     say()
     print_table(
         [Column(name) if name in _TEXT else Column(name, justify="right", no_wrap=True) for name in columns],
