@@ -185,13 +185,16 @@ class Row:
 
 
 def names_of_row(value: Any) -> list[str] | None:
-    """The names of the fields of a Row, Spark's or this one; None for a row without, or another value."""
+    """The names of the fields of a Row, Spark's or this one; None for another value.
+
+    None, too, for a row without names, and for a row of Spark's in which a name occurs twice.
+    """
     if isinstance(value, Row):
         return value._names
     # looked up by name: where Spark is not imported, no value is a Row of its
     if isinstance(value, tuple) and type(value).__module__ == "pyspark.sql.types":
         names = getattr(value, "__fields__", None)
-        return None if names is None else list(names)
+        return None if names is None or len(set(names)) < len(names) else list(names)
     return None
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -41,8 +42,10 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
+#: Between tokens: space, and SQL's comments.
+_SPACE = re.compile(r"(?:\s|--[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+    r"""(?:(?P<quoted>`(?:[^`]|``)+`)|(?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")"""
     r"""|(?P<word>\w+)|(?P<mark>[<>(),:]))""",
     re.DOTALL,
 )
@@ -74,19 +77,30 @@ _SECONDS = {
     "second": DayTimeIntervalType.SECOND,
 }
 _MOST_DIGITS = 38
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[01][0-7]{2}|.)|(['\"])\2", re.DOTALL)
+_ESCAPED = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 def parse_spark_type(text: str) -> DataType:
     """The type that `text` names; a list of columns is a struct. ValueError names what cannot be read."""
     tokens = _tokens(text)
     try:
+        return _columns_or_type(text, tokens)
+    except _NotReadError as error:
+        raise ValueError(f"Spark type {text!r:.200}: {error}") from None
+    except RecursionError:
+        raise ValueError(f"Spark type {text!r:.200}: it is nested too deeply") from None
+
+
+def _columns_or_type(text: str, tokens: list[_Token]) -> DataType:
+    try:
         return _whole(_Tokens(text, tokens), _columns)
     except _NotReadError as of_columns:
         try:
             return _whole(_Tokens(text, tokens), _type)
         except _NotReadError as of_type:
-            further = of_type if of_type.at > of_columns.at else of_columns
-            raise ValueError(f"Spark type {text!r:.200}: {further}") from None
+            # one word alone is a type, although it could be the name of a column
+            raise of_type if of_type.at > of_columns.at or len(tokens) < 2 else of_columns from None
 
 
 class _NotReadError(Exception):
@@ -131,7 +145,7 @@ class _Tokens:
     def number(self) -> int:
         """The number that has to come next."""
         text = self.take_kind("word")
-        if text is None or not text.isdecimal():
+        if text is None or not (text.isascii() and text.isdecimal()):
             self.fail("a number is missing")
         return int(text)
 
@@ -143,16 +157,25 @@ class _Tokens:
         rest = "at its end" if self.ended() else f"before {self._tokens[self._at].text!r}"
         raise _NotReadError(f"{message} {rest}", self._at)
 
+    def refuse(self, message: str) -> NoReturn:
+        """Raise the error about what has just been read."""
+        raise _NotReadError(message, self._at)
+
 
 def _tokens(text: str) -> list[_Token]:
-    found, at, end = list[_Token](), 0, len(text.rstrip())
-    while at < end:
+    found, at = list[_Token](), _after_space(text, 0)
+    while at < len(text):
         token = _TOKEN.match(text, at)
         if token is None:
-            raise ValueError(f"Spark type {text!r:.200}: {text[at:end].lstrip()[:1]!r} cannot be read")
+            raise ValueError(f"Spark type {text!r:.200}: {text[at]!r} cannot be read")
         found.append(_Token(str(token.lastgroup), token[str(token.lastgroup)]))
-        at = token.end()
+        at = _after_space(text, token.end())
     return found
+
+
+def _after_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()
 
 
 def _whole(tokens: _Tokens, read: Callable[[_Tokens], DataType]) -> DataType:
@@ -183,7 +206,21 @@ def _column(tokens: _Tokens) -> StructField:
     comment = tokens.take_kind("text")
     if comment is None:
         tokens.fail("the text of a comment is missing")
-    return StructField(name, data_type, nullable, {"comment": re.sub(r"\\(.)", r"\1", comment[1:-1])})
+    parts = [comment, *iter(lambda: tokens.take_kind("text"), None)]
+    return StructField(name, data_type, nullable, {"comment": "".join(map(_unescaped, parts))})
+
+
+def _unescaped(quoted: str) -> str:
+    # Source: org.apache.spark.sql.catalyst.util.SparkParserUtils.unescapeSQLString
+    def character(found: re.Match[str]) -> str:
+        code = found[1]
+        if code is None:
+            return found[2]
+        if code[0] in "uU" and len(code) > 1:
+            return chr(int(code[1:], 16))
+        return chr(int(code, 8)) if len(code) == 3 else _ESCAPED.get(code, code)
+
+    return _ESCAPE.sub(character, quoted[1:-1])
 
 
 def _type(tokens: _Tokens) -> DataType:
@@ -194,7 +231,9 @@ def _type(tokens: _Tokens) -> DataType:
         return _SINGLE[name]()
     if name in _READERS:
         return _READERS[name](tokens)
-    tokens.fail(f"{name!r} is not a type, which has to come" if name else "a type is missing")
+    if name:
+        tokens.refuse(f"{name!r} is not a type of Spark")
+    tokens.fail("a type is missing")
 
 
 def _array(tokens: _Tokens) -> DataType:
@@ -227,7 +266,7 @@ def _decimal(tokens: _Tokens) -> DataType:
     scale = tokens.number() if tokens.take(",") else 0
     tokens.require(")")
     if not 1 <= precision <= _MOST_DIGITS or scale > precision:
-        tokens.fail(f"decimal({precision},{scale}) is not a decimal of Spark")
+        tokens.refuse(f"decimal({precision},{scale}) is not a decimal of Spark")
     return DecimalType(precision, scale)
 
 
@@ -255,7 +294,10 @@ def _on_a_globe(kind: Callable[[Any], DataType]) -> Callable[[_Tokens], DataType
         tokens.require("(")
         srid = "ANY" if tokens.take("any") else tokens.number()
         tokens.require(")")
-        return kind(srid)
+        try:
+            return kind(srid)
+        except PySparkException:
+            tokens.refuse(f"{srid} is not a spatial reference that Spark knows")
 
     return read
 
@@ -267,12 +309,15 @@ def _time(tokens: _Tokens) -> DataType:
         tokens.require(")")
     tokens.take("without", "time", "zone")
     if precision > 6:
-        tokens.fail(f"time({precision}) has more than 6 digits")
+        tokens.refuse(f"time({precision}) has more than 6 digits")
     return TimeType(precision)
 
 
 def _timestamp(tokens: _Tokens) -> DataType:
-    return TimestampNTZType() if tokens.take("without", "time", "zone") else TimestampType()
+    if tokens.take("without", "time", "zone"):
+        return TimestampNTZType()
+    tokens.take("with", "local", "time", "zone")
+    return TimestampType()
 
 
 def _interval(tokens: _Tokens) -> DataType:
@@ -283,7 +328,7 @@ def _interval(tokens: _Tokens) -> DataType:
                 if tokens.take("to"):
                     last = (tokens.take_kind("word") or "").lower()
                     if units.get(last, start) <= start:
-                        tokens.fail(f"an interval from {unit} to {last!r} is not a type, which has to come")
+                        tokens.refuse(f"an interval from {unit} to {last!r} is not a type of Spark")
                     end = units[last]
                 made: DataType = kind(start, end)
                 return made

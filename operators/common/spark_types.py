@@ -6,6 +6,7 @@ Source: org.apache.spark.sql.util.ArrowUtils, pyspark.sql.conversion.
 from __future__ import annotations
 
 import datetime
+import operator
 import time
 from collections.abc import Callable, Iterator, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -26,6 +27,7 @@ from pyspark.sql.types import (
     IntegralType,
     MapType,
     Row,
+    StringType,
     StructType,
     TimestampType,
     TimeType,
@@ -38,7 +40,7 @@ from penstock.operators.common.basic_types import ForeignTypeInfo, TypeInformati
 from penstock.operators.common.composite_codecs import Codec, mismatch
 from penstock.operators.common.java_hash import Hashes, java_hash_codes, pickled_key_hashes
 from penstock.operators.common.row import names_of_row
-from penstock.operators.common.time import microseconds_since_epoch
+from penstock.operators.common.time import Instant, microseconds_since_epoch
 from penstock.operators.common.without_pandas import without_pandas
 
 _NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
@@ -229,7 +231,7 @@ def _encoded(
             type=kind,
             mask=mask,
         )
-    convert = _to_microseconds if isinstance(data_type, TimestampType) else _converter(data_type)
+    convert = _converter(data_type)
     converted = [_converted(value, convert, type_info) for value in values]
     try:
         return pa.array(converted, kind)
@@ -243,6 +245,10 @@ def _encoded(
 
 
 def _converter(data_type: DataType) -> Callable[[Any], Any] | None:
+    if type(data_type) in _OF_ONE_CLASS:
+        return partial(_of_class, kind=_OF_ONE_CLASS[type(data_type)])
+    if isinstance(data_type, TimestampType):
+        return _to_microseconds
     if isinstance(data_type, IntegralType):
         return _whole_number
     if isinstance(data_type, DecimalType):
@@ -251,6 +257,20 @@ def _converter(data_type: DataType) -> Callable[[Any], Any] | None:
         data_type, True, none_on_identity=True, int_to_decimal_coercion_enabled=True
     )
     return converter
+
+
+#: Values that PySpark or Arrow would make of something else: text of everything, times of integers.
+_OF_ONE_CLASS: dict[type[DataType], type] = {
+    StringType: str,
+    TimeType: datetime.time,
+    DayTimeIntervalType: datetime.timedelta,
+}
+
+
+def _of_class(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError
+    return value
 
 
 def _whole_number(value: Any) -> int:
@@ -265,9 +285,10 @@ def _whole_number(value: Any) -> int:
 
 def _decimal(value: Any, scale: int) -> Decimal:
     """Rounded half up, as Spark's cast does."""
-    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+    if isinstance(value, bool):
         raise TypeError
-    return Decimal(value).quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE)
+    exact = value if isinstance(value, Decimal) else Decimal(operator.index(value))
+    return exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _WIDE)
 
 
 def _converted(value: Any, convert: Callable[[Any], Any] | None, type_info: SparkTypeInfo) -> Any:
@@ -343,6 +364,8 @@ def _local_time(microseconds: int) -> datetime.datetime:
 
 
 def _to_microseconds(value: Any) -> int:
+    if isinstance(value, Instant):
+        return value.seconds * _MICROSECONDS + value.nanos // 1000
     if not isinstance(value, datetime.datetime):
         raise TypeError
     return microseconds_since_epoch(value)

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -452,6 +453,15 @@ def test_values_that_would_lose_a_part_are_refused() -> None:
     assert mapped(True, "boolean") is True
     with pytest.raises(UserFunctionError, match="300"):
         mapped([300], "array<tinyint>")
+    for value, declared in (
+        (5, "time"),
+        (5, "interval day to second"),
+        ([5], "array<string>"),
+        ({5: "x"}, "map<string,string>"),
+        (5, "string collate UNICODE"),
+    ):
+        with pytest.raises(UserFunctionError, match="5 of class int is no Spark's"):
+            mapped(value, declared)
     with pytest.raises(UserFunctionError, match="got None, but the field is declared as not null"):
         mapped((None,), "a int not null")
 
@@ -485,12 +495,16 @@ def test_rows_of_other_names() -> None:
     assert mapped(Row(x=1, y="x"), Types.ROW([Types.INT(), Types.STRING()])) == FlinkRow(f0=1, f1="x")
     assert mapped(Row(x=1, y="x"), Types.TUPLE([Types.INT(), Types.STRING()])) == (1, "x")
     assert mapped(Row("x", "y")(1, "x"), "x int, y string") == FlinkRow(x=1, y="x")
+    assert mapped(Row("x", "x")(1, "x"), "x int, x string") == FlinkRow(x=1, x_2="x")
 
 
 def test_an_instant_may_be_a_datetime() -> None:
     aware = datetime.datetime(1969, 12, 31, 23, 59, 59, 250_000, tzinfo=datetime.UTC)
     assert mapped(aware, Types.INSTANT()) == Instant(-1, 250_000_000)
     assert mapped(aware.astimezone().replace(tzinfo=None), Types.INSTANT()) == Instant(-1, 250_000_000)
+    local = aware.astimezone().replace(tzinfo=None)
+    assert [mapped(one, "timestamp") for one in (aware, Instant(-1, 250_000_000))] == [local, local]
+    assert mapped([np.int64(7)], "array<decimal(3,1)>") == [D(7)]
     stream = environment().from_collection([aware, Instant(5, 7)], Types.INSTANT())
     assert collected(stream) == [Instant(-1, 250_000_000), Instant(5, 7)]
     with pytest.raises(UserFunctionError, match="is no Instant"):
@@ -508,15 +522,21 @@ DDL = [
     "string collate UNICODE_CI", "s string collate utf8_lcase", "a varchar(5), b char(3), c character(2)",
     "a tinyint, b byte, c smallint, d short, e integer, f bigint, g real, h float, i double, j void",
     "binary", "variant", "map<string, array<double>>", "date date, time time, timestamp timestamp",
-    "geometry(4326)", "a geography(any)", "a int comment \"b\\\"c\"",
+    "geometry(4326)", "a geography(any)", "a int comment \"b\\\"c\"", "timestamp with local time zone",
+    "a int, -- the first\n /* and */ b string", "a int comment 'it''s ' \"\\n\\u0041\\101\\%\\x\"",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a itn", "'itn' is not a type, which has to come at its end"),
-        ("", "the name of a column is missing at its end"),
+        ("a itn", "'itn' is not a type of Spark"),
+        ("bigin", "'bigin' is not a type of Spark"),
+        ("array", "'<' is missing at its end"),
+        ("", "a type is missing at its end"),
+        ("geometry(5)", "5 is not a spatial reference that Spark knows"),
+        ("array<" * 2000 + "int" + ">" * 2000, "it is nested too deeply"),
+        ("decimal(٣,1)", "a number is missing before ','"),
         ("a int b string", "a comma is missing before 'b'"),
         ("array<int", "'>' is missing at its end"),
         ("decimal(39,2)", "decimal(39,2) is not a decimal of Spark"),
