@@ -14,6 +14,7 @@ import typer
 
 from penstock.engine.commands.given_options import ARGUMENTS
 from penstock.engine.commands.key_values import key_values
+from penstock.engine.flink.capture.build_agent import MINIMUM_JAVA
 from penstock.engine.flink.capture.program_command import (
     Program,
     ProgramCommand,
@@ -24,7 +25,7 @@ from penstock.engine.flink.capture.program_command import (
     program_kind,
     require_command,
 )
-from penstock.engine.flink.capture.run_capture import MINIMUM_JAVA, Captured, agent_exports, run_capture
+from penstock.engine.flink.capture.run_capture import Captured, agent_exports, run_capture
 from penstock.engine.flink.plan_with_flink import FLINK_VERSION
 from penstock.engine.library.compare_with_captured import ScriptComparison, compare_with_captured
 from penstock.engine.machine.replace_file import require_place

@@ -7,16 +7,14 @@ import zipfile
 import pytest
 
 from penstock.engine.flink.capture import run_capture as agent_jar_module
-from penstock.engine.flink.capture.program_command import FlinkHome, find_flink_home, require_configuration
-from penstock.engine.flink.capture.run_capture import (
+from penstock.engine.flink.capture.build_agent import (
     MINIMUM_JAVA,
-    agent_jar,
     build_agent,
     digest_in_jar,
     digest_of_sources,
-    run_capture,
-    with_agent,
 )
+from penstock.engine.flink.capture.program_command import FlinkHome, find_flink_home, require_configuration
+from penstock.engine.flink.capture.run_capture import agent_jar, run_capture, with_agent
 from penstock.engine.flink.plan_with_flink import FLINK_VERSION, flink_jars
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.flink_options import CACHED_FILES, JOB_NAME, OPTIONS, SAVEPOINT_PATH
