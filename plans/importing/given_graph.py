@@ -360,8 +360,10 @@ def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str
         value = attributes.get(take.get(key, key))
         if is_missing(value):
             continue
-        plain = _plain(value)
-        values[key] = _integer(plain) if key in _INTEGERS else plain if key == "name" else _text(plain)
+        plain = _integer(_plain(value)) if key in _INTEGERS else _plain(value)
+        if is_missing(plain):  # igraph writes NaN where a number is missing
+            continue
+        values[key] = plain if key in _INTEGERS else plain if key == "name" else _text(plain)
     drawn = DRAWN_PARALLELISM(values["parallelism"]) if isinstance(values.get("parallelism"), str) else None
     if drawn is not None:
         del values["parallelism"]

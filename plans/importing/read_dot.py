@@ -6,6 +6,7 @@ Source: the grammar of Graphviz (The DOT Language), and its scanner and parser (
 import re
 from collections.abc import Iterator, Mapping
 from html import unescape
+from html.entities import html5
 from typing import Any, NamedTuple
 
 from penstock.plans.errors import InputError
@@ -44,6 +45,8 @@ _TOKEN = re.compile(
 )
 _BRACKET = re.compile(r"<!--|[<>]")
 _KEYWORDS = frozenset(("strict", "graph", "digraph", "node", "edge", "subgraph"))
+_ENTITY = re.compile(r"&(#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6})|[A-Za-z][A-Za-z0-9]{0,40});")
+_FIELDS_OF_RECORD = re.compile(r"(\\.)|<[^<>]*>|[|{}]", re.DOTALL)
 _CONTINUED = re.compile(r'\\(?:\r\n|\n|\r)|\\(")')
 
 
@@ -476,7 +479,7 @@ class _Reader:
             notes.add("subgraphs", subgraph)
         own = self.name
         if notes.is_drawn:
-            own = unprintable(unescape(own.replace("\\\\", "\\")))
+            own = unprintable(_without_entities(own.replace("\\\\", "\\")))
         return GivenGraph(own or name, nodes, edges, directed, notes.left_out(), notes.assumed)
 
 
@@ -509,7 +512,7 @@ class _Notes:
         if known is None:
             own = self._without_looks(attributes)
             if "label" in own:
-                own["label"] = unescape(own["label"])
+                own["label"] = _without_entities(own["label"])
             known = self._of_edges[id(attributes)] = (attributes, own)  # held, so that no other has its id
         return known[1]
 
@@ -525,7 +528,10 @@ class _Notes:
         if not attributes:
             return {}
         own = self._without_looks(attributes)
-        lines = _lines_of(own.pop("label", "\\N"), key)
+        label = own.pop("label", "\\N")
+        if "record" in attributes.get("shape", "").lower() and not isinstance(label, _Html):
+            label = _without_fields(label)
+        lines = _lines_of(label, key)
         drawn = DRAWN_PARALLELISM(lines[-1]) if len(lines) > 1 and "parallelism" not in own else None
         if drawn is not None:
             own["parallelism"] = lines.pop()
@@ -558,11 +564,27 @@ _TAG = re.compile(r"<!--.*?-->|<[^<>]*>", re.DOTALL)
 def _lines_of(label: str, key: str) -> list[str]:
     """The lines of a label that hold anything: escapes of Graphviz, entities and tags of HTML resolved."""
     if isinstance(label, _Html):
-        return " ".join(unescape(_TAG.sub(" ", label[1:-1])).split()).splitlines()
-    text = unescape(label)
+        return " ".join(_without_entities(_TAG.sub(" ", label[1:-1])).split()).splitlines()
+    text = _without_entities(label)
     if "\\" in text:
         text = _ESCAPE.sub(lambda escape: _escaped(escape[1], key), text)
     return [line for line in text.split("\n") if line]
+
+
+def _without_fields(label: str) -> str:
+    """The texts of a record's fields, without their ports, joined by spaces."""
+    text = _FIELDS_OF_RECORD.sub(lambda match: match[1] or " ", label)
+    return " ".join(text.split())
+
+
+def _without_entities(text: str) -> str:
+    """The text with HTML's entities resolved; only those that end in a semicolon are entities."""
+    if "&" not in text:
+        return text
+    return _ENTITY.sub(
+        lambda entity: unescape(entity[0]) if entity[1][0] == "#" else html5.get(f"{entity[1]};", entity[0]),
+        text,
+    )
 
 
 def _escaped(letter: str, key: str) -> str:

@@ -39,8 +39,9 @@ _MOST_LISTED = 3
 
 _WORD = re.compile(r'"(?:[^"\\]|\\.|"")*"(?=\s|$)|\'[^\']*\'(?=\s|$)|\S+')
 _OBJECT_BEGINS = re.compile(r"(?:^|\s)\{")
-_ARROW = re.compile(r"[-=]+>|→")
-_ARROW_OR_QUOTED = re.compile(r'(?<![^\s>→])(?:"(?:[^"\\]|\\.|"")*"|\'[^\']*\')|([-=]+>|→)')
+_ARROW = re.compile(r"(?<![-=])[-=]++>|→")
+_ARROW_OR_QUOTED = re.compile(r'(?<![^\s>→])(?:"(?:[^"\\]|\\.|"")*"|\'[^\']*\')|((?<![-=])[-=]++>|→)')
+_SEPARATOR_OF_EXCEL = re.compile(r"sep=([,;|\t])", re.IGNORECASE).fullmatch
 _NUMBER = re.compile(r"[-+]?[0-9.,]+(e[-+]?[0-9]+)?", re.IGNORECASE).fullmatch
 _PARTITIONERS = frozenset(map(str, Partitioner))
 
@@ -83,13 +84,22 @@ def read_edge_list(text: str, separator: str | None, file: str, name: str) -> Gi
     the number of the line.
     """
     if ".adjlist" in file.lower()[-12:]:
-        return _read_adjacency(text, file, name)
+        return _read_multiline_adjacency(text, name) or _read_adjacency(text, file, name)
     comments = _Comments()
+    first_line, _, others = text.partition("\n")
+    if (of_excel := _SEPARATOR_OF_EXCEL(first_line.rstrip("\r"))) is not None:
+        separator, text = of_excel[1], f"\n{others}"
+        comments.add(first_line)
     sample = list(islice(_data_lines(text, _Comments()), _SAMPLE))
     if separator is None:
         other = _read_tgf(text, file, name) or _read_multiline_adjacency(text, name)
         if other is not None:
             return other
+    if sample and all(
+        line.lstrip(" [").startswith("(") and line.rstrip(" ,]").endswith(")") for _, line in sample
+    ):
+        found = f"{shorten(sample[0][1], 60)}, tuples of Python"
+        raise _wrong(file, sample[0][0], found, "source and target without parentheses")
     mode = _mode(sample, separator)
     reader = _Reader(file)
     first = True
@@ -106,6 +116,8 @@ def read_edge_list(text: str, separator: str | None, file: str, name: str) -> Gi
                     break
         reader.add(row)
     assumed = dict(reader.assumed)
+    if reader.begins_apart():
+        assumed["first line"] = "an edge, and no names of columns"
     if mode != (separator or _SPACES):
         assumed["separator"] = mode if mode in (_ARROWS, _SPACES) else repr(mode)
     if any(re.match(r"%\s*sym\b", line) for line in comments.lines):
@@ -250,6 +262,9 @@ def _rows(text: str, mode: str, comments: _Comments, file: str) -> Iterator[_Row
     try:
         for cells in rows:
             plain = [_without_single_quotes(cell.strip()) for cell in cells]
+            if len(cells) == 1 and any(separator in plain[0] for separator in _OTHERS):
+                allowed = "source and target, divided as in the other lines"
+                raise _wrong(file, current, shorten(plain[0], 60), allowed)
             if any(plain):
                 yield _Row(current, plain)
     except csv.Error as error:
@@ -431,6 +446,13 @@ class _Reader:
         require_at_most(len(self.nodes), MOST_NODES, "nodes")
         require_at_most(len(self.edges), MOST_EDGES, "edges")
 
+    def begins_apart(self) -> bool:
+        """Whether no other edge is joined to the first one, which may be a line with names of columns."""
+        if self._columns is not None or len(self.edges) < 2 or self.edges[0].attributes:
+            return False
+        first = set(self.edges[0][:2])
+        return not any(edge.source in first or edge.target in first for edge in self.edges[1:])
+
     def _node(self, row: _Row, key: str, attributes: Mapping[str, Any]) -> None:
         known = self.nodes.setdefault(key, {})
         for name, value in attributes.items():
@@ -457,6 +479,8 @@ class _Reader:
         cells = [*cells, *[""] * (columns.width - len(cells))]
         own = {name: cells[place] for place, name in columns.of_edge.items() if cells[place]}
         source, target = cells[columns.source], cells[columns.target]
+        if str(own.get("type", "")).lower() == "undirected":  # Gephi's column
+            self.assumed["direction"] = "from source to target, though the file says undirected"
         if target or own or row.facts or not source:
             self._edge(row, source, target, {**own, **(row.facts or {})})
         for key, of_end in ((source, columns.of_source), (target, columns.of_target)):
@@ -525,7 +549,7 @@ def _read_multiline_adjacency(text: str, name: str) -> GivenGraph | None:
     place = 0
     while place < len(lines):
         head, _, count = lines[place].rpartition(" ")
-        if not head or not count.isdecimal() or place + int(count) >= len(lines):
+        if not head or not count.isdecimal() or len(count) > 9 or place + int(count) >= len(lines):
             return None
         nodes.append(GivenNode(head, {}))
         for line in lines[place + 1 : place + 1 + int(count)]:

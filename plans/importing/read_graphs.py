@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from penstock.plans.errors import InputError
 from penstock.plans.importing.bounds import bounded_file, bounded_seconds, bounded_text
 from penstock.plans.importing.given_graph import GivenGraph
 from penstock.plans.importing.known_forms import name_of_file
@@ -24,6 +25,7 @@ from penstock.plans.importing.task_graphs import read_alibaba, read_daggen, read
 from penstock.plans.topology.input_errors import unreadable_file
 from penstock.plans.topology.unpacked_texts import CODECS, texts_of_file
 
+_ENCODING = "save it as UTF-8"
 _LOOKED_AT_BYTES = 1 << 16
 
 DOT, GRAPHML, EDGE_LIST = "dot", "graphml", "edge-list"
@@ -113,9 +115,14 @@ _OF_TEXTS: dict[Content, Callable[[str, str, str], GivenGraph]] = {
 def _decoded(whole: bytes, file: str) -> str:
     """The text of a file, whose lines end in a line feed."""
     try:
-        return whole.decode("utf-8-sig").replace("\r\n", "\n")
+        text = whole.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        raise unreadable_file(file, f"byte {error.start:,} is not UTF-8") from None
+        raise InputError(f"cannot read {file}: byte {error.start:,} is not UTF-8", _ENCODING) from None
+    if "\0" in text:
+        raise InputError(
+            f"cannot read {file}: it has a zero byte, as UTF-16 and binary files have", _ENCODING
+        )
+    return text
 
 
 def _array(text: str, file: str, what: str) -> list[Any]:

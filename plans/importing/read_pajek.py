@@ -13,6 +13,8 @@ from penstock.plans.printable import first_and_count
 from penstock.plans.topology.rules import shorten
 
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
+_VALUE = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[-+]?[0-9]+)?", re.IGNORECASE).fullmatch
+_INDEX = re.compile(r"[0-9]{1,18}").fullmatch
 _NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE).fullmatch
 _SHAPES = (
     "ellipse",
@@ -75,7 +77,7 @@ class _Reader:
             case "matrix":
                 self._row += 1
                 for column, cell in enumerate(words, 1):
-                    if _NUMBER(cell) is None:
+                    if _VALUE(cell) is None:
                         raise self._wrong(number, shorten(cell, 40), "a number of the matrix")
                     if float(cell):
                         self._edge(number, str(self._row), str(column), {"weight": cell})
@@ -87,7 +89,7 @@ class _Reader:
         if section == "network":
             self._name = line.partition(" ")[2].strip().strip('"') or self._name
         elif section == "vertices":
-            if self._count >= 0 or len(words) < 2 or not words[1].isdecimal():
+            if self._count >= 0 or len(words) < 2 or not _INDEX(words[1]):
                 raise self._wrong(number, shorten(line, 60), "*Vertices and a number, once")
             self._count = int(words[1])
             require_at_most(self._count, MOST_NODES, "nodes")
@@ -100,12 +102,12 @@ class _Reader:
         vertex = self._vertex_of(number, words[0])
         if vertex in self._labels:
             raise self._wrong(number, f"vertex {vertex} for the second time", "each vertex once")
-        rest = list(words[2:])
-        quoted = [bool(match[1]) for match in _WORD.finditer(line)][2:]
-        while rest and _NUMBER(rest[0]) and not quoted[0]:  # its place
-            rest.pop(0)
-            quoted.pop(0)
+        quoted = [bool(match[1]) for match in _WORD.finditer(line)]
+        begin = 2
+        while begin < len(words) and _NUMBER(words[begin]) and not quoted[begin]:  # its place
+            begin += 1
             self._looks.add("place")
+        rest = list(words[begin:])
         if rest and rest[0].lower() in _SHAPES:
             rest.pop(0)
             self._looks.add("shape")
@@ -129,7 +131,7 @@ class _Reader:
         require_at_most(len(self._edges), MOST_EDGES, "edges")
 
     def _vertex_of(self, number: int, word: str) -> int:
-        if not word.isdecimal() or not 0 < int(word) <= self._count:
+        if not _INDEX(word) or not 0 < int(word) <= self._count:
             raise self._wrong(number, f"vertex {shorten(word, 40)}", f"a number from 1 to {self._count:,}")
         return int(word)
 

@@ -164,7 +164,8 @@ _BINARY = (
 _OF_SPARK = NoJob("a plan of Spark", "Penstock plans Flink's jobs")
 _OF_KAFKA = NoJob("a topology of Kafka Streams (Topology.describe())", _READS)
 _OF_STORM = NoJob("a topology of Storm (Flux)", _READS)
-_PROLOG = r"^\s*(<\?xml[^>]*>)?\s*((?><!--[\s\S]*?-->)\s*)*"
+# Patterns give nothing back that they have taken (*+, (?>…)), so that none tries a long text in many ways.
+_PROLOG = r"^\s*+(<\?xml[^>]*+>)?\s*+((?><!--[\s\S]*?-->)\s*+)*+"
 _TEXTS = (
     (rf"{_PROLOG}<gexf\b", NoJob("a GEXF graph", _NETWORKX)),
     (rf"{_PROLOG}<svg\b", NoJob("a picture (SVG)", _READS)),
@@ -172,34 +173,39 @@ _TEXTS = (
     (rf"{_PROLOG}<mxfile\b", NoJob("a diagram of draw.io", "export it as GraphML or CSV")),
     (rf"{_PROLOG}<(bpmn2?:)?definitions\b", NoJob("a process in BPMN", _READS)),
     (rf"(?i){_PROLOG}<(!doctype\s+)?html\b", NoJob("a page (HTML)", _READS)),
-    (r"^\s*(Creator .*\n)?(Version .*\n)?\s*graph\s*\[", NoJob("a GML graph", _NETWORKX)),
-    (r"^\s*(#.*\n\s*)*@[A-Z_]+\s+[\d.]+\s*(\{|\n)", NoJob("task graphs of TGFF", _READS)),
+    (r"^\s*+((#|Creator |Version |comment ).*\n\s*+)*+graph\s*+\[", NoJob("a GML graph", _NETWORKX)),
+    (r"^\s*+(#.*\n\s*+)*+@[A-Z_]+\s+[\d.]+\s*(\{|\n)", NoJob("task graphs of TGFF", _READS)),
     (r"^%%MatrixMarket\b", NoJob("a sparse matrix (Matrix Market)", "write its entries as an edge list")),
-    (r"(?i)^\s*nodedef\s*>", NoJob("a graph of GUESS (GDF)", "write its edges as an edge list")),
-    (r"(?i)^\s*dl\s+n\s*=", NoJob("a graph of UCINET (DL)", "write its edges as an edge list")),
+    (r"(?i)^\s*+nodedef\s*+>", NoJob("a graph of GUESS (GDF)", "write its edges as an edge list")),
+    (r"(?i)^\s*+dl\s+n\s*+=", NoJob("a graph of UCINET (DL)", "write its edges as an edge list")),
+    (r"^\s*+(c\b.*\n\s*+)*+p\s+(sp|max|min|edge|col|asn|tw)\s+\d+\s+\d+\s*\n",
+     NoJob("a graph of DIMACS", "write its arcs as an edge list")),
     (r"^== (Parsed Logical|Analyzed Logical|Optimized Logical|Physical) Plan ==",
      _OF_SPARK),
-    (r"^\s*([ :|]|[+:]- )*(\*\(\d+\) |AdaptiveSparkPlan\b)", _OF_SPARK),
-    (r"(?i)^\s*(--.*\n\s*)*(create\s+(temporary\s+)?(table|view|catalog|function)|insert\s+into|"
+    (r"^\s*+([+:]- |[ :|])*+(\*\(\d+\) |AdaptiveSparkPlan\b)", _OF_SPARK),
+    (r"^\(\d+\) \w*RDD\[", _OF_SPARK),
+    (r"^'?[A-Z]\w*+\b.*\n *+[:+]- ", NoJob("a tree of a query's plan", _READS)),
+    (r"(?i)^\s*+(--.*\n\s*+)*+(create\s+(temporary\s+)?(table|view|catalog|function)|insert\s+into|"
      r"execute\s+statement\s+set|set\s+'|select\s[^;]*\sfrom\s)",
      NoJob("a SQL script", "import reads what EXPLAIN prints of it")),
-    (r"^\s*(//.*\n|(?>/\*[\s\S]*?\*/)\s*)*\s*(package|import)\s+[\w.]+;", NoJob("a Java program", _CAPTURE)),
-    (r"^\s*((#.*|(?>\"{3}[\s\S]*?\"{3}))\n\s*)*(from airflow\b.*import|import airflow\b)",
+    (r"^\s*+((?>//.*\n|/\*[\s\S]*?\*/)\s*+)*+(package|import)\s+[\w.]++;", NoJob("a Java program", _CAPTURE)),
+    (r"^\s*+((?>#.*|\"{3}[\s\S]*?\"{3})\n\s*+)*+(from airflow\b.*import|import airflow\b)",
      NoJob("a DAG of Airflow", _READS)),
-    (r"^\s*((#.*|(?>\"{3}[\s\S]*?\"{3}))\n\s*)*(from [\w.]+ import |import [\w.]+( as \w+)?\n)",
+    (r"^\s*+((?>#.*|\"{3}[\s\S]*?\"{3})\n\s*+)*+(from [\w.]+ import |import [\w.]+( as \w+)?\n)",
      NoJob("a Python program", "penstock plan plans the jobs of a script (.py)")),
     (r"^@start(uml|json|yaml|mindmap|wbs|dot)\b", NoJob("a PlantUML diagram", _READS)),
-    (r"^\s*(%%.*\n\s*|(?>---\n[\s\S]*?\n---\n)\s*)*(```mermaid\s+)?((flowchart|graph)(-elk)?\s*(TD|TB|LR|RL|BT)?\s*(;|\n)"
+    (r"^\s*+((?>%%.*\n|---\n[\s\S]*?\n---\n)\s*+)*+(```mermaid\s+)?"
+     r"((flowchart|graph)(-elk)?[ \t]*+(TD|TB|LR|RL|BT)?[ \t]*+(;|\n)"
      r"|(flowchart|graph)\s+(TD|TB|LR|RL|BT)\b|(sequence|class|state)Diagram\b)",
      NoJob("a Mermaid diagram", _READS)),
-    (r"^\s*(Topolog(y|ies):\s*\n\s*)?Sub-topology:", _OF_KAFKA),
+    (r"^\s*+((Topolog(y|ies)|Sub-topologies):[ \t]*+\n\s*+)*+Sub-topology:", _OF_KAFKA),
     (r"(?m)^(topologyClassName|topologySource|spouts|bolts)\s*:", _OF_STORM),
     (r"(?m)^dag_id\s*:|^  schedule_interval\s*:", NoJob("a DAG of Airflow in YAML", _READS)),
     (r"(?m)^apiVersion\s*:", NoJob("a resource of Kubernetes", _READS)),
 )  # fmt: skip
 _UNKNOWN_YAML = re.compile(r"^(---[ \t]*\n|[\w.-]+:(\s|$)|- [\w.-]+:\s)")
-_TREE = re.compile(r"^\s*([└├│]|[|:+`]-|[A-Z]\w*.*\n\s*[└├│+`])")
-_XML = r"^\s*(<\?xml[^>]*\?>)?\s*((?><!--[\s\S]*?-->)\s*)*(<!DOCTYPE[^>\[]*(\[[\s\S]*?\])?[^>]*>\s*)?<(\w+:)?"
+_TREE = re.compile(r"^\s*([└├│]|[|:+`]-|[A-Z].*+\n\s*+[└├│+`])")
+_XML = rf"{_PROLOG}(<!DOCTYPE[^>\[]*+(?>\[[\s\S]*?\])?[^>]*+>\s*+)?<(\w+:)?"
 _NODE = re.compile(r'^\s*\[\s*\{[^{}]*"(pact|predecessors|operator_strategy)"\s*:')
 
 
@@ -248,9 +254,14 @@ def _is_stg(text: str) -> bool:
     """A line with a number, then lines with number, time, count and that many numbers."""
     lines = [line.split("#")[0].split() for line in text.split("\n")[:-1][:6]]
     rows = [line for line in lines if line]
-    if len(rows) < 3 or len(rows[0]) != 1 or not all(cell.isdigit() for row in rows for cell in row):
+    if len(rows) < 3 or len(rows[0]) != 1 or not all(_is_number(cell) for row in rows for cell in row):
         return False
     return all(len(row) >= 3 and int(row[2]) == len(row) - 3 for row in rows[1:]) and rows[1][2] == "0"
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell is a whole number that fits 64 bits."""
+    return cell.isascii() and cell.isdigit() and len(cell) < 19
 
 
 def _is_pegasus(text: str) -> bool:
@@ -259,11 +270,12 @@ def _is_pegasus(text: str) -> bool:
 
 
 _DOT = re.compile(
-    r"\s*((//|\#).*\n\s*|(?>/\*[\s\S]*?\*/)\s*)*((strict\s+)?digraph\b[^{\n]*\s*\{|(strict\s+)?graph\b(?!\s+(TD|TB|LR|RL|BT)\b)[^{\n]*\s*\{)",
+    r"\s*+((?>(//|\#).*\n|/\*[\s\S]*?\*/)\s*+)*+"
+    r"(strict\s+)?(digraph\b|graph\b(?!\s+(TD|TB|LR|RL|BT)\b))[^{\n]*+\s*+\{",
     re.IGNORECASE,
 )
-_DAGGEN = re.compile(r"\s*((//|#).*\n\s*)*NODE(_COUNT)?\s+\d+(\s*$|\s+[\d,-]+\s+[A-Z]+\b)", re.MULTILINE)
-_PAJEK = re.compile(r"(?i)\s*(%.*\n\s*)*\*\s*(vertices|network)\b")
+_DAGGEN = re.compile(r"\s*+((//|#).*\n\s*+)*+NODE(_COUNT)?\s+\d+(\s*$|\s+[\d,-]+\s+[A-Z]+\b)", re.MULTILINE)
+_PAJEK = re.compile(r"(?i)\s*+(%.*\n\s*+)*+\*\s*+(vertices|network)\b")
 _ARRAY = re.compile(r'\s*\[\s*\{\s*"(data|group|source|target|from|to|srcId|destId|src|dst)"\s*:')
 
 _CONTENTS: dict[Content, Callable[[str], object]] = {

@@ -25,11 +25,12 @@ from penstock.plans.importing.given_graph import GivenEdge, GivenGraph, GivenNod
 from penstock.plans.printable import first_and_count
 from penstock.plans.topology.rules import shorten
 
-_TASK = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)$")
+_TASK = re.compile(r"[A-Za-z]+(\d+)((?:_\d+)*)((?:_Stg\d+)*)$", re.ASCII)
 ALIBABA_COLUMNS = (
     *("task_name", "instance_num", "job_name", "task_type", "status"),
     *("start_time", "end_time", "plan_cpu", "plan_mem"),
 )
+_INSTANCES = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 _ALIBABA_ATTRIBUTES = ("task_type", "status", "start_time", "end_time", "plan_cpu", "plan_mem")
 
 
@@ -85,7 +86,7 @@ def read_daggen(text: str, file: str, name: str) -> GivenGraph:
         if line.lstrip().startswith(("//", "#")):
             left_out.append(f"comment {shorten(line.strip(), 60)}")
         elif cells[0] == "NODE_COUNT" and len(cells) == 2 and cells[1].isdecimal() and count is None:
-            count = int(cells[1])
+            count = int(cells[1][:18])
         elif cells[0] == "NODE" and 4 <= len(cells) <= 6:
             _, key, children, kind, *rest = cells
             attributes = dict(zip(("cost", "alpha"), rest, strict=False))
@@ -220,9 +221,11 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
 
     A task's name holds its number and those of the tasks that it waits for: R3_1_2 waits for 1 and 2. Names
     without numbers (task_…) depend on nothing. Instances of a task are its parallelism. Tasks that are there
-    again, as they were started again, and dependencies on tasks that are not there, are left out.
+    again, as they were started again, dependencies on tasks that are not there, and stages (R3_1_Stg2) are
+    left out.
     """
     again: dict[str, list[str]] = {}
+    stages: dict[str, list[str]] = {}
     jobs: dict[str, dict[str, dict[str, Any]]] = {}
     edges: dict[str, list[tuple[str, str]]] = {}
     rows = csv.reader(io.StringIO(text, newline=None))
@@ -244,7 +247,7 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
                 again.setdefault(task["job_name"], []).append(shorten(task["task_name"], 40))
                 continue
             attributes: dict[str, Any] = {"name": task["task_name"]}
-            if task["instance_num"].isdigit() and int(task["instance_num"]) > 0:
+            if _INSTANCES.fullmatch(task["instance_num"]):
                 attributes["parallelism"] = int(task["instance_num"])
             attributes |= {key: task[key] for key in _ALIBABA_ATTRIBUTES if task[key]}
             if "parallelism" not in attributes and task["instance_num"]:
@@ -255,6 +258,8 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
                 if numbers is None
                 else [predecessor for predecessor in numbers[2].split("_") if predecessor]
             )
+            if numbers is not None and numbers[3]:
+                stages.setdefault(task["job_name"], []).append(shorten(task["task_name"], 40))
             edges.setdefault(task["job_name"], []).extend((predecessor, key) for predecessor in waits)
     except csv.Error as error:
         raise _wrong(file, rows.line_num, str(error), "CSV as of RFC 4180") from None
@@ -265,7 +270,7 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
             job,
             [GivenNode(key, attributes) for key, attributes in tasks.items()],
             [GivenEdge(source, target, {}) for source, target in edges[job] if source in tasks],
-            left_out=_left_of_job(tasks, edges[job], again.get(job, [])),
+            left_out=_left_of_job(tasks, edges[job], again.get(job, []), stages.get(job, [])),
             keys_are_ids=False,
         )
         for job, tasks in jobs.items()
@@ -273,14 +278,18 @@ def read_alibaba(text: str, file: str) -> list[GivenGraph]:
 
 
 def _left_of_job(
-    tasks: dict[str, dict[str, Any]], edges: list[tuple[str, str]], again: list[str]
+    tasks: dict[str, dict[str, Any]], edges: list[tuple[str, str]], again: list[str], stages: list[str]
 ) -> list[str]:
     missing = [
         f"{source} of {tasks[target]['name']!r:.40}" for source, target in edges if source not in tasks
     ]
     return [
         f"{what} {first_and_count(listed, most=5)}"
-        for what, listed in (("dependencies on tasks that are not there:", missing), ("restarts of", again))
+        for what, listed in (
+            ("dependencies on tasks that are not there:", missing),
+            ("restarts of", again),
+            ("stages of", stages),
+        )
         if listed
     ]
 

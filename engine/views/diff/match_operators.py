@@ -130,6 +130,7 @@ def match_operators(
 def _counted(operators: pl.DataFrame) -> pl.DataFrame:
     return operators.sort(TOPOLOGY, "node").with_columns(
         sql_signature=pl.when("is_sql").then("signature").otherwise(pl.lit(0, pl.UInt64)),
+        alike=pl.len().over(TOPOLOGY, "signature"),
         alone_by_signature=pl.len().over(TOPOLOGY, "signature") == 1,
         alone_by_label=pl.len().over(TOPOLOGY, "label") == 1,
     )
@@ -147,6 +148,8 @@ def _paired(olds: pl.DataFrame, news: pl.DataFrame, rule: _Rule) -> pl.DataFrame
     certain = pl.lit(rule.certain)
     if (alone := _ALONE.get(rule.old[0])) is not None and not rule.unique and not rule.certain:
         certain = pl.col(alone) & pl.col(f"{alone}_of_new")
+    if rule.unique:  # of alike operators, any may be the one that was added or removed
+        certain = certain & (pl.col("alike") == pl.col("alike_of_new"))
     if rule.old == ("label", "of_label"):
         alike = ("among_sources", "is_keyed", "meaning", "output_type")
         pairs = pairs.filter(*map(_agree, alike))
@@ -161,7 +164,7 @@ def _agree(column: str) -> pl.Expr:
 
 _FACTS = (
     *("node", "among_sources", "is_keyed", "meaning", "output_type", "operator_class", "function_class"),
-    *_ALONE.values(),
+    *("alike", *_ALONE.values()),
 )
 
 

@@ -14,7 +14,14 @@ from penstock.plans.errors import ConfigurationError
 from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
 from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.not_chainable_reasons import SET_BY_AUTHOR, EdgeFacts, NotChainableReason
-from penstock.plans.vocabulary import DistributionPattern, ManagedMemoryUseCase, ResultPartitionType
+from penstock.plans.topology.rules import INT32_MAX
+from penstock.plans.vocabulary import (
+    ChainingStrategy,
+    DistributionPattern,
+    JobType,
+    ManagedMemoryUseCase,
+    ResultPartitionType,
+)
 
 Explanation = dict[str, Any]
 """An explanation as `--json` writes it: texts, numbers, lists and mappings of them."""
@@ -83,11 +90,18 @@ def _facts(plan: ExplainedPlan, edge: Row) -> EdgeFacts:
         target_strategy=_strategy(plan, target),
         partitioner_because=_partitioner_because(plan, edge),
         may_chain=plan.may_chain,
-        may_share_slots=not any(node["co_location_group"] for node in plan.nodes.values()),
+        may_share_slots=_may_share_slots(plan),
         may_follow=plan.may_chain and _may_follow(plan, edge),
         exchange_is_given=plan.is_translated and edge["exchange_mode"] in OF_EXCHANGE_MODE,
         ids_change=any(node["uid"] is None for node in plan.nodes.values()),
     )
+
+
+def _may_share_slots(plan: ExplainedPlan) -> bool:
+    """Whether groups can join: nothing is co-located, and Flink can add up the weights of managed memory."""
+    nodes = plan.nodes.values()
+    weights = sum(weight for node in nodes for _, weight in dict(node["managed_memory"] or ()).items())
+    return weights <= INT32_MAX and not any(node["co_location_group"] for node in nodes)
 
 
 def _behind_legacy(plan: ExplainedPlan, source: Row) -> bool:
@@ -104,6 +118,9 @@ def _strategy(plan: ExplainedPlan, node: Row) -> Explanation:
         return {"strategy": "NEVER", "set by": "Flink: the node has no operator"}
     if (own := plan.given.get(node["id"])) is None:
         return {"strategy": strategy, "set by": "the stream graph"}
+    in_batch = plan.settings["job_type"] == JobType.BATCH
+    if in_batch and node["keyed"] and strategy == ChainingStrategy.HEAD:  # whatever its author sets
+        return {"strategy": strategy, "set by": _KEYED_IN_BATCH}
     if own["chaining"] == strategy:
         return {"strategy": strategy, "set by": SET_BY_AUTHOR}
     if own["chaining"] is None and OPERATOR_KINDS[own["kind"]].chaining == strategy:

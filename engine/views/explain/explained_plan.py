@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NODE = (
     *("id", "name", "parallelism", "max_parallelism", "slot_sharing_group", "chaining", "uid", "uid_hash"),
     *("source", "legacy_source", "yielding", "no_output_until_end_of_input", "coordinated"),
-    *("co_location_group", "description", "keyed", "slot_scope", "transformation"),
+    *("co_location_group", "description", "keyed", "managed_memory", "slot_scope", "transformation"),
 )
 _GIVEN = ("id", "name", "kind", "chaining", "slot_sharing_group")
 

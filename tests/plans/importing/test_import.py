@@ -281,6 +281,42 @@ def test_labels_are_names_in_every_form(tmp_path):
         assert "name = the label" in topology["config"][ASSUMED_KEY]
 
 
+def test_labels_of_dot_as_graphviz_shows_them(tmp_path):
+    file = tmp_path / "a.dot"
+    file.write_text(
+        'digraph { a [label="x?a=1&region=eu&copy=2 &eacute;&#955;&nothing;"]; a -> b -> c; '
+        'b [shape=Mrecord, label="{<in> Map\\|it|{<f1> 4|two\\nlines}}"]; c [label="<x> {y|z}"] }'
+    )
+    (topology,) = imported(file)
+    assert [one["name"] for one in topology["transformations"]] == [
+        "x?a=1&region=eu&copy=2 \u00e9\u03bb&nothing;",
+        "Map|it 4 two lines",
+        "<x> {y|z}",
+    ]
+
+
+def test_a_first_line_that_may_name_columns_is_listed(tmp_path):
+    file = tmp_path / "a.csv"
+    for text, note in (
+        ("u,v\na,b\nb,c\n", "first line = an edge, and no names of columns"),
+        ("Source,Target,Type\na,b,Undirected\n", "though the file says undirected"),
+    ):
+        file.write_text(text)
+        assert note in imported(file)[0]["config"]["penstock.import.assumed"]
+    file.write_text("a,b\nb,c\n")
+    assert "first line" not in imported(file)[0]["config"]["penstock.import.assumed"]
+
+
+def test_numbers_that_igraph_lacks_are_missing(tmp_path):
+    file = tmp_path / "a.graphml"
+    file.write_text(
+        '<graphml><key id="p" for="node" attr.name="parallelism"/><graph edgedefault="directed">'
+        '<node id="a"><data key="p">NaN</data></node><node id="b"/><edge source="a" target="b"/>'
+        "</graph></graphml>"
+    )
+    assert "parallelism" not in imported(file)[0]["transformations"][0]
+
+
 def test_edges_from_readers_to_what_they_read(tmp_path):
     (tmp_path / "a.dot").write_text(
         "digraph { StreamMaterialize -> StreamHashAgg; StreamHashAgg -> StreamTableScan }"

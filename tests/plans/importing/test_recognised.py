@@ -118,6 +118,12 @@ NO_JOBS = {
     "a.yaml": ("- a: 1\n  b: [2]\n- a: 2\n", "YAML that begins with '- a: 1'"),
     "w.xml": ("<workflow><task/></workflow>", "XML that begins with '<workflow>"),
     "r.plan": ("StreamMaterialize { columns: [a] }\n└─StreamTableScan {}\n", "a tree of a query's plan"),
+    "l.txt": ("Project [a#0]\n+- Filter (a#0 > 1)\n   +- Relation [a#0] csv\n", "a tree of a query's plan"),
+    "r.txt": ("(2) MapPartitionsRDD[3] at map at <console>:1 []\n |  x []\n", "a plan of Spark"),
+    "g.txt": ("# made by hand\ngraph [\n  directed 1\n]\n", "a GML graph"),
+    "k2.txt": ("Sub-topologies:\n  Sub-topology: 0\n    Source: S (topics: t)\n",
+               "a topology of Kafka Streams"),
+    "d.txt": ("c a comment\np sp 3 2\na 1 2 5\na 2 3 1\n", "a graph of DIMACS"),
     "x.dat": ("MTGX 1\nMTGX 2\n", "text that begins with 'MTGX 1'"),
     "a.bin": ("a\0b", "a binary file"),
     "o.json": ('{"a": 1, "b": []}', "an object with the keys a, b"),
@@ -286,6 +292,10 @@ def test_pajek(tmp_path):
         (PAJEK.format("partition"), "line 6: found the section '*partition'"),
         (PAJEK.format("arcs") + "3 4\n", "line 9: found vertex '4'; allowed: a number from 1 to 3"),
         (PAJEK.format("arcs") + "2 3 1 l\n", "line 9: found 'l'; allowed: pairs"),
+        (PAJEK.format("matrix"), "line 7: found 'l'; allowed: a number of the matrix"),
+        ("*Vertices 2\n*Matrix\n0 1.2.3\n", "line 3: found '1.2.3'; allowed: a number of the matrix"),
+        (f"*Vertices {'9' * 5_000}\n", "line 1: found '*Vertices 99"),
+        (f"*Vertices 2\n{'9' * 5_000} a\n", "line 2: found vertex '99"),
     ],
 )
 def test_what_is_wrong_in_pajek(tmp_path, text, says):
@@ -328,6 +338,18 @@ def test_dependencies_of_alibaba_that_are_not_there_are_listed(tmp_path):
     assert "restarts of 'R2_1'" in topology["config"]["penstock.import.ignored"]
 
 
+def test_stages_and_numbers_of_instances_of_alibaba(tmp_path):
+    rows = "{0},{1},j_1,1,Terminated,1,2,100,0.5\n"
+    tasks = (("M1", 3), ("R2_1_Stg4", "\u00b2"), ("J3_2", "9" * 5_000))
+    (tmp_path / "a.csv").write_text("".join(rows.format(*task) for task in tasks))
+    (topology,) = imported(tmp_path / "a.csv")
+    assert [reads for _, _, reads in operators(topology)] == [[], ["M1"], ["R2_1_Stg4"]]
+    assert [one.get("parallelism") for one in topology["transformations"]] == [3, None, None]
+    ignored = topology["config"]["penstock.import.ignored"]
+    assert "stages of 'R2_1_Stg4'" in ignored
+    assert "node attribute instance_num" in ignored
+
+
 def test_explain_loses_no_edge(tmp_path):
     (tmp_path / "a.txt").write_text(EXPLAIN.replace("(reuse_id=[1])", "").replace("(reuse_id=[1])", ""))
     code, _, said = run("import", tmp_path / "a.txt")
@@ -343,6 +365,11 @@ def test_explain_loses_no_edge(tmp_path):
         (DAX.replace("?>", ' encoding="UTF-88"?>', 1), "unknown encoding: UTF-88"),
         (DAX.replace("<adag", '<!DOCTYPE a [<!ENTITY x "y">]><adag'), "entities"),
         (STG.replace("1 5 1 0", "1 5 1 9"), "line 3"),
+        (STG.replace("0 0 0\n", "0 0 \u00b2\n"), "which is in no known form"),
+        (
+            DAGGEN.replace("NODE_COUNT 4", f"NODE_COUNT {'9' * 5_000}").replace("1,2", "1,7"),
+            "'7', which no node",
+        ),
         (ALIBABA.replace(",0.5\nR", "\nR"), "line 1"),
         (PEGASUS.replace("id: ID1, name", "name"), "Pegasus"),
     ],

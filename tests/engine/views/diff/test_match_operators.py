@@ -117,6 +117,14 @@ def test_no_advice_where_several_operators_could_be_meant():
     assert lost["suggestion"] == {"uid_hash": lost["operator_id"]}
 
 
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 3)])
+def test_no_advice_where_any_of_several_alike_operators_was_added_or_removed(before, after):
+    counts = [HASH, {"name": "KeyedProcess"}]
+    found = compared([maps(*counts * before)], [maps(*counts * after)], stateful=["KeyedProcess"])["t"]
+    assert found.lost
+    assert [row["suggestion"] for row in found.lost] == [None] * len(found.lost)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "stateful", "warning", "verdict"),
     [

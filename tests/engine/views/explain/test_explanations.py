@@ -205,6 +205,11 @@ GIVEN_ADVICE = {
 WITHHELD = {
     "keyed": chain(HASH, {"name": "count"}, SINK),
     "keyed batch": chain(HASH, {}, SINK, config={"execution.runtime-mode": "BATCH"}),
+    "keyed batch, head": chain(HASH, {"chaining": "HEAD"}, SINK, config={"execution.runtime-mode": "BATCH"}),
+    "memory": chain(
+        {"managed_memory": {"OPERATOR": 2**31 - 8}},
+        *({"slot_sharing_group": "g", "managed_memory": {"OPERATOR": 8}}, {"slot_sharing_group": "g"}, SINK),
+    ),
     **{
         name: chain({"kind": "partition", "partitioner": name}, {"parallelism": 4}, SINK)
         for name in ("broadcast", "global", "shuffle", "rebalance", "rescale")
