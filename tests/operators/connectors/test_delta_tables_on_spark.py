@@ -34,19 +34,13 @@ WRITTEN = {
     "vectors": (
         "id bigint not null, v varchar(2)",
         "'delta.columnMapping.mode' = 'id', 'delta.enableDeletionVectors' = 'true', "
+        "'delta.enableChangeDataFeed' = 'true', 'delta.checkpointPolicy' = 'v2', "
         "'delta.checkpointInterval' = '2'",
         "",
         [
             "insert into {t} select /*+ coalesce(1) */ id, 'x' from range(90, 100)",
             "delete from {t} where id < 99",
         ],
-    ),
-    "changes": (
-        "id bigint, v string",
-        "'delta.enableChangeDataFeed' = 'true', 'delta.checkpointPolicy' = 'v2', "
-        "'delta.checkpointInterval' = '2'",
-        "",
-        ["insert into {t} values (99, 'x')"],
     ),
 }
 
@@ -132,8 +126,8 @@ def test_tables_of_spark_are_written(in_new_york, tmp_path):
         assert rows_of(spark, path) == own_content(path) == [(1, "a"), (2, None), (99, "x")], kind
         write(DeltaSink(path, ROWS, "overwrite", partition_by=partition_by), [[[Row(3, "b"), Row(4, "c")]]])
         assert rows_of(spark, path) == own_content(path) == [(3, "b"), (4, "c")], kind
-    changes = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 3)
-    changed = changes.load(str(tmp_path / "changes")).where("_commit_version = 3")
+    changes = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 4)
+    changed = changes.load(str(tmp_path / "vectors")).where("_commit_version = 4")
     assert sorted((row["_change_type"], row["id"]) for row in changed.collect()) == [
         ("delete", 1),
         ("delete", 2),
@@ -205,9 +199,10 @@ def test_tables_that_spark_changed_are_read(in_new_york, tmp_path):
         "",
         "partitioned by (n)",
         [
-            f"insert into {{t}} select {number}, t, struct(t), array(t, null), timestamp_ntz'{at}' "
-            f"from (select timestamp'{at} UTC' t)"
-            for number, at in enumerate((old, new))
+            "insert into {t} select id, t, struct(t), array(t, null), n from values "
+            f"(0, timestamp'{old} UTC', timestamp_ntz'{old}'), "
+            f"(1, timestamp'{new} UTC', timestamp_ntz'{new}') "
+            "times(id, t, n)"
         ],
     )
     least, most = Instant(-62135596800, 0), Instant(253402300799, 999999000)

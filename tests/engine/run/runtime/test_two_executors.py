@@ -26,6 +26,9 @@ from penstock.datastream import MapFunction, StreamExecutionEnvironment
 from penstock.engine.machine.stop_on_signals import process_tree
 from penstock.engine.pyflink.common import Encoder
 from penstock.engine.pyflink.datastream.connectors.file_system import FileSink
+from penstock.operators.task.report import TaskSpec
+from penstock.operators.task.run_task import run_task
+from tests.engine.run.runtime.run_in_process import compiled_job
 
 ROWS = 100
 PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
@@ -121,32 +124,27 @@ def killed(folder: Path) -> dict[str, Any]:
 
 
 def frames(folder: Path) -> dict[str, Any]:
-    """DataFrames of one run, read before and after the executors end."""
-    got = ids_of_frames(folder)
+    """DataFrames of one run, while the session's cache is cleared, and after the executors have ended."""
+    env = environment()
+    first, second = two_streams(env, folder)
+    results = env.to_dataframes(first=first, second=second)
+    got: dict[str, Any] = {}
+    for name in ("first", "second"):
+        got[name] = {str(row.f0): row.f1 for row in results[name].collect()}
+        SparkSession.active().catalog.clearCache()
     kill_executors(folder, [])
     try:
-        got["after"] = got.pop("results").first.count()
+        got["after"] = results.first.count()
     except (Py4JJavaError, PySparkException) as error:
         got["after"] = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
     return got
 
 
-def ids_of_frames(folder: Path) -> dict[str, Any]:
-    """Two streams of the same ids as one DataFrame and as two, while the session's cache is cleared."""
-    spark = SparkSession.active()
-    env = environment()
-    ids = env.from_dataframe(spark.range(0, ROWS, 1, 2)).map(Ids(folder), PAIR)
-    first, second = ids.key_by(lambda pair: pair[0]), ids.rebalance().filter(lambda pair: True)
-    distinct = first.map(lambda pair: pair, PAIR).union(second).to_dataframe().select("f1").distinct()
-    counts = [distinct.count()]
-    spark.catalog.clearCache()
-    counts.append(distinct.count())
-    results = env.to_dataframes(first=first, second=second)
-    got: dict[str, Any] = {"counts": counts, "results": results}
-    for name in ("first", "second"):
-        got[name] = {str(row.f0): row.f1 for row in results[name].collect()}
-        spark.catalog.clearCache()
-    return got
+def two_streams(env: Any, folder: Path) -> tuple[Any, Any]:
+    """Two streams of the same ids."""
+    rows = SparkSession.active().range(0, ROWS, 1, 2)
+    ids = env.from_dataframe(rows).map(Ids(folder), PAIR)
+    return ids.key_by(lambda pair: pair[0]), ids.rebalance().filter(lambda pair: True)
 
 
 def in_thread(call: Callable[[], None]) -> threading.Thread:
@@ -214,18 +212,31 @@ def test_two_executors(tmp_path: Path) -> None:
     assert "it starts again" in done.stderr
 
     kept = found["frames"]
-    assert kept["counts"] == [ROWS, ROWS]
     assert kept["first"] == kept["second"]
     assert kept["after"] is True, "what was lost was made again"
 
 
 def test_a_session_whose_cache_is_cleared(spark: SparkSession, tmp_path: Path) -> None:
-    got = ids_of_frames(tmp_path)
-    assert got["counts"] == [ROWS, ROWS]
-    assert got["first"] == got["second"]
-    got["results"].release()
+    env = environment()
+    first, second = two_streams(env, tmp_path)
+    distinct = first.map(lambda pair: pair, PAIR).union(second).to_dataframe().select("f1").distinct()
+    assert distinct.count() == ROWS
+    spark.catalog.clearCache()
+    assert distinct.count() == ROWS
+    results = env.to_dataframes(first=first, second=second)
+    assert results.first.count() == ROWS
+    results.release()
     with pytest.raises(Py4JJavaError, match="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"):
-        got["results"].first.count()
+        results.second.count()
+
+
+def test_a_partition_without_rows_is_no_subtask() -> None:
+    """Two vertices that read a DataFrame of one partition get nothing for their second subtask."""
+    stream = environment().from_collection(range(ROWS), Types.LONG()).rebalance().map(lambda value: value)
+    compiled, settings = compiled_job(stream)
+    reader = compiled.vertices[-1].chain
+    assert reader.gates
+    assert list(run_task(TaskSpec(chain=reader, settings=settings), iter(()))) == []
 
 
 if __name__ == "__main__":
