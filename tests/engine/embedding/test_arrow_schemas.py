@@ -358,6 +358,20 @@ def test_names_that_occur_twice() -> None:
     assert collected(stream) == [FlinkRow(a=1, a_2="x")]
 
 
+def test_batches_without_columns_and_with_the_name_of_timestamps_are_exchanged() -> None:
+    numbers = environment().from_collection([1, 2], Types.INT())
+    none = numbers.map_batches(lambda batch: batch.drop_columns(["value"]), "struct<>")
+    assert collected(none.rebalance().map(str, "string")) == ["Row()", "Row()"]
+    schema = pa.schema([("$timestamp", pa.int64())])
+    named = numbers.map_batches(
+        lambda batch: pa.RecordBatch.from_arrays([pa.array([7] * len(batch))], schema=schema), schema
+    )
+    assert [row["$timestamp"] for row in collected(named.rebalance().map_batches(lambda batch: batch))] == [
+        7,
+        7,
+    ]
+
+
 def test_text_of_values_is_that_of_their_type() -> None:
     type_info: Any = type_of_arrow_schema(pa.schema([("a", pa.dictionary(pa.int8(), pa.float64()))]))
     assert java_text(type_info.get_field_types()[0])(1e10) == "1.0E10"
@@ -429,6 +443,33 @@ def test_sparks_types_go_wherever_an_output_type_goes(declared: Any) -> None:
     assert rows.map(lambda row: row.a, "int").get_type() == Types.INT()
     assert rows.map(lambda row: row.a, IntegerType()).get_type() == Types.INT()
     assert MapStateDescriptor("m", "string", DecimalType(5, 1)).type_info is not None
+
+
+@pytest.mark.parametrize("value", [Row(b="x", a=1), FlinkRow(b="x", a=1), (1, "x"), {"b": "x", "a": 1}])
+def test_state_takes_rows_as_streams_do(value: Any) -> None:
+    class Kept(KeyedProcessFunction):
+        def __init__(self, kept: Any) -> None:
+            self.kept = kept
+
+        def open(self, runtime_context: Any) -> None:
+            one = ValueStateDescriptor("one", "a int not null, b string")
+            self.one = runtime_context.get_state(one)
+            self.by_name = runtime_context.get_map_state(MapStateDescriptor("m", "string", "a int, b string"))
+
+        def process_element(self, element: Any, ctx: Any) -> Any:
+            self.one.update(self.kept)
+            self.by_name.put("x", self.kept)
+            yield self.by_name.get("x")
+
+    def kept(stored: Any) -> Any:
+        keyed = environment().from_collection([1], "int").key_by(lambda n: n)
+        return collected(keyed.process(Kept(stored), "a int, b string"))
+
+    assert kept(value) == [FlinkRow(a=1, b="x")]
+    with pytest.raises(UserFunctionError, match="got None, but the field is declared as not null"):
+        kept((None, "x"))
+    with pytest.raises(UserFunctionError, match="of class str is no Integer"):
+        kept(("x", "x"))
 
 
 class BothWays:
@@ -548,6 +589,14 @@ def test_text_that_is_not_a_type(text: str, said: str) -> None:
     with pytest.raises(ValueError, match="Spark type") as raised:
         declared_type(text)
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "declared", ["`a\ud800` int", "array<struct<`a\ud800`:int>>", StructType().add("a\ud800", IntegerType())]
+)
+def test_names_that_no_file_can_have_are_refused(declared: Any) -> None:
+    with pytest.raises(ValueError, match="the name is not UTF-8"):
+        declared_type(declared)
 
 
 def test_other_arguments_are_no_types() -> None:
