@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     DataType,
@@ -32,6 +33,7 @@ from penstock.engine.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
@@ -621,6 +623,12 @@ def test_spark_reads_types_as_this_does_and_frames_have_them(spark: Any) -> None
         first, second = frame.toArrow().to_pylist()
         assert first == second
         assert (first["c0"], first["c21"], first["c14"]) == (D("1.50"), D(2**64 - 1), TYPES[14][2])
+    intervals = stream.map(lambda row: "1 month 2 days", "interval").to_dataframe()
+    assert intervals.selectExpr("cast(value as string)").first()[0] == "1 months 2 days"
+    with pytest.raises(PySparkException, match=r"column 'i' must be an interval such as .*, got soon"):
+        stream.map(lambda row: ("soon",), "i interval").to_dataframe().collect()
+    with pytest.raises(JobCompileError, match="FOO does not represent a correct collation"):
+        stream.map(lambda row: "a", "string collate FOO").to_dataframe()
     typed = stream.map(
         lambda row: (row.c0, row.c1), "a decimal(10,1), b decimal(38,20) not null"
     ).to_dataframe()
