@@ -624,7 +624,7 @@ def test_spark_reads_types_as_this_does_and_frames_have_them(spark: Any) -> None
         assert first == second
         assert (first["c0"], first["c21"], first["c14"]) == (D("1.50"), D(2**64 - 1), TYPES[14][2])
     intervals = stream.map(lambda row: "1 month 2 days", "interval").to_dataframe()
-    assert intervals.selectExpr("cast(value as string)").first()[0] == "1 months 2 days"
+    assert intervals.selectExpr("cast(value as string)").collect()[0][0] == "1 months 2 days"
     with pytest.raises(PySparkException, match=r"column 'i' must be an interval such as .*, got soon"):
         stream.map(lambda row: ("soon",), "i interval").to_dataframe().collect()
     with pytest.raises(JobCompileError, match="FOO does not represent a correct collation"):
