@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ from penstock.engine.spark.spark_conf import (
 from penstock.engine.spark.start_jvm import end_early, forget_jvm, spawn_early, starting_jvm
 from penstock.engine.spark.start_settings import start_settings
 from penstock.plans.errors import ConfigurationError, PenstockError
+
+_STOPPING_SECONDS = 10.0
+_LOOK_AGAIN_SECONDS = 0.02
 
 
 def get_session(
@@ -134,6 +138,7 @@ def is_connect(spark: Any) -> bool:
 
 
 def _running_session() -> SparkSession | None:
+    _wait_until_stopped()
     active = SparkSession.getActiveSession() if SparkContext._active_spark_context is not None else None
     if active is None and SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()  # started by another thread
@@ -141,6 +146,16 @@ def _running_session() -> SparkSession | None:
     if active is None and connect is not None:
         active = connect.SparkSession.getActiveSession()
     return active
+
+
+def _wait_until_stopped() -> None:
+    """Wait while another thread stops the SparkContext, which is the active one until it has."""
+    end = time.monotonic() + _STOPPING_SECONDS
+    while time.monotonic() < end:
+        context = SparkContext._active_spark_context
+        if context is None or vars(context).get("_jsc", context) is not None:  # it has none while it starts
+            return
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def apply_settings(spark: SparkSession, master: str | None, settings: Mapping[str, str]) -> None:

@@ -103,7 +103,9 @@ class Configuration:
 
     def get_integer(self, key: str, default_value: int) -> int:
         """The value as an int of 64 bits."""
-        value = self._entries.get(key, default_value)
+        if key not in self._entries:
+            return default_value
+        value = self._entries[key]
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         text = self._text(key)
@@ -119,7 +121,9 @@ class Configuration:
 
     def get_boolean(self, key: str, default_value: bool) -> bool:
         """The value as a bool."""
-        value = self._entries.get(key, default_value)
+        if key not in self._entries:
+            return default_value
+        value = self._entries[key]
         if isinstance(value, bool):
             return value
         text = self._text(key)
@@ -151,7 +155,9 @@ class Configuration:
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
         """The value as bytes; only what was set as bytes."""
-        value = self._entries.get(key, default_value)
+        if key not in self._entries:
+            return default_value
+        value = self._entries[key]
         if not isinstance(value, (bytes, bytearray)):
             raise ValueError(f"option {key!r}: {self._text(key)!r} is no bytes")
         return bytearray(value)

@@ -6,7 +6,7 @@ in another form) is kept beside it, as an attribute of the type, for as long as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -78,8 +78,11 @@ class GivenSchema(NamedTuple):
 def type_of_spark_schema(schema: StructType) -> TypeInformation:
     """The type of a stream of such rows; of the one column `value`, unless that is a struct, its values.
 
-    TypeError names the column and the type that no function could get.
+    TypeError names the column and the type that no function could get, ValueError a name that is not UTF-8.
     """
+    for name in _names_in(schema):
+        if not _is_utf_8(name):
+            raise ValueError(f"column {name!r:.200}: the name is not UTF-8")
     carried = StructType(
         [
             StructField(name, carried_type(field.dataType, field.name), field.nullable, field.metadata)
@@ -93,6 +96,26 @@ def type_of_spark_schema(schema: StructType) -> TypeInformation:
         type_info = RowTypeInfo(types, carried.names)
     type_info.__dict__["spark_schema"] = GivenSchema(schema, carried)
     return type_info
+
+
+def _names_in(data_type: DataType) -> Iterator[str]:
+    if isinstance(data_type, StructType):
+        for field in data_type:
+            yield field.name
+            yield from _names_in(field.dataType)
+    elif isinstance(data_type, ArrayType):
+        yield from _names_in(data_type.elementType)
+    elif isinstance(data_type, MapType):
+        yield from _names_in(data_type.keyType)
+        yield from _names_in(data_type.valueType)
+
+
+def _is_utf_8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def type_of_spark_type(data_type: DataType) -> TypeInformation:

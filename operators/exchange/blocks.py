@@ -42,7 +42,7 @@ def values_of_batch(batch: pa.RecordBatch, type_info: TypeInformation | None) ->
 
 
 _HEADER = struct.Struct("<Bq")
-_PICKLED, _VALUES, _BATCH = 0, 1, 2
+_PICKLED, _VALUES, _BATCH, _STAMPED_BATCH = 0, 1, 2, 3
 STAMPS = "$timestamp"
 
 
@@ -76,8 +76,9 @@ def encode_values(
 
 def encode_batch(batch: pa.RecordBatch, timestamps: pa.Int64Array | None, watermark: int) -> bytes:
     """A block of records that are in columns already."""
-    whole = batch if timestamps is None else batch.append_column(STAMPS, timestamps)
-    return _HEADER.pack(_BATCH, watermark) + _ipc(whole)
+    if timestamps is None:
+        return _HEADER.pack(_BATCH, watermark) + _ipc(batch)
+    return _HEADER.pack(_STAMPED_BATCH, watermark) + _ipc(batch.append_column(STAMPS, timestamps))
 
 
 def decode(data: pa.Buffer, type_info: TypeInformation | None) -> Block:
@@ -96,11 +97,11 @@ def decode(data: pa.Buffer, type_info: TypeInformation | None) -> Block:
     # a value of a binary column starts anywhere; Arrow computes on aligned buffers
     batch = pa.ipc.open_stream(pa.py_buffer(rest.to_pybytes())).read_next_batch()
     stamps = None
-    if batch.schema.names[-1] == STAMPS:
+    if kind == _STAMPED_BATCH or (kind == _VALUES and batch.num_columns > 1):
         last = batch.num_columns - 1
         stamps = batch.column(last)
         batch = batch.select(list(range(last)))
-    if kind == _BATCH:
+    if kind != _VALUES:
         return Block(watermark, None, batch, stamps)
     values = from_arrow(batch.column(0), type_info)
     return Block(watermark, values, None, None if stamps is None else stamps.to_pylist())

@@ -1,7 +1,8 @@
 """Whether a value can be encoded as its declared type, found out without encoding it.
 
 Takes what PyFlink's coder of the type takes, and nothing else. Coders are stricter here than where records
-travel: a list is no tuple, a tuple is no row, and the fields of a tuple must not be None.
+travel: a list is no tuple, a tuple is no row, and the fields of a tuple must not be None. For a row of one of
+Spark's types the rule is that of records that travel.
 
 Source: pyflink.fn_execution.coder_impl_fast.
 """
@@ -9,6 +10,7 @@ Source: pyflink.fn_execution.coder_impl_fast.
 from collections.abc import Callable
 from typing import Any
 
+from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.basic_types import ForeignTypeInfo, RowTypeInfo, TupleTypeInfo
 from penstock.operators.common.composite_codecs import INTEGER_BITS, conversion_of, mismatch
 from penstock.operators.common.pickles import is_pickled
@@ -142,6 +144,8 @@ def _checked_fields(
 
 
 def _row(type_info: RowTypeInfo) -> Check:
+    if getattr(type_info, "spark_schema", None) is not None:
+        return _spark_row(type_info)
     checks = [value_check(field_type) for field_type in type_info.get_field_types()]
     names = type_info.get_field_names()
 
@@ -157,6 +161,18 @@ def _row(type_info: RowTypeInfo) -> Check:
         for check_field, field in zip(checks, fields, strict=True):
             if check_field is not None and field is not None:
                 check_field(field)
+
+    return check
+
+
+def _spark_row(type_info: RowTypeInfo) -> Check:
+    # as where records travel: a Row of Spark's, a tuple or a dict is a row, too
+    codec = codec_of(type_info)
+
+    def check(value: Any) -> None:
+        if value is None:
+            raise TypeError(mismatch(value, type_info))
+        codec.coerce([value])
 
     return check
 

@@ -5,11 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from pyspark import SparkContext
 
 from penstock import engine
 from penstock.engine.spark import session
@@ -274,3 +277,11 @@ def test_what_a_signal_handler_raises_while_spark_starts_comes_out_as_it_is(monk
         assert str(session._start("local[1]", {}, "penstock")) == "a session"
     finally:
         signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_session_that_another_thread_is_stopping_is_waited_for(monkeypatch):
+    monkeypatch.setattr(SparkContext, "_active_spark_context", SimpleNamespace(_jsc=None))
+    stopper = threading.Timer(0.2, setattr, [SparkContext, "_active_spark_context", None])
+    stopper.start()
+    assert session._running_session() is None
+    stopper.join()

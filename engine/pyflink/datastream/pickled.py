@@ -40,6 +40,12 @@ class Pickled:
         """The result of a new copy of the function for `arguments`."""
         return cloudpickle.loads(self._pickle)(*arguments)
 
+    def __copy__(self) -> Pickled:
+        """One that unpickles as another thing: within one pickle, what stands twice is one thing."""
+        other = object.__new__(Pickled)
+        other.__dict__.update(self.__dict__)
+        return other
+
     def __reduce__(self) -> tuple[Callable[[bytes, str], Any], tuple[bytes, str]]:
         note_broadcasts(self._broadcasts)
         return load_function, (self._pickle, self._name)

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, YearMonthIntervalType
+from pyspark.sql.types import (
+    ArrayType,
+    CalendarIntervalType,
+    DataType,
+    MapType,
+    StructField,
+    StructType,
+    YearMonthIntervalType,
+)
 
 from penstock.operators.common.spark_schemas import GivenSchema, is_always_empty
 
@@ -48,7 +56,13 @@ def _given(column: Column, field: StructField, carried: DataType) -> Column:
     if is_always_empty(field.dataType):
         empty = F.array() if isinstance(field.dataType, ArrayType) else F.create_map()
         return F.when(column.isNotNull(), empty) if field.nullable else empty
-    return _in_steps(column, [_as_months(field.dataType), field.dataType], carried)
+    given = _in_steps(column, [_as_months(field.dataType), field.dataType], carried)
+    if not isinstance(field.dataType, CalendarIntervalType):
+        return given
+    # a cast gives null for text that is not an interval
+    must = f"column {field.name!r} must be an interval such as '1 month 2 days', got "
+    said = F.concat(F.lit(must), column)
+    return F.when(column.isNotNull() & given.isNull(), F.raise_error(said)).otherwise(given)
 
 
 def _in_steps(column: Column, steps: Sequence[DataType], before: DataType) -> Column:

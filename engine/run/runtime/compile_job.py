@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -435,11 +436,13 @@ def _chain(
             for number, reader in pairwise(runnable.numbers)
         ]
         for number, step in zip(runnable.numbers, runnable.steps, strict=True):
+            operator: Any = step.pickled or step.operator
             specs[number] = OperatorSpec(
                 node=number,
                 name=name,
                 function=step.name if len(runnable.steps) > 1 else "",
-                operator=step.pickled or step.operator,
+                # a step that runs in two nodes of a chain, as PyFlink has it, has an operator in each
+                operator=operator if runnable.source else copy(operator),
                 output_type=step.output_type,
                 side_output_types=sides.get(number, {}),
             )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -25,6 +27,7 @@ from penstock.engine.run.runtime.run_on_spark import source_dataframes, workers_
 from penstock.engine.run.runtime.run_settings import plan_to_run, spark_settings_for_runs, task_settings
 from penstock.engine.run.runtime.ship_python import ship_python
 from penstock.engine.run.runtime.transformations import Job, Transformation
+from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.spark.session import is_connect
 from penstock.engine.spark.worker_function import WorkerFunction
 from penstock.operators.common.pickles import is_pickled
@@ -78,7 +81,8 @@ def dataframes_of_job(
         schema = schemas[sink.created]
         rows = together.where(together["edge"] == edges[sink.created]).select("payload")
         function = WorkerFunction(partial(result_batches, schema=_arrow(schema)))
-        results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
+        with _refusing_types(job):
+            results[name] = as_given(rows.mapInArrow(function, rows_schema(schema.carried)), schema)
 
     def release() -> None:
         # a server gives it back when it has no reader; what has not run yet is not kept
@@ -163,8 +167,17 @@ def _frames(
         settings = replace(settings, observed=True)
         if result_schema is not None:
             result_schema = StructType([*result_schema, StructField(reports, StringType())])
-    with spark_settings_for_runs(spark), workers_python(spark, job):
+    with spark_settings_for_runs(spark), workers_python(spark, job), _refusing_types(job):
         return JobFrames(spark, compiled, settings, dependencies, result_schema), compiled
+
+
+@contextmanager
+def _refusing_types(job: Job) -> Iterator[None]:
+    """Inside the block, JobCompileError says which type Spark does not have, such as an unknown collation."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise JobCompileError(f"job {job.name!r}: {describe_spark_error(error)}") from None
 
 
 def _session(job: Job, compiled: CompiledJob, slots: int) -> SparkSession:

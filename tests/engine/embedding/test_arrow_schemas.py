@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     DataType,
@@ -32,6 +33,7 @@ from penstock.engine.pyflink.datastream import (
     StreamExecutionEnvironment,
 )
 from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ValueStateDescriptor
+from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
@@ -358,6 +360,20 @@ def test_names_that_occur_twice() -> None:
     assert collected(stream) == [FlinkRow(a=1, a_2="x")]
 
 
+def test_batches_without_columns_and_with_the_name_of_timestamps_are_exchanged() -> None:
+    numbers = environment().from_collection([1, 2], Types.INT())
+    none = numbers.map_batches(lambda batch: batch.drop_columns(["value"]), "struct<>")
+    assert collected(none.rebalance().map(str, "string")) == ["Row()", "Row()"]
+    schema = pa.schema([("$timestamp", pa.int64())])
+    named = numbers.map_batches(
+        lambda batch: pa.RecordBatch.from_arrays([pa.array([7] * len(batch))], schema=schema), schema
+    )
+    assert [row["$timestamp"] for row in collected(named.rebalance().map_batches(lambda batch: batch))] == [
+        7,
+        7,
+    ]
+
+
 def test_text_of_values_is_that_of_their_type() -> None:
     type_info: Any = type_of_arrow_schema(pa.schema([("a", pa.dictionary(pa.int8(), pa.float64()))]))
     assert java_text(type_info.get_field_types()[0])(1e10) == "1.0E10"
@@ -429,6 +445,33 @@ def test_sparks_types_go_wherever_an_output_type_goes(declared: Any) -> None:
     assert rows.map(lambda row: row.a, "int").get_type() == Types.INT()
     assert rows.map(lambda row: row.a, IntegerType()).get_type() == Types.INT()
     assert MapStateDescriptor("m", "string", DecimalType(5, 1)).type_info is not None
+
+
+@pytest.mark.parametrize("value", [Row(b="x", a=1), FlinkRow(b="x", a=1), (1, "x"), {"b": "x", "a": 1}])
+def test_state_takes_rows_as_streams_do(value: Any) -> None:
+    class Kept(KeyedProcessFunction):
+        def __init__(self, kept: Any) -> None:
+            self.kept = kept
+
+        def open(self, runtime_context: Any) -> None:
+            one = ValueStateDescriptor("one", "a int not null, b string")
+            self.one = runtime_context.get_state(one)
+            self.by_name = runtime_context.get_map_state(MapStateDescriptor("m", "string", "a int, b string"))
+
+        def process_element(self, element: Any, ctx: Any) -> Any:
+            self.one.update(self.kept)
+            self.by_name.put("x", self.kept)
+            yield self.by_name.get("x")
+
+    def kept(stored: Any) -> Any:
+        keyed = environment().from_collection([1], "int").key_by(lambda n: n)
+        return collected(keyed.process(Kept(stored), "a int, b string"))
+
+    assert kept(value) == [FlinkRow(a=1, b="x")]
+    with pytest.raises(UserFunctionError, match="got None, but the field is declared as not null"):
+        kept((None, "x"))
+    with pytest.raises(UserFunctionError, match="of class str is no Integer"):
+        kept(("x", "x"))
 
 
 class BothWays:
@@ -550,6 +593,14 @@ def test_text_that_is_not_a_type(text: str, said: str) -> None:
     assert said in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    "declared", ["`a\ud800` int", "array<struct<`a\ud800`:int>>", StructType().add("a\ud800", IntegerType())]
+)
+def test_names_that_no_file_can_have_are_refused(declared: Any) -> None:
+    with pytest.raises(ValueError, match="the name is not UTF-8"):
+        declared_type(declared)
+
+
 def test_other_arguments_are_no_types() -> None:
     for wrong in (5, int, ["int"], pa.int32(), {"a": "int"}):
         with pytest.raises(TypeError, match=r"output type must be a type such as Types\.INT"):
@@ -572,6 +623,12 @@ def test_spark_reads_types_as_this_does_and_frames_have_them(spark: Any) -> None
         first, second = frame.toArrow().to_pylist()
         assert first == second
         assert (first["c0"], first["c21"], first["c14"]) == (D("1.50"), D(2**64 - 1), TYPES[14][2])
+    intervals = stream.map(lambda row: "1 month 2 days", "interval").to_dataframe()
+    assert intervals.selectExpr("cast(value as string)").collect()[0][0] == "1 months 2 days"
+    with pytest.raises(PySparkException, match=r"column 'i' must be an interval such as .*, got soon"):
+        stream.map(lambda row: ("soon",), "i interval").to_dataframe().collect()
+    with pytest.raises(JobCompileError, match="FOO does not represent a correct collation"):
+        stream.map(lambda row: "a", "string collate FOO").to_dataframe()
     typed = stream.map(
         lambda row: (row.c0, row.c1), "a decimal(10,1), b decimal(38,20) not null"
     ).to_dataframe()

@@ -35,6 +35,7 @@ def test_defaults():
     found = Configuration()
     assert found.get_string("z", None) is None
     assert found.get_integer("z", 7) == 7
+    assert found.get_boolean("z", None) is found.get_integer("z", None) is None  # type: ignore[arg-type]
     assert found.get_boolean("z", True) is True
     assert isinstance(found.get_float("z", 2), float)
     assert found.get_bytearray("z", bytearray(b"q")) == bytearray(b"q")

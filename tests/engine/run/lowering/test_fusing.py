@@ -3,9 +3,14 @@
 import pytest
 
 from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
+from penstock.engine.pyflink.common import Types, WatermarkStrategy
+from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
+from penstock.engine.pyflink.datastream.functions import CoMapFunction
 from penstock.engine.views.explain.explain_edge import explain_fusing, lost_setting_text
+from penstock.operators.connectors.source import NumberSequenceSource
 from penstock.plans.errors import InputError
+from tests.engine.run.runtime.run_in_process import collected
 
 SCRIPT = """\
 from pyflink.common import Types
@@ -54,3 +59,27 @@ def test_reasons_against_fusing_are_told(found):
     (apart,) = explained["not_fused"]
     assert (apart["source"]["name"], apart["target"]["name"]) == ("first, Filter", "Map")
     assert apart["reasons"] == ["parallelism 2 and 3"]
+
+
+WHERE = {"one": 0, "two": 10, "three": 10}
+
+
+def test_functions_that_pyflink_runs_in_two_operators_of_a_chain_give_each_record_once_in_each():
+    class Both(CoMapFunction):
+        def map1(self, value):
+            return f"one {value}"
+
+        def map2(self, value):
+            return f"two {value}"
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    numbers = env.from_source(
+        NumberSequenceSource(0, 2), WatermarkStrategy.no_watermarks(), "numbers", Types.LONG()
+    )
+    added = numbers.flat_map(lambda n: [n], Types.LONG()).map(lambda n: n + 10, Types.LONG())
+    merged = numbers.connect(added).map(Both(), Types.STRING())
+    shown = added.map(lambda n: f"three {n}", Types.STRING())
+    found = collected(shown.union(merged.map(lambda text: text, Types.STRING())))
+    expected = [f"{where} {n + first}" for where, first in WHERE.items() for n in range(3)]
+    assert sorted(found) == sorted(expected)
