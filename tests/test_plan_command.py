@@ -81,10 +81,13 @@ def test_two_inputs_become_one_version(golden, store):
     assert ran.stdout.count("\n") == 1
 
 
-def test_piped_output_is_one_line_and_a_hint(store):
+def test_piped_output_is_one_line_the_first_reason_and_a_hint(store):
     path, ran = store
-    hint = f"penstock rejected {path} says why topologies were rejected"
-    assert " ".join(ran.stderr.split()) == hint
+    said = " ".join(ran.stderr.split())
+    assert said.startswith(
+        "the first rejected is t-000092: UnsupportedOperationException: Forward partitioning"
+    )
+    assert said.endswith(f" penstock rejected {path} says why topologies were rejected")
     assert "\x1b" not in ran.stdout + ran.stderr
 
 
