@@ -98,10 +98,16 @@ class PlannerProcess:
             start_new_session=True,
         )
         timer = threading.Timer(_SECONDS_TO_START, process.kill)
+        timer.daemon = True  # an interrupted command does not wait for it
         timer.start()
         assert process.stdout is not None
-        line = process.stdout.readline()
-        timer.cancel()
+        try:
+            line = process.stdout.readline()
+        except BaseException:  # an interrupt: nobody knows this process yet, so that nobody else ends it
+            self.stop()
+            raise
+        finally:
+            timer.cancel()
         try:
             greeting: dict[str, Any] = json.loads(line)
         except ValueError:

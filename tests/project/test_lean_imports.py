@@ -119,6 +119,19 @@ def test_workers_write_files_of_a_store_with_little_besides_arrow():
     )
 
 
+def test_commands_import_nothing_that_only_others_need():
+    """What one command needs reaches others through modules that both import."""
+    for module, left_out in (
+        ("engine.commands.run.list", ("deltalake", "pydantic", "polars")),
+        ("engine.views.draw.graph", ("http.client", "xml.sax", "tomllib")),
+        ("engine.run.runtime.errors", ("pyarrow", "pydantic")),
+        ("engine.views.sql.open_views", ("jinja2", "statistics")),
+        ("engine.library.sides_to_compare", ("http.client", "pydantic", "rich")),
+    ):
+        found = run(f"import sys, penstock.{module}\nprint(sorted(set({left_out}) & set(sys.modules)))")
+        assert found == "[]", module
+
+
 def imports_of(package: str) -> Iterator[tuple[Path, str]]:
     """File and module of every import below a package, those inside functions too."""
     for file in (ROOT / package).rglob("*.py"):

@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import polars as pl
+
 from penstock.engine.measure.bench.planners import bench_choices
-from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.measure.bench.times import NotPlannedError, Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.custom_planners import named_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS, plan_by_custom_planners
 from penstock.engine.planning.plan_in_process import PlannedTables, read_in_process
 from penstock.engine.planning.planner_program import PREFIX, program_named
+from penstock.plans.custom_planners.find_violations import STAGE
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
 from penstock.plans.planners.columnar_passes import produced
@@ -54,6 +57,16 @@ def _plan(name: str, path: Path, until: Layer) -> tuple[PlannedTables, float]:
     return planned, read.seconds
 
 
+def _require_plans(planned: PlannedTables) -> None:
+    """Raise NotPlannedError if topologies were not planned because of the planner: its time is of others."""
+    rejected = from_arrow(planned.tables["rejected"])
+    failed = rejected.filter(pl.col("error_stage") == STAGE).sort("name")
+    if len(failed):
+        first = failed.row(0, named=True)
+        where = f"{len(failed):,} of {planned.inputs:,} topologies, first {first['name']}"
+        raise NotPlannedError(first["error"], f"{where}: {first['message']}")
+
+
 def _times(name: str, path: Path, until: Layer) -> Times:
     """`other`: what is not the last planning, that is Flink's plan that is shown, decisions and checks."""
     program = program_named(name) if name.startswith(PREFIX) else None
@@ -61,6 +74,7 @@ def _times(name: str, path: Path, until: Layer) -> Times:
     started = time.monotonic()
     planned, reading = _plan(name, path, until)
     spent = time.monotonic() - started - reading
+    _require_plans(planned)
     layers = by_layer(planned.seconds, produced())
     hand_over = planned.seconds[TO_ARROW]
     other = max(0.0, spent - sum(layers.values()) - hand_over)

@@ -1,8 +1,13 @@
 """Planners that end, break or block their process lose only the topologies that they do it for."""
 
+import io
 import json
 import os
+import signal
+import subprocess
+import threading
 import time
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -11,6 +16,7 @@ from typer.testing import CliRunner
 import penstock
 from penstock.engine.commands.main import app
 from penstock.engine.planning import plan_by_custom_planners as ask_custom_planner
+from penstock.engine.planning import planner_process
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.plans.errors import ConfigurationError
 from tests.plans.custom_planners.asked_planners import BAD, GOOD, custom_planner, job, planned, rejected
@@ -210,3 +216,23 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next(hostile):
     assert rejected(planned(planners, GOOD, seconds=0.5))["good"][1] == "PlannerTimedOut"
     for _ in range(2):
         assert planned(planners, GOOD).planned == 1
+
+
+def test_an_interrupt_while_a_planner_is_loaded_leaves_no_process_and_no_thread_behind(monkeypatch):
+    started = []
+
+    class Interrupted(io.BytesIO):
+        def readline(self, size=-1):
+            raise KeyboardInterrupt
+
+    def start(*arguments, **options):
+        process = subprocess.Popen(["sleep", "600"], start_new_session=True, stdin=subprocess.PIPE)
+        process.stdout = Interrupted()
+        started.append(process)
+        return process
+
+    monkeypatch.setattr(planner_process, "subprocess", SimpleNamespace(Popen=start, PIPE=subprocess.PIPE))
+    with pytest.raises(KeyboardInterrupt):
+        planner_process.PlannerProcess("slow:planner")
+    assert started[0].poll() == -signal.SIGKILL
+    assert not [one for one in threading.enumerate() if isinstance(one, threading.Timer) and not one.daemon]

@@ -1,10 +1,18 @@
 """`penstock bench --budget`: which measurements fit, and planners of the user's beside Penstock's."""
 
+import json
+
+import polars as pl
 import pytest
 
+from penstock import decides
+from penstock.engine.measure.bench import run_own_planner
 from penstock.engine.measure.bench.planners import budget_seconds, chosen_planners, planner_named
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, TimeBudget, seconds_left, turns
+from penstock.engine.measure.bench.times import NotPlannedError
+from penstock.engine.planning.custom_planners import named_custom_planners
 from penstock.plans.errors import ConfigurationError
+from penstock.plans.vocabulary import Layer
 
 SECONDS = {"columnar": 1.0, "joins": 14.0}
 
@@ -54,3 +62,28 @@ def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
         chosen_planners(["columna"])
     with pytest.raises(ConfigurationError, match="ModuleNotFoundError"):
         chosen_planners(["nowhere:policy"])
+
+
+def test_a_planner_of_ones_own_that_plans_only_some_topologies_has_no_time(tmp_path, monkeypatch):
+    @decides("chaining")
+    def raises_for_b(topologies, stream_edges):
+        if "b" in topologies["name"]:
+            raise ValueError("not b")
+        return stream_edges.select("topology_id", "target", "in_index", chainable=pl.lit(False)).head(0)
+
+    monkeypatch.setattr(
+        run_own_planner,
+        "named_custom_planners",
+        lambda name, *rest: named_custom_planners(raises_for_b, *rest),
+    )
+    steps = [{"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}]
+    file = tmp_path / "jobs.jsonl"
+    for names, said in (("ac", None), ("abc", r"1 of 3 topologies, first b: .*ValueError: not b")):
+        file.write_text("".join(json.dumps({"name": n, "transformations": steps}) + "\n" for n in names))
+        plans = run_own_planner.OwnPlanner("own:planner").start()
+        if said is None:
+            assert next(plans(file, Layer.SLOTS, 0)).layers
+        else:
+            with pytest.raises(NotPlannedError, match=said) as caught:
+                next(plans(file, Layer.SLOTS, 0))
+            assert caught.value.error == "PlannerRaised"
