@@ -232,13 +232,13 @@ def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
 
 
 def _require_newest_entry(table: DeltaTable, folder: str) -> None:
-    """ValueError if the log has its newest version only as a checkpoint: deltalake cannot follow upon it."""
+    """ValueError if the log has its newest version only as a checkpoint: neither deltalake nor Spark follows upon it."""
     system, base = filesystem_of(folder)
     entry = posixpath.join(base, "_delta_log", f"{table.version():020}.json")
     if system.get_file_info(entry).type == fs.FileType.NotFound:
         raise ValueError(
             f"the Delta table {folder} cannot be written by this sink, because {posixpath.basename(entry)} "
-            'is missing in its log; Spark may be able to: stream.to_dataframe().write.format("delta")'
+            "is missing in its log: a checkpoint alone can be read, but not followed upon"
         )
 
 
