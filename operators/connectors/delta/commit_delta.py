@@ -232,7 +232,7 @@ def _require_fit(table: DeltaTable | None, write: DeltaWrite) -> None:
 
 
 def _require_newest_entry(table: DeltaTable, folder: str) -> None:
-    """ValueError if the log has its newest version only as a checkpoint: neither deltalake nor Spark follows upon it."""
+    """ValueError if the log has its newest version only as a checkpoint: no library here writes on."""
     system, base = filesystem_of(folder)
     entry = posixpath.join(base, "_delta_log", f"{table.version():020}.json")
     if system.get_file_info(entry).type == fs.FileType.NotFound:
