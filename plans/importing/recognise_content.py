@@ -25,7 +25,6 @@ SECTIONS = ("Optimized Execution Plan", "Optimized Physical Plan", "Abstract Syn
 """Headings of trees, the one that is closest to the job first."""
 JSON_SECTION = "Physical Execution Plan"
 INFO_BEGIN = re.compile(r"^-{5,} Execution Plan -{5,}\s*$", re.MULTILINE)
-INFO_END = re.compile(r"^-{20,}\s*$", re.MULTILINE)
 
 _LINE = re.compile(r"^((?:[ :|]  )*)(?:([+:])- )?(\w[\w$]*)(\(.*\))?(.*)$")
 _REUSED, _REUSE = re.compile(r"reference_id=\[(\d+)\]"), re.compile(r"reuse_id=\[(\d+)\]")

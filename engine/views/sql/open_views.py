@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 
 from penstock.engine.machine.available_memory import available_memory
 from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.measure.sweep.results_table import ABOUT, ABOUT_QUALITY, QUALITY, RESULTS
+from penstock.engine.measure.sweep.results_table import ABOUT, ABOUT_QUALITY, RESULTS
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.open_plan import read_plan, require_intact
@@ -182,10 +182,6 @@ def _selected(table: str) -> str:
 
 
 # DuckDB with the tables of results, of `penstock sweep` and `penstock bench`, as views.
-
-
-_RESULTS = (RESULTS, QUALITY)
-"""Tables that sweeps and benchmarks write."""
 
 
 @contextmanager

@@ -26,9 +26,6 @@ EDGES_OF_A_TRANSFORMATION = 16
 UNCOUNTED = 1 << 31
 """Ways of one transformation are counted up to this number."""
 
-UNTIL_HERE = "until_here"
-"""The name of a column: all ways of a topology's transformations up to and including this one."""
-
 
 def most_edges(transformations: int) -> int:
     """The number of ways that all transformations of a topology may have together."""

@@ -36,7 +36,6 @@ RESOURCES_TYPE = pa.struct(
         ("managed_memory_bytes", _INT64),
     ]
 )
-_WEIGHTS = pa.map_(_COLUMN_TEXT, _INT32)
 
 
 def offsets(lengths: Iterable[int]) -> pa.Array:
