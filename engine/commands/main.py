@@ -7,8 +7,12 @@ import sys
 import traceback
 import warnings
 
-from penstock.engine.machine.named_output import NOBODY_READS, name_standard_output, nobody_reads
-from penstock.engine.machine.standard_files import open_missing_standard_files
+from penstock.engine.machine.named_output import (
+    NOBODY_READS,
+    name_standard_output,
+    nobody_reads,
+    open_missing_standard_files,
+)
 from penstock.engine.machine.stop_on_signals import (
     adopt_orphans,
     end_at_once_on_signals,
@@ -32,9 +36,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from penstock.engine.commands.explain_error import explain_error, explain_stop
-from penstock.engine.commands.given_options import ARGUMENTS
-from penstock.engine.commands.skip_typers_checks import PlainCommand, skip_typers_checks
-from penstock.engine.machine.require_address_space import require_address_space
+from penstock.engine.commands.skip_typers_checks import ARGUMENTS, PlainCommand, skip_typers_checks
+from penstock.engine.machine.available_memory import require_address_space
 from penstock.engine.output.redaction import mask_arguments, redact, remember_secret_arguments
 from penstock.engine.output.say import complain, say
 from penstock.plans.printable import printable_lines

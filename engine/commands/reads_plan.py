@@ -13,7 +13,7 @@ import polars as pl
 import typer
 
 from penstock.engine.commands.key_values import given_configuration
-from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.store.open_plan import BY_NAME, StoredPlan, open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
@@ -133,8 +133,8 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
 
     Nothing runs. What the script prints goes to standard error, as what PyFlink loses of its names and uids.
     """
-    from penstock.engine.commands.job_option import say_failure_of_script
-    from penstock.engine.library.say_fusing import say_lost_settings
+    from penstock.engine.commands.key_values import say_failure_of_script
+    from penstock.engine.library.run_script import say_lost_settings
     from penstock.engine.library.what_if_of_script import jobs_of_script
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
     from penstock.engine.run.runtime.transformations import topology_of

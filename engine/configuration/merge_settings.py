@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from penstock.engine.configuration.cluster_options import CLUSTER_OPTIONS, JOB_OPTIONS, Option, Setting
 from penstock.engine.configuration.run_options import RUN_OPTIONS
-from penstock.plans.topology.flink_values import map_text, parse_map
+from penstock.plans.topology.flink_options import map_text, parse_map
 
 # The one typed model of all options that Penstock reads.
 #

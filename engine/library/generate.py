@@ -8,18 +8,14 @@ import polars as pl
 from penstock.engine.library.check_arguments import path, require_session, share, text, whole_number
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.planned_tables import Plan, arrow_tables
-from penstock.engine.measure.generate.drawn_topologies import (
-    ENDINGS,
-    topologies_by_trace,
-    workloads,
-)
+from penstock.engine.measure.generate.draw_after import ENDINGS, topologies_by_trace, workloads
 from penstock.engine.output.html_table import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.fleet import fleet_tables
 from penstock.plans.generate.layered import WORKLOADS, fleet_of_shape
-from penstock.plans.literals import ShapeName
+from penstock.plans.vocabulary import ShapeName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,7 +122,7 @@ def generate(
         )
     if name.endswith(ENDINGS):
         _require_none({"parallelism": parallelism is not None, **of_shapes}, "a spec file")
-        from penstock.engine.measure.generate.drawn_by_spec import fleet_spec, topologies_by_spec
+        from penstock.engine.measure.generate.draw_after import fleet_spec, topologies_by_spec
         from penstock.plans.generate.by_spec.draw_by_spec import no_counts
 
         spec = fleet_spec(name, count, first)
@@ -157,7 +153,7 @@ def _generated_from_dicts(topologies: list[dict[str, Any]]) -> Generated:
 
 
 def _like(like: Any, topologies: int, seed: int) -> Generated:
-    from penstock.engine.library.store import Store
+    from penstock.engine.library.planned_tables import Store
     from penstock.engine.measure.generate.draw_after import draw_after, model_fleet, model_of_plan
 
     model = (

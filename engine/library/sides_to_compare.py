@@ -13,12 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.library.check_arguments import one_of, text
+from penstock.engine.library.check_arguments import Config, library_configuration, one_of, text
 from penstock.engine.library.given_topologies import Objects, Paths, TablesOfTopologies, given_topologies
-from penstock.engine.library.library_configuration import Config, library_configuration
-from penstock.engine.library.planned_tables import Plan, arrow_tables
-from penstock.engine.library.store import Store, path_of_store
-from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.library.planned_tables import Plan, Store, arrow_tables, path_of_store
+from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.output.html_table import html_table
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.plan_in_process import parts_in_process, read_in_process
@@ -36,7 +34,6 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.views.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
 from penstock.engine.views.diff.diff_sides import diff_sides
 from penstock.engine.views.diff.keyed_plans import TOTALS
-from penstock.engine.views.diff.lines_in_both import lines_in_both, parts_without
 from penstock.engine.views.diff.savepoint_verdicts import (
     Counts,
     Required,
@@ -47,18 +44,20 @@ from penstock.engine.views.diff.savepoint_verdicts import (
 )
 from penstock.engine.views.diff.side_of_store import (
     Side,
+    lines_in_both,
     only_topology,
+    parts_without,
     side_of_store,
     side_of_tables,
     side_of_topologies,
 )
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.literals import RestoreFromName, VerdictName
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.find_topology_files import find_topology_files
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
+from penstock.plans.vocabulary import RestoreFromName, VerdictName
 
 _KEPT = ("penstock", "pyflink")
 
@@ -187,7 +186,7 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
     the same names.
     """
-    from penstock.engine.library.say_fusing import say_lost_settings
+    from penstock.engine.library.run_script import say_lost_settings
     from penstock.engine.library.what_if_of_script import job_of_script
     from penstock.engine.run.runtime.transformations import topology_of
 

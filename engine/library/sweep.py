@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.library.check_arguments import arguments_of_call, path, require_session, seconds, strings
-from penstock.engine.library.library_configuration import Config
-from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
+from penstock.engine.library.check_arguments import (
+    Config,
+    arguments_of_call,
+    path,
+    require_session,
+    seconds,
+    strings,
+)
+from penstock.engine.measure.sweep.grid import DEFAULT_METRICS, TableFormat
 from penstock.engine.output.html_table import html_table
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.literals import TableFormatName
 from penstock.plans.printable import limited
+from penstock.plans.vocabulary import TableFormatName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.engine.output.pieces import may_be_terminal
+from penstock.engine.output.people import may_be_terminal
 from penstock.engine.output.write_lines import open_target
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import printable

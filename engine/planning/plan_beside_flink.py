@@ -14,8 +14,7 @@ from penstock.engine.planning.foresee_memory import require_memory_to_read_on
 from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames, plan_in_process
 from penstock.engine.spark.find_java import require_java
-from penstock.plans.error_kinds import INPUT_STAGE
-from penstock.plans.errors import ALLOWED, HINT, ConfigurationError
+from penstock.plans.errors import ALLOWED, HINT, INPUT_STAGE, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.layers import Choices
@@ -25,7 +24,7 @@ from penstock.plans.printable import limited
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.lines_of_tables import lines_of_tables
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, TopologyForm

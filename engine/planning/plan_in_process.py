@@ -31,7 +31,7 @@ from penstock.plans.planners.plan_in_parts import (
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_files import read_topology_files_in_parts
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables, read_topology_folder_in_parts
-from penstock.plans.topology.columnar.topology_tables import TopologyTables
+from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
 from penstock.plans.vocabulary import Layer

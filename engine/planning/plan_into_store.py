@@ -1,23 +1,60 @@
 """Planning an input into a store, by either planner. Spark is imported only where it is used."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
 
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.store.version_number import VersionNumber
+from penstock.engine.spark.describe_spark_error import describe_spark_error
+from penstock.engine.store.version_notes import VersionNumber
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.frames.spark_schemas import unless_ended
 from penstock.plans.installation import own_version
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from penstock.engine.planning.custom_planners import CustomPlanners
+    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
     from penstock.engine.planning.plan_in_process import PlannedTables
-    from penstock.plans.topology.columnar.topology_tables import TopologyTables
+    from penstock.plans.topology.columnar.topologies_of_lines import TopologyTables
+
+
+# Tables between passes are kept in a folder that every executor reaches.
+
+
+@contextmanager
+def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
+    """Inside the block, `plans.joins.spark_schemas` writes to a folder of its own in `folder`.
+
+    With None, executors keep the tables, or the checkpoint directory that the context has. Raises
+    ConfigurationError where the folder cannot be made.
+    """
+    if folder is None:
+        yield
+        return
+    context: Any = spark.sparkContext
+    scala_context, jvm = context._jsc.sc(), context._jvm
+    before = scala_context.checkpointDir()
+    try:
+        context.setCheckpointDir(folder)
+    except Py4JError as error:
+        raise ConfigurationError(
+            f"--checkpoint-dir: {describe_spark_error(error)}", "a folder that all executors can write to"
+        ) from None
+    path = jvm.org.apache.hadoop.fs.Path(context.getCheckpointDir())
+    try:
+        yield
+    finally:
+        with unless_ended(spark):
+            getattr(scala_context, "checkpointDir_$eq")(before)
+            path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
 
 class Stored(NamedTuple):
@@ -196,7 +233,6 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
     """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
     choose_on_spark).
     """
-    from penstock.engine.planning.checkpoints_in import checkpoints_in
     from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
     from penstock.engine.store.write_layers import WriteLayers
 

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, TypeVar
 
 from penstock.engine.pyflink_names.unsupported_names import unsupported_module, unsupported_name
-from penstock.operators.common.no_java import no_java_attribute
+from penstock.operators.common.arguments import no_java_attribute
 
 #: PyFlink's version that names, signatures and behaviour are of.
 PYFLINK_VERSION = "2.3.0"

@@ -11,11 +11,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from penstock.engine.store.delta_rs_logs import DeltaRsLogs
+from penstock.engine.store.data_files import make_log_durable
+from penstock.engine.store.delta_rs_tables import DeltaRsLogs
 from penstock.engine.store.is_local import local_folder
 from penstock.engine.store.spark_rows import SparkRows, files_for
 from penstock.engine.store.store_tables import WRITE_ID, append_side_by_side
-from penstock.engine.store.write_file import make_log_durable
 from penstock.engine.store.write_rows_in_workers import with_settings, write_packed, write_rows
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.tables import TABLES

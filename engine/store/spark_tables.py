@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 
 from penstock.engine.machine.replace_file import make_durable
 from penstock.engine.spark.shared_settings import shared_settings
-from penstock.engine.store.data_files import DataFile
+from penstock.engine.store.data_files import DataFile, make_log_durable, with_dictionary, without_dictionary
 from penstock.engine.store.delta_rs_table import create_table, open_table, to_table
 from penstock.engine.store.is_local import is_local, local_folder, table_path
-from penstock.engine.store.open_file import with_dictionary, without_dictionary
+from penstock.engine.store.local_spark_tables import LocalSparkTables
 from penstock.engine.store.spark_rows import SparkRows, files_for
 from penstock.engine.store.store_tables import (
     TRANSACTION_VERSION,
@@ -38,7 +38,7 @@ from penstock.engine.store.store_tables import (
     stored_columns,
 )
 from penstock.engine.store.version_notes import MANIFEST, Listed
-from penstock.engine.store.write_file import make_log_durable
+from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import conform
 from penstock.plans.tables import TABLES
 
@@ -247,3 +247,18 @@ def _files(store: str, table: str) -> tuple[int, set[str]]:
     actions = to_table(delta_table.get_add_actions())
     paths = actions["path"].to_pylist() if len(actions) else []
     return delta_table.version(), {unquote(path) for path in paths}
+
+
+# How DataFrames get into a store.
+
+
+def tables_of_spark(
+    spark: SparkSession, store: str, packed: Sequence[PackedTables] = ()
+) -> LocalSparkTables | SparkTables:
+    """The tables of `store` for DataFrames: by way of Spark's workers where it is local.
+
+    `packed`: see LocalSparkTables.
+    """
+    if is_local(store):
+        return LocalSparkTables(store, spark=spark, packed=packed)
+    return SparkTables(spark, store)

@@ -8,12 +8,12 @@ from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.engine.store.data_files import DataFile
-from penstock.engine.store.discard import discard, set_aside_unreadable
 from penstock.engine.store.plan_versions import is_store, start_manifest
 from penstock.engine.store.require_target import require_target
+from penstock.engine.store.spark_tables import tables_of_spark
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.store.tables_of_spark import tables_of_spark
-from penstock.engine.store.version_number import VersionNumber
+from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
+from penstock.engine.store.version_notes import VersionNumber
 from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.planners.run_joins import Planned

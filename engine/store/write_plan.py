@@ -11,13 +11,10 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.store.data_files import Damage, DataFile, compare_files
+from penstock.engine.store.data_files import Damage, DataFile, OpenFile, compare_files, make_log_durable
 from penstock.engine.store.delta_rs_table import shared_tables
 from penstock.engine.store.delta_rs_tables import DeltaRsTables, as_stored
-from penstock.engine.store.discard import discard, set_aside_unreadable
-from penstock.engine.store.find_damage import find_damage
 from penstock.engine.store.is_local import local_folder
-from penstock.engine.store.open_file import OpenFile
 from penstock.engine.store.plan_versions import (
     complete,
     is_store,
@@ -27,7 +24,7 @@ from penstock.engine.store.plan_versions import (
     start_manifest,
     version_of,
 )
-from penstock.engine.store.repair_manifest import mend_manifest
+from penstock.engine.store.repair_manifest import find_damage, mend_manifest
 from penstock.engine.store.require_target import require_target
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import (
@@ -39,15 +36,15 @@ from penstock.engine.store.store_tables import (
     in_files,
     require_rows,
 )
+from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
 from penstock.engine.store.version_notes import (
     PlanVersion,
+    VersionNumber,
     VersionState,
     has_lost_newest,
     noted_numbers,
     require_whole,
 )
-from penstock.engine.store.version_number import VersionNumber
-from penstock.engine.store.write_file import make_log_durable
 from penstock.plans.errors import StoreError
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY

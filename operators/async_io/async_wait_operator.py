@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from threading import Condition, Thread
 from typing import Any, Protocol
 
-from penstock.operators.chain.operator import MAX_WATERMARK, Timestamps, Values
-from penstock.operators.chain.results import Results
+from penstock.operators.chain.operator import MAX_WATERMARK, Results, Timestamps, Values
 from penstock.operators.functions.async_functions import AsyncFunction, AsyncRetryStrategy
 from penstock.operators.records.map_records import FunctionOperator
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from penstock.operators.chain.operator import Timestamps, Values
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row, create_row, rows_of_columns
 from penstock.operators.common.typeinfo import (
     BasicType,

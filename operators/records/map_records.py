@@ -7,8 +7,17 @@ from itertools import islice
 from sys import getrefcount
 from typing import Any, ClassVar, NamedTuple, TypeGuard
 
-from penstock.operators.chain.operator import Operator, OperatorContext, Timestamps, Values
-from penstock.operators.chain.results import UNCHANGING, PieceSize, close_iterator, frozen, own
+from penstock.operators.chain.operator import (
+    UNCHANGING,
+    Operator,
+    OperatorContext,
+    PieceSize,
+    Timestamps,
+    Values,
+    close_iterator,
+    frozen,
+    own,
+)
 from penstock.operators.common.row import Row
 from penstock.operators.functions.functions import Function
 from penstock.operators.functions.runtime_context import RuntimeContext

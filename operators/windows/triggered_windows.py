@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable
 from itertools import repeat
 from typing import Any
 
-from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values
-from penstock.operators.chain.results import copies, frozen
+from penstock.operators.chain.operator import MAX_WATERMARK, MIN_WATERMARK, Timestamps, Values, copies, frozen
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.process.keyed_operator import KeyedOperator

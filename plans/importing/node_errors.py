@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import TopologyError
+from penstock.plans.errors import ErrorKind, TopologyError
 from penstock.plans.importing.given_graph import errors_of_known
 from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from penstock.plans.topology.operator_rules import EDGE_RULES, NODE_RULES

@@ -24,14 +24,14 @@ from penstock.engine.output.redaction import (
 from penstock.engine.spark.session import get_session
 from penstock.engine.spark.spark_conf import spark_conf_dir
 from penstock.engine.spark.start_jvm import JvmOutput
-from penstock.engine.spark.submit_settings import submit_arguments
+from penstock.engine.spark.start_settings import submit_arguments
 from penstock.plans.errors import ConfigurationError
 from tests.project.test_session import ROOT, run_python
 
 _SESSION = """
 import json, os, sys
 from pathlib import Path
-from penstock.engine.measure.bench.peak_memory import process_tree
+from penstock.engine.measure.bench.measure_planner import process_tree
 from penstock.engine.spark.session import get_session
 
 secrets = ["hunter-conf", "hunter-file", "hunter-java", "hunter back\\\\slash=x"]

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import pyarrow as pa
 import pyspark
 import typer
@@ -16,13 +17,23 @@ from packaging.requirements import Requirement
 from pyspark.sql import SparkSession
 from rich.table import Column
 
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.configuration.describe_settings import (
+    DescribedSetting,
+    describe_known,
+    describe_settings,
+    properties_in_use,
+    properties_of_environment,
+)
+from penstock.engine.configuration.find_configuration import configuration_directory
+from penstock.engine.configuration.merge_settings import OPTIONS, closest_key, option_of
 from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.engine.machine.available_memory import cores, import_root, memory_bytes
-from penstock.engine.machine.state_folder import cache_folder, state_folder
-from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.output.people import is_terminal, print_rows, print_table
-from penstock.engine.output.pieces import Styled
-from penstock.engine.output.redaction import redact
+from penstock.engine.machine.state_folder import cache_folder, short_lived_folder, state_folder
+from penstock.engine.output.people import Styled, is_terminal, print_rows, print_table
+from penstock.engine.output.redaction import redact, remember_secrets
+from penstock.engine.output.say import say
+from penstock.engine.output.write_lines import write_texts
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.spark.find_java import MINIMUM_JAVA, find_java
 from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
@@ -38,6 +49,86 @@ from penstock.engine.spark.start_settings import ivy_dir
 from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, PenstockError
 from penstock.plans.installation import install_command, other_distribution, own_requirements, own_version
+from penstock.plans.topology.rules import shorten
+
+# `penstock config`: what is configured, and where.
+
+
+def config_command(
+    key: Annotated[
+        str | None, typer.Argument(metavar="[KEY]", help="Only this key, with all that is known of it.")
+    ] = None,
+    config_dir: ConfigDir = None,
+    define: Define = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """List every option: its value, its default, and where the value comes from.
+
+    Values come from defaults, from the YAML files of the configuration directory, from -D and from
+    environment variables; of Spark's properties also from spark-defaults.conf. Later ones win. Secrets are
+    not shown.
+    """
+    configuration = given_configuration(config_dir, define)
+    directory = configuration_directory(config_dir)
+    properties, environment = properties_in_use(), properties_of_environment()
+    remember_secrets({setting.key: setting.text for setting in (*properties, *environment)})
+    described = describe_settings(configuration, environment, properties)
+    if key is not None:
+        _show_key(_describe_key(key, described), json)
+    elif json:
+        settings = [described_setting.as_json() for described_setting in described]
+        listing = {"directory": str(directory.path), "named_by": directory.named_by, "settings": settings}
+        write_texts([orjson.dumps(listing, option=orjson.OPT_INDENT_2).decode()], None)
+    else:
+        say(f"YAML files of {directory.path} ({directory.named_by})")
+        rows = [
+            (
+                described_setting.key,
+                described_setting.value,
+                described_setting.default,
+                _place(described_setting),
+            )
+            for described_setting in described
+        ]
+        print_table((Column("key"), Column("value"), Column("default"), Column("from")), rows)
+
+
+def _place(setting: DescribedSetting) -> str:
+    return f"{setting.place} ({setting.note})" if setting.note else setting.place
+
+
+def _describe_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
+    """What is known of a key. ConfigurationError if nobody knows it."""
+    option = option_of(key)
+    wanted = key if option is None else option.key
+    setting = next((setting for setting in described if setting.key == wanted), None) or describe_known(
+        wanted
+    )
+    if setting is None:
+        closest = closest_key(key, frozenset(option.key for option in OPTIONS))
+        raise ConfigurationError(
+            f"{shorten(key)} is an unknown key",
+            f"did you mean {closest}?" if closest else "penstock config lists the options",
+        )
+    return setting
+
+
+def _show_key(setting: DescribedSetting, json: bool) -> None:
+    if json:
+        write_texts([orjson.dumps(setting.as_json(), option=orjson.OPT_INDENT_2).decode()], None)
+        return
+    say(f"{setting.key}: {setting.meaning}")
+    rows = [
+        ("value", setting.value),
+        ("from", setting.place),
+        ("default", setting.default),
+        ("allowed", setting.allowed),
+        ("deprecated keys", ", ".join(setting.deprecated)),
+        ("note", setting.note),
+        *(("overridden", f"{value} ({place})") for place, value in setting.overridden),
+    ]
+    print_table((Column(""), Column("")), [(name, text) for name, text in rows if text or name == "value"])
+
 
 # Whether what is installed fits together: each finding names a thing, its version and what it must fit.
 
@@ -216,7 +307,7 @@ def _conf_dir() -> Finding:
     return Finding("Spark settings", f"{in_use} (SPARK_CONF_DIR)", problem)
 
 
-def command(
+def doctor_command(
     session: Annotated[
         bool, typer.Option("--session", help="Also start Spark, run a Python worker and write a Delta table.")
     ] = False,

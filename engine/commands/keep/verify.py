@@ -1,24 +1,138 @@
 """`penstock verify`: whether a version is as it was written."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
 from rich.table import Column
 
 from penstock.engine.commands.reads_plan import reads_store
-from penstock.engine.output.people import print_table
-from penstock.engine.output.say import say
+from penstock.engine.output.people import Styled, print_table
+from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.store.data_files import Damage, damaged
-from penstock.engine.store.find_damage import find_damage
-from penstock.engine.store.plan_versions import find_version, tables_of
-from penstock.engine.store.repair_manifest import repair_manifest
+from penstock.engine.store.is_local import is_local
+from penstock.engine.store.plan_versions import find_version, list_versions, tables_of
+from penstock.engine.store.repair_manifest import find_damage, repair_manifest
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import Rows, StoreTables
+from penstock.engine.store.vacuum_store import Vacuumed, drop_version, vacuum_store
 from penstock.engine.store.version_notes import PlanVersion
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.topology.flink_options import parse_duration
+
+# `penstock vacuum`: disk space of what no version of a store has any more.
+
+
+# Ages as options name them.
+
+
+def _given_age(text: str, option: str) -> timedelta:
+    """A time such as 30d, 12h or 0s. Raises ConfigurationError."""
+    try:
+        return timedelta(milliseconds=parse_duration(text))
+    except (ValueError, OverflowError) as error:
+        raise ConfigurationError(f"{option} {text!r}: {error}", "a time such as 30d, 12h or 0s") from None
+
+
+DEFAULT_RETAIN = "1d"
+_MEBIBYTE = 2**20
 
 
 @reads_store
-def command(
+def vacuum_command(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="A plan store on this machine.")],
+    retain: Annotated[
+        str,
+        typer.Option(
+            "--retain",
+            metavar="AGE",
+            help="Keep what was dropped less long ago: readers that had begun before a drop have that long "
+            "to end. 0s: where nobody reads the store.",
+        ),
+    ] = DEFAULT_RETAIN,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed.")] = False,
+) -> None:
+    """Remove the files of versions that were dropped, and of writes that were given up.
+
+    Readers never open a dropped version, so only those that had begun before the drop read its files, and
+    --retain gives them time. Writers that are at work are left alone.
+    """
+    if not is_local(store):
+        raise ConfigurationError(
+            f"{store}: found a store that is not on this machine, allowed local ones",
+            "Delta's VACUUM gives back the space of its tables",
+        )
+    age = _given_age(retain, "--retain")
+    removed: list[Vacuumed] = []
+    waiting: list[Vacuumed] = []
+    for vacuumed in vacuum_store(tables_of(store), age.total_seconds(), remove=not dry_run):
+        (waiting if vacuumed.waits else removed).append(vacuumed)
+    word = "would be removed" if dry_run else "removed"
+    say(f"{store}: {_sum(removed)} {word}")
+    if waiting:
+        say_beside_output(Styled(f"{_sum(waiting)} dropped less than {retain} ago: --retain", "dim"))
+
+
+def _sum(writes: list[Vacuumed]) -> str:
+    versions = ", ".join(str(write.version) for write in writes if write.version is not None)
+    named = f" of versions {versions}" if versions else ""
+    size = sum(write.bytes for write in writes) / _MEBIBYTE
+    return f"{sum(write.files for write in writes):,} files with {size:,.1f} MiB{named}"
+
+
+# `penstock drop`: versions that nobody needs any more.
+
+
+@reads_store
+def drop_command(
+    store: Annotated[str, typer.Argument(metavar="STORE[@N]", help="A plan store, or one version of it.")],
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="V", help="The same as STORE@V.")
+    ] = None,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="AGE",
+            help="Every version that was published longer ago, such as 30d or 12h, but the newest. With "
+            "STORE@N: only if it is that old.",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Name the versions; drop none.")] = False,
+) -> None:
+    """Drop versions of a store: nobody who opens it from now on sees them, and their numbers are not reused.
+
+    Who reads a version already goes on reading. The disk space comes back with penstock vacuum.
+    """
+    if version is None and older_than is None:
+        raise ConfigurationError(
+            f"{store}: found no version to drop", f"name one: {store}@1, or --older-than 30d"
+        )
+    delta = tables_of(store)
+    chosen = _chosen(
+        list_versions(delta) if version is None else [find_version(delta, version)],
+        None if older_than is None else _given_age(older_than, "--older-than"),
+        keep_newest=version is None,
+    )
+    for plan_version in chosen:
+        if not dry_run and plan_version.version is not None:
+            drop_version(delta, plan_version.version)
+        say(f"{store}: version {plan_version.version} of {plan_version.published_at:%Y-%m-%d %H:%M} UTC "
+            f"{'would be' if dry_run else 'is'} dropped")  # fmt: skip
+    if not chosen:
+        say(f"{store}: no version is that old")
+    elif not dry_run:
+        say_beside_output(Styled(f"penstock vacuum {store} gives the disk space back", "dim"))
+
+
+def _chosen(versions: list[PlanVersion], age: timedelta | None, *, keep_newest: bool) -> list[PlanVersion]:
+    before = None if age is None else datetime.now(UTC) - age
+    listed = versions[:-1] if keep_newest else versions
+    return [plan_version for plan_version in listed if before is None or plan_version.published_at < before]
+
+
+@reads_store
+def verify_command(
     store: Annotated[
         str, typer.Argument(metavar="STORE", help="A plan store that penstock plan has written.")
     ],

@@ -16,13 +16,12 @@ import typer
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.library.sides_to_compare import Opener, previous_version
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
-from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_pieces, write_texts
 from penstock.engine.views.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
 from penstock.engine.views.diff.diff_sides import diff_sides
-from penstock.engine.views.diff.read_pairs import read_pairs
 from penstock.engine.views.diff.savepoint_verdicts import (
     KEEP_ALL_IDS,
     KEEP_IDS,
@@ -33,6 +32,7 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     TopologyDiff,
     Verdict,
     Worse,
+    read_pairs,
     savepoint_verdicts,
 )
 from penstock.engine.views.diff.side_of_store import Side, only_topology
@@ -47,7 +47,7 @@ class DiffForm(StrEnum):
     MARKDOWN = "markdown"
 
 
-def command(
+def diff_command(
     old: Annotated[
         str | None,
         typer.Argument(

@@ -16,21 +16,19 @@ from penstock.engine.store.open_plan import BY_NAME, StoredPlan
 from penstock.plans.errors import StoreError
 from penstock.plans.plan_json.columnar.to_plan_lines import (
     EDGE_KEYS,
+    EXECUTION_PLAN_COLUMNS,
+    FLINK_PLAN_COLUMNS,
     NODE_KEYS,
     SECTIONS,
     plan_line_in_pieces,
+    to_execution_plan_lines,
+    to_flink_plan_lines,
     to_plan_lines,
 )
 from penstock.plans.plan_json.columnar.to_topology_lines import (
     TOPOLOGY_COLUMNS,
     to_topology_lines,
     topology_line_in_pieces,
-)
-from penstock.plans.plan_json.columnar.view_lines import (
-    EXECUTION_PLAN_COLUMNS,
-    FLINK_PLAN_COLUMNS,
-    to_execution_plan_lines,
-    to_flink_plan_lines,
 )
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
@@ -79,7 +77,7 @@ _WRITTEN = {
 
 
 @reads_plan()
-def command(
+def export_command(
     store: PlansToRead,
     topology: Annotated[
         str | None, typer.Option("--topology", metavar="NAME", help="Only this topology.")

@@ -23,10 +23,10 @@ from penstock.plans.metrics.operator_costs import read_costs
 from penstock.plans.metrics.plan_metrics import NEEDED, Metrics, plan_metrics
 from penstock.plans.metrics.rates_and_loads import CONSTANTS, Constants, read_constants
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.topology_tables import topology_id
+from penstock.plans.topology.columnar.topologies_of_lines import topology_id
 
 
-def command(
+def metrics_command(
     store: PlansToReadOrNone = None,
     topology: Annotated[
         str | None,

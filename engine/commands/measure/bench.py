@@ -14,8 +14,8 @@ import typer
 
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.machine.hold_folder import hold_folder
 from penstock.engine.machine.replace_file import make_output_folder
+from penstock.engine.machine.state_folder import hold_folder
 from penstock.engine.measure.bench.planners import (
     PLANNERS,
     budget_seconds,
@@ -26,7 +26,7 @@ from penstock.engine.measure.bench.planners import (
 )
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
 from penstock.engine.output.figures import shown_in
-from penstock.engine.output.pieces import Styled, may_be_terminal
+from penstock.engine.output.people import Styled, may_be_terminal
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets
 from penstock.engine.output.say import say, say_beside_output
@@ -60,10 +60,14 @@ def _compare_plans_of(
 
     `master`: of the Spark that plans. `constants`: a file of the cost model's (see read_constants).
     """
-    from penstock.engine.measure.bench.measure_quality import measure_quality, require_planners
+    from penstock.engine.measure.bench.measure_quality import (
+        measure_quality,
+        print_quality,
+        require_planners,
+        write_quality,
+    )
     from penstock.engine.measure.bench.measure_suites import describe_machine, describe_versions
     from penstock.engine.measure.bench.prepare_inputs import prepare_inputs
-    from penstock.engine.measure.bench.print_quality import print_quality, write_quality
 
     if not planners:
         raise ConfigurationError("--quality: found no --planner", "--planner flink,my_module:my_function")
@@ -77,7 +81,7 @@ def _compare_plans_of(
     summaries, plans = [], []
     with progress(1 + (master is not None) + len(cases) * 2 * len(planners)) as report:
         if master is not None:
-            from penstock.engine.measure.bench.measure_quality_on_spark import measure_quality_on_spark
+            from penstock.engine.measure.bench.measure_quality import measure_quality_on_spark
             from penstock.engine.spark.session import get_session
 
             report("start Spark")
@@ -120,7 +124,7 @@ DEFAULT_BUDGET = "2m"
 _SUITES = "; ".join(f"{suite.name}: {suite.about}" for suite in SUITES.values())
 
 
-def command(
+def bench_command(
     suite: Annotated[
         list[str] | None,
         typer.Option(
@@ -356,8 +360,12 @@ def _say_measured(report: Report, record: Mapping[str, Any], seconds: float) -> 
 
 
 def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> None:
-    from penstock.engine.measure.bench.print_results import print_comparison, print_equality, print_results
-    from penstock.engine.measure.bench.summarise import compare_results
+    from penstock.engine.measure.bench.print_results import (
+        compare_results,
+        print_comparison,
+        print_equality,
+        print_results,
+    )
 
     print_results(results["summary"])
     for line in results["answers"]:

@@ -9,9 +9,8 @@ from typer.core import TyperGroup
 
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.commands.skip_typers_checks import PlainCommand
-from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
-from penstock.engine.output.people import print_table
-from penstock.engine.output.pieces import Styled
+from penstock.engine.measure.sweep.grid import DEFAULT_METRICS, TableFormat
+from penstock.engine.output.people import Styled, print_table
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_pieces
@@ -21,7 +20,7 @@ SHOWN_FAILURES = 10
 
 if TYPE_CHECKING:
     from penstock.engine.measure.sweep.grid import Cell
-    from penstock.engine.measure.sweep.run_sweep import Swept
+    from penstock.engine.measure.sweep.sweep_grid import Swept
 
 
 class _SpecByDefault(TyperGroup):
@@ -37,7 +36,7 @@ class _SpecByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-command = typer.Typer(
+sweep_command = typer.Typer(
     cls=_SpecByDefault,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -47,7 +46,7 @@ command = typer.Typer(
 )
 
 
-@command.command("run", cls=PlainCommand)
+@sweep_command.command("run", cls=PlainCommand)
 def run(
     spec: Annotated[str, typer.Argument(metavar="SPEC.yaml", help="The grid; see docs/sweeps.md.")],
     out: Annotated[
@@ -124,7 +123,7 @@ By = Annotated[
 ]
 
 
-@command.command("table", cls=PlainCommand)
+@sweep_command.command("table", cls=PlainCommand)
 def table(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that a sweep has written to.")],
     form: Annotated[
@@ -147,7 +146,7 @@ def table(
     write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
 
 
-@command.command("plot", cls=PlainCommand)
+@sweep_command.command("plot", cls=PlainCommand)
 def plot(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder that a sweep has written to.")],
     to: Annotated[Path, typer.Option("--to", metavar="FILE", help="The figure: .svg, .pdf or .png.")] = Path(

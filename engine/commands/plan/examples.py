@@ -1,5 +1,6 @@
 """`penstock examples`: the bundled scripts, topologies and planners, to look at and to copy."""
 
+from enum import StrEnum
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -12,6 +13,55 @@ from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say, say_beside_output
 from penstock.plans.errors import ConfigurationError, InputError
+from penstock.plans.installation import own_version
+
+# `penstock cite`: how to cite Penstock.
+
+
+class CitationFormat(StrEnum):
+    """The values of --format."""
+
+    BIBTEX = "bibtex"
+    APA = "apa"
+
+
+def cite_command(
+    form: Annotated[
+        CitationFormat, typer.Option("--format", help=f"{', '.join(CitationFormat)}.")
+    ] = CitationFormat.BIBTEX,
+) -> None:
+    """Print how to cite the Penstock that is installed; CITATION.cff of the repository says the same."""
+    for line in (bibtex() if form is CitationFormat.BIBTEX else apa()).splitlines():
+        say(line)
+
+
+# How Penstock is cited.
+
+
+AUTHOR = "The Penstock authors"
+TITLE = "Penstock: Flink-style streaming topologies, planned as tables"
+YEAR = 2026
+
+
+def bibtex() -> str:
+    """An entry for BibTeX with the version that is installed."""
+    installed = own_version()
+    return "\n".join(
+        [
+            f"@software{{penstock_{installed.replace('.', '_')},",
+            f"  author = {{{{{AUTHOR}}}}},",
+            f"  title = {{{{{TITLE}}}}},",
+            f"  version = {{{installed}}},",
+            f"  year = {{{YEAR}}}",
+            "}",
+        ]
+    )
+
+
+def apa() -> str:
+    """The citation in the style of the American Psychological Association."""
+    return f"{AUTHOR}. ({YEAR}). {TITLE} (Version {own_version()}) [Computer software]."
+
 
 EXAMPLES = {
     "examples.jsonl": ("topologies", "Five jobs: word count, sessions, fraud detection, enrichment, ETL."),
@@ -35,7 +85,7 @@ _NEXT = {
 }
 
 
-def command(
+def examples_command(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="The example to copy; default: list all.")
     ] = None,

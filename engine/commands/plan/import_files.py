@@ -12,15 +12,20 @@ import orjson
 import polars as pl
 import typer
 
-from penstock.engine.library.import_graph import known_keys
+from penstock.engine.library.given_topologies import known_keys
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import SourceKind, identify_source
-from penstock.plans.error_kinds import ErrorKind
-from penstock.plans.errors import ConfigurationError, InputError, RefusedTopologiesError, TopologyError
+from penstock.plans.errors import (
+    ConfigurationError,
+    ErrorKind,
+    InputError,
+    RefusedTopologiesError,
+    TopologyError,
+)
 from penstock.plans.importing.given_graph import (
     ASSUMED_KEY,
     FILE_KEY,
@@ -104,7 +109,7 @@ _MOST_NOTES = 40
 _NO_FILE = {STANDARD_INPUT: "-"}
 
 
-def command(
+def import_command(
     inputs: Annotated[
         list[str],
         typer.Argument(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.commands.chosen_cluster import say_what_is_overridden
+from penstock.engine.commands.chosen_cluster import chosen_cluster, say_what_is_overridden
 from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -21,19 +21,25 @@ from penstock.engine.commands.key_values import (
 from penstock.engine.commands.look.export import ExportFormat, lines_of_plan
 from penstock.engine.commands.plan.import_files import say_imports
 from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
-from penstock.engine.machine.temporary_folders import short_lived_folder
-from penstock.engine.output.pieces import Styled
-from penstock.engine.output.progress import progress
+from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.output.people import Styled
+from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
-from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark, plan_into_store_by_columns
+from penstock.engine.planning.plan_into_store import (
+    Stored,
+    WorkOnSpark,
+    plan_into_store_by_columns,
+    plan_into_store_on_spark,
+)
 from penstock.engine.planning.plan_options import (
     DEFAULT_PROCESS_SIZE,
     DEFAULT_SLOTS,
     PlanOptions,
     plan_options,
 )
+from penstock.engine.run.clusters.session_plans import ask_for_plan
 from penstock.engine.store.is_local import is_local, local_folder
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
@@ -42,12 +48,63 @@ from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemor
 from penstock.plans.planners.plan_in_parts import stages as columnar_stages
 from penstock.plans.printable import limited, printable, printable_lines
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
-from penstock.plans.topology.flink_values import parse_memory_size
+from penstock.plans.topology.flink_options import parse_memory_size
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.vocabulary import DEFAULT_SLOT_SHARING_STRATEGY, Layer, SlotSharingStrategy
 
 if TYPE_CHECKING:
-    from penstock.engine.planning.custom_planners import CustomPlanners
+    from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
+
+
+# `penstock plan` on Spark: on that of a session, or on one of its own.
+
+
+def _plan_on_cluster_or_session(
+    work: WorkOnSpark, master: str | None, session: str | None, report: Report
+) -> Stored:
+    """Plan on the cluster that `penstock run` would choose.
+
+    Raises ConfigurationError for a session that does not run, or cannot do this.
+    """
+    cluster = chosen_cluster(master, session, work.conf, verbose=False)
+    if cluster.session is None:
+        from penstock.engine.planning.planning_settings import settings_for_planner
+        from penstock.engine.spark.session import get_session
+
+        of_jvm = settings_for_planner(work.choice.planner)
+        return plan_into_store_on_spark(
+            work,
+            lambda: get_session(
+                master=cluster.master, conf=work.conf, app_name="penstock plan", of_jvm=of_jvm
+            ),
+            report,
+        )
+    name = cluster.session.name
+    if work.custom_planners is not None:
+        raise ConfigurationError(
+            f"--planner {work.custom_planners.name}: session {name!r} plans by Penstock's own planners",
+            "give --master, or plan without a session",
+        )
+    if work.checkpoint_dir is not None:
+        raise ConfigurationError(
+            f"--checkpoint-dir {work.checkpoint_dir}: session {name!r} keeps what it needs in its executors",
+            "leave it out, or give --master",
+        )
+    for path in work.inputs:
+        if is_pipe(path):
+            raise ConfigurationError(
+                f"{path}: the server of session {name!r} cannot read a pipe of this command",
+                "write it to a file, or plan without a session",
+            )
+    absolute = work._replace(inputs=tuple(map(_absolute, work.inputs)), out=_absolute(work.out))
+    stored = ask_for_plan(cluster.session, absolute, report)
+    assert isinstance(stored, Stored)
+    return stored
+
+
+def _absolute(path: str) -> str:
+    """The path as the server finds it, which has a different working folder."""
+    return path if "://" in path or path.startswith("file:") else str(Path.cwd() / path)
 
 
 # Stores and scripts among the inputs of `plan`: their topologies as files, which every planner reads.
@@ -122,7 +179,7 @@ def _planner(word: str) -> str:
         ) from None
 
 
-def command(
+def plan_command(
     context: typer.Context,
     inputs: Annotated[
         list[str],
@@ -293,7 +350,6 @@ def command(
                 raise
             chosen = on_spark_instead(asked, error)
     if stored is None:
-        from penstock.engine.commands.plan.plan_on_cluster_or_session import plan_on_cluster_or_session
         from penstock.plans.planners.joins_passes import stages
 
         with progress(stages(until) + 4) as report:
@@ -307,7 +363,7 @@ def command(
                 checkpoint_dir,
                 custom_planners,
             )
-            stored = plan_on_cluster_or_session(work, master, session, report)
+            stored = _plan_on_cluster_or_session(work, master, session, report)
     say(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
@@ -328,7 +384,7 @@ def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "Custo
         if costs is not None:
             raise ConfigurationError(f"--costs {costs}: --planner {planner} reads no costs")
         return None
-    from penstock.engine.planning.custom_planners import named_custom_planners
+    from penstock.engine.planning.plan_by_custom_planners import named_custom_planners
 
     return named_custom_planners(planner, costs, time_limit)
 

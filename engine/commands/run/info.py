@@ -6,8 +6,13 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.chosen_cluster import say_what_is_overridden
-from penstock.engine.commands.job_option import JobOption, say_failure_of_script
-from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
+from penstock.engine.commands.key_values import (
+    ConfigDir,
+    Define,
+    JobOption,
+    given_configuration,
+    say_failure_of_script,
+)
 from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say
@@ -17,7 +22,7 @@ from penstock.plans.installation import own_version
 CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": True}
 
 
-def command(
+def info_command(
     script: Annotated[
         str | None,
         typer.Argument(metavar="SCRIPT", help="A Python script that uses PyFlink's or Penstock's API."),
@@ -64,7 +69,7 @@ def command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from penstock.engine.library.say_fusing import say_lost_settings
+    from penstock.engine.library.run_script import say_lost_settings
     from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings

@@ -12,7 +12,6 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.chosen_cluster import say_what_is_overridden
-from penstock.engine.commands.given_options import given_options
 from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -22,6 +21,7 @@ from penstock.engine.commands.key_values import (
     given_settings,
 )
 from penstock.engine.commands.reads_plan import require_store
+from penstock.engine.commands.skip_typers_checks import given_options
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.output.people import print_table_beside_output
 from penstock.engine.output.redaction import REDACTED, redact
@@ -32,8 +32,7 @@ from penstock.engine.run.cluster_mode.cluster_submission import (
     submit_to_cluster,
 )
 from penstock.engine.run.clusters.session_folder import Cluster
-from penstock.engine.run.jobs.detached_driver import start_driver
-from penstock.engine.run.jobs.job_records import SubmittedJob
+from penstock.engine.run.jobs.job_records import SubmittedJob, start_driver
 from penstock.engine.run.recovery.kept_script import find_kept, new_script
 from penstock.plans.errors import ConfigurationError, InputError
 
@@ -194,7 +193,7 @@ class DeployMode(StrEnum):
     CLUSTER = "cluster"
 
 
-def command(
+def run_command(
     context: typer.Context,
     script: Annotated[
         str | None,
@@ -325,7 +324,7 @@ def command(
         _run_detached(given_options(context, without=("detached",)), script, arguments or [])
         return
     cluster = chosen_cluster(master, session, spark, verbose=verbose)
-    from penstock.engine.run.jobs.detached_driver import as_detached_driver
+    from penstock.engine.run.jobs.job_records import as_detached_driver
 
     detached_driver = as_detached_driver()  # before Spark begins, which looks at the environment
     if Path(script).is_file():
@@ -335,11 +334,10 @@ def command(
     from penstock.engine.library.what_if_of_script import with_python_files
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
-    from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
-    from penstock.engine.run.runtime.list_jobs_of_script import list_jobs_of_script
+    from penstock.engine.run.commits.commit_run import runs_acknowledged_at_end
+    from penstock.engine.run.runtime.list_jobs_of_script import jobs_end_with_script, list_jobs_of_script
     from penstock.engine.run.runtime.receive_results import collects_closed_at_end
     from penstock.engine.run.runtime.recover_jobs import use_recovery
-    from penstock.engine.run.runtime.start_job import jobs_end_with_script
 
     settings = EnvironmentSettings(
         parallelism=default_parallelism(parallelism, configuration, cluster),

@@ -1,6 +1,7 @@
 """`penstock session`: long-lived Spark applications that jobs of several clients share."""
 
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from penstock.engine.commands.key_values import (
     given_settings,
 )
 from penstock.engine.commands.skip_typers_checks import PlainCommand
+from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from penstock.engine.output.people import print_table
 from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.run.clusters.session_folder import (
@@ -24,9 +26,53 @@ from penstock.engine.run.clusters.session_folder import (
     list_sessions,
     live_session,
 )
+from penstock.engine.run.clusters.session_server import connected_to
+from penstock.engine.run.clusters.slot_request import NoResourceAvailableError
 from penstock.plans.errors import ConfigurationError
 
-command = typer.Typer(
+# The first job of a session, run when it starts, so that no client's job is the first.
+#
+# It makes Spark load its classes, and starts the process that Python workers are forked from: half of the
+# time
+# of a first job. It also shows that the session answers a client that has its token.
+
+
+_SECONDS_FOR_A_TASK_MANAGER = 30
+
+
+def _warm_session(session: Session) -> None:
+    """Run a small job in `session`, on as many slots as have registered by now. Raises what is wrong with it.
+
+    A cluster that has no TaskManager for it within some seconds may have some later: that is not wrong.
+    """
+    from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings, use_settings
+    from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
+    from penstock.engine.run.runtime.run_environment import use_session_settings
+    from penstock.operators.common.typeinfo import Types
+
+    settings = EnvironmentSettings(
+        parallelism=max(1, session.registered()["slots"]),
+        config={SLOT_REQUEST_TIMEOUT.key: f"{_SECONDS_FOR_A_TASK_MANAGER} s"},
+    )
+    with (
+        suppress(NoResourceAvailableError),
+        connected_to(session),
+        use_session_settings(None, {}, session),
+        use_settings(settings),
+    ):
+        env = StreamExecutionEnvironment.get_execution_environment()
+        pairs = env.from_collection(list(range(100)), Types.LONG()).rebalance().map(_pair)
+        first = pairs.key_by(lambda pair: pair[0]).reduce(lambda first, _: first)
+        with first.execute_and_collect("warm up") as records:
+            for _ in records:
+                pass
+
+
+def _pair(number: int) -> tuple[int, int]:
+    return number % 10, number
+
+
+session_command = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -36,7 +82,7 @@ command = typer.Typer(
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="What the session is called.")]
 
 
-@command.command("start", cls=PlainCommand)
+@session_command.command("start", cls=PlainCommand)
 def start(
     slots: Annotated[int, typer.Option("--slots", min=1, metavar="N", help="Slots that its jobs share.")],
     task_manager_memory: Annotated[
@@ -55,7 +101,6 @@ def start(
     properties_file: PropertiesFile = None,
 ) -> None:
     """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
-    from penstock.engine.library.warm_session import warm_session
     from penstock.engine.run.clusters.start_session import session_request, start_session
 
     configuration = given_configuration(config_dir, define)
@@ -69,7 +114,7 @@ def start(
         conf={**configuration.spark, **given_settings(properties_file, conf)},
     )
     began = time.monotonic()
-    session = start_session(request, warm_session)
+    session = start_session(request, _warm_session)
     say_beside_output(
         f"session {session.name!r} on {session.master} started in {time.monotonic() - began:.1f} s, with "
         f"{session.slots} slots; its log is {session.folder / 'log'}"
@@ -77,7 +122,7 @@ def start(
     say(session.name)
 
 
-@command.command("list", cls=PlainCommand)
+@session_command.command("list", cls=PlainCommand)
 def list_() -> None:
     """List sessions; * marks the one that `session start` has recorded for commands that name none."""
     latest = latest_session()
@@ -95,7 +140,7 @@ def list_() -> None:
     print_table(columns, [_row(session, session == latest) for session in list_sessions()])
 
 
-@command.command("stop", cls=PlainCommand)
+@session_command.command("stop", cls=PlainCommand)
 def stop(
     name: Annotated[
         str | None, typer.Argument(metavar="[NAME]", help="Default: the one that was recorded.")

@@ -16,13 +16,13 @@ from penstock.engine.configuration.find_configuration import (
     configuration_directory,
     find_configuration,
 )
-from penstock.engine.machine.environment_as_before import environment_as_before
+from penstock.engine.machine.die_with_parent import environment_as_before
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.installation import install_command
 from penstock.plans.layers import Choices
 from penstock.plans.printable import printable
-from penstock.plans.topology.flink_values import parse_duration
+from penstock.plans.topology.flink_options import parse_duration
 
 
 class MeasuredPlanner(NamedTuple):
@@ -110,7 +110,7 @@ def _device(name: str) -> str:
     """The processor that a program computes on, as it says."""
     if not name.startswith("program:"):
         return ""
-    from penstock.engine.planning.planner_program import program_named
+    from penstock.engine.planning.planner_process import program_named
 
     device = program_named(name).greeting.device
     return "" if device is None else f" Its device: {printable(device)}."

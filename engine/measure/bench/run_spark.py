@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from penstock.engine.machine.temporary_folders import short_lived_folder
+from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
 from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
 from penstock.engine.planning.choose_planner import Planner
@@ -14,7 +14,7 @@ from penstock.engine.planning.planning_settings import settings_for_planner
 from penstock.engine.spark.session import get_session
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
-from penstock.engine.store.tables_of_spark import tables_of_spark
+from penstock.engine.store.spark_tables import tables_of_spark
 from penstock.engine.store.write_plan import write_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES

@@ -1,5 +1,6 @@
 """A given fleet that topologies are drawn after: of a store, a file or a plan, with what is compared."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import orjson
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.measure.bench.prepare_inputs import SUITES
+from penstock.engine.measure.bench.prepare_inputs import SUITES, WORKLOADS
 from penstock.engine.planning.plan_in_process import (
     parts_in_process,
     plan_frames,
@@ -20,14 +21,16 @@ from penstock.engine.planning.plan_in_process import (
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_source import PlanSource, SourceKind, require_kind
 from penstock.engine.store.store_errors import store_errors
-from penstock.plans.errors import InputError, StoreError
+from penstock.plans.errors import ConfigurationError, InputError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.generate.by_spec.draw_by_spec import Counts, FleetSpec, draw_by_spec, read_fleet_spec
+from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
 from penstock.plans.generate.fleet import ROWS_OF_A_PART, Spec
-from penstock.plans.generate.like.as_transformations import as_transformations
 from penstock.plans.generate.like.draw_like import (
     GivenFleet,
     Ints,
     Segments,
+    as_transformations,
     draw_like,
     find_segments,
     given_fleet,
@@ -40,7 +43,58 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_tables import holds_tables
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import Layer, TopologyForm
+
+# Topologies that are drawn one by one, as dicts.
+
+
+ENDINGS = (".yaml", ".yml")
+"""Ends of names of spec files."""
+
+Topology = dict[str, Any]
+
+
+def workloads(parallelism: int | None) -> list[Topology]:
+    """All workloads at that parallelism (None: 4); operators that set their own keep it.
+
+    Raises ConfigurationError for a parallelism that Flink does not have.
+    """
+    if parallelism is not None and not 1 <= parallelism <= MAX_PARALLELISM:
+        raise ConfigurationError(f"parallelism: found {parallelism}, allowed 1 to {MAX_PARALLELISM}")
+    at = {} if parallelism is None else {"parallelism": parallelism}
+    lines = WORKLOADS.read_text(encoding="utf-8").splitlines()
+    return [{**json.loads(line), **at} for line in lines]
+
+
+def topologies_by_trace(
+    trace: str, topologies: int, seed: int, parallelism: int | None
+) -> Iterator[Topology]:
+    """Topologies drawn after a trace; `parallelism`: the most that an operator has.
+
+    Raises ConfigurationError at once for numbers that mean nothing.
+    """
+    most = DEFAULT_MOST_PARALLELISM if parallelism is None else parallelism
+    Spec(2, topologies, seed, parallelism=most)
+    return (draw_by_trace(trace, seed, number, most) for number in range(topologies))
+
+
+# Topologies that are drawn one by one as a spec file says.
+
+
+def fleet_spec(path: str, topologies: int, seed: int) -> FleetSpec:
+    """The spec of a file, for that many topologies. Raises InputError and ConfigurationError."""
+    Spec(2, topologies, seed)
+    try:
+        return read_fleet_spec(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: there is no such spec file") from error
+
+
+def topologies_by_spec(spec: FleetSpec, topologies: int, seed: int, counts: Counts) -> Iterator[Topology]:
+    """Topologies drawn by a spec; `counts` counts what was drawn."""
+    return (draw_by_spec(spec, seed, number, counts) for number in range(topologies))
+
 
 # Plans of given topologies, as topologies are drawn after them and compared with them.
 

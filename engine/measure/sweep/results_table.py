@@ -11,13 +11,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
-from penstock.engine.measure.sweep.grid import Cell
-from penstock.engine.measure.sweep.sweep_spec import PARAMETERS
+from penstock.engine.measure.sweep.grid import PARAMETERS, Cell
+from penstock.engine.store.data_files import add_action, make_log_durable, write_file
 from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
 from penstock.engine.store.require_target import features_against_writes
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import delta_schema
-from penstock.engine.store.write_file import add_action, make_log_durable, write_file
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.metrics.plan_metrics import METRICS

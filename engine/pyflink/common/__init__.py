@@ -3,16 +3,21 @@
 from importlib import import_module
 from typing import Any
 
-from penstock.engine.pyflink.common.completable_future import CompletableFuture
 from penstock.engine.pyflink.common.config_options import ConfigOption, ConfigOptions
 from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.execution_config import ExecutionConfig
-from penstock.engine.pyflink.common.input_dependency_constraint import InputDependencyConstraint
-from penstock.engine.pyflink.common.job_client import JobClient
-from penstock.engine.pyflink.common.job_execution_result import JobExecutionResult
-from penstock.engine.pyflink.common.job_id import JobID
-from penstock.engine.pyflink.common.job_status import JobStatus
-from penstock.engine.pyflink.common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from penstock.engine.pyflink.common.execution_config import (
+    ExecutionConfig,
+    InputDependencyConstraint,
+    RestartStrategies,
+    RestartStrategyConfiguration,
+)
+from penstock.engine.pyflink.common.job_client import (
+    CompletableFuture,
+    JobClient,
+    JobExecutionResult,
+    JobID,
+    JobStatus,
+)
 from penstock.engine.pyflink.common.serialization import (
     ByteArraySchema,
     DeserializationSchema,

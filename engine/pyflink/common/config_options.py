@@ -1,5 +1,5 @@
 """Descriptions of options, as pyflink.common.config_options names them."""
 
-from penstock.operators.common.config_options import ConfigOption, ConfigOptions
+from penstock.operators.common.configuration import ConfigOption, ConfigOptions
 
 __all__ = ["ConfigOption", "ConfigOptions"]

@@ -1,6 +1,6 @@
 """Serializers, as pyflink.common.serializer names them."""
 
-from penstock.operators.common.serializer import TypeSerializer, VoidNamespaceSerializer
+from penstock.operators.common.basic_types import TypeSerializer, VoidNamespaceSerializer
 
 __all__ = ["TypeSerializer", "VoidNamespaceSerializer"]
 

@@ -1,6 +1,6 @@
 """Timestamps and watermarks, as pyflink.common.watermark_strategy names them."""
 
-from penstock.operators.common.watermark_strategy import (
+from penstock.operators.common.time import (
     AssignerWithPeriodicWatermarksWrapper,
     TimestampAssigner,
     WatermarkStrategy,

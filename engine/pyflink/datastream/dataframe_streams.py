@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 from penstock.engine.pyflink.common.time import Duration, Time
 from penstock.engine.pyflink.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type, type_as_key
-from penstock.engine.run.runtime.carried_columns import as_carried
+from penstock.engine.run.runtime.dataframe_of_job import as_carried
 from penstock.operators.common.spark_schemas import (
     carried_type,
     given_schema,

@@ -8,41 +8,37 @@ from penstock.operators.functions.async_functions import (
 )
 from penstock.operators.functions.functions import (
     AggregateFunction,
+    AllWindowFunction,
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
+    CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
     Function,
     FunctionWrapper,
     JavaFunctionWrapper,
+    KeyedBroadcastProcessFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
     KeySelector,
     MapFunction,
     NullByteKeySelector,
     Partitioner,
-    ReduceFunction,
-    SinkFunction,
-    SourceFunction,
-)
-from penstock.operators.functions.process_functions import (
-    BaseBroadcastProcessFunction,
-    BroadcastProcessFunction,
-    CoProcessFunction,
-    KeyedBroadcastProcessFunction,
-    KeyedCoProcessFunction,
-    KeyedProcessFunction,
-    ProcessFunction,
-    TimeDomain,
-    TimerService,
-)
-from penstock.operators.functions.runtime_context import RuntimeContext
-from penstock.operators.functions.window_functions import (
-    AllWindowFunction,
     PassThroughAllWindowFunction,
     PassThroughWindowFunction,
     ProcessAllWindowFunction,
+    ProcessFunction,
     ProcessWindowFunction,
+    ReduceFunction,
+    SinkFunction,
+    SourceFunction,
+    TimeDomain,
+    TimerService,
     WindowFunction,
 )
+from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.operators.state.interfaces import KeyedStateStore, ReduceFunctionWrapper
 from penstock.operators.windows.window_functions import (
     InternalIterableAllWindowFunction,

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.job_client import JobClient
-from penstock.engine.pyflink.common.job_execution_result import JobExecutionResult
+from penstock.engine.pyflink.common.job_client import JobClient, JobExecutionResult
 from penstock.engine.pyflink.common.typeinfo import TypeInformation
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.pyflink.datastream.environment_options import (
@@ -27,11 +26,10 @@ from penstock.engine.pyflink.datastream.environment_sources import (
     execution_plan_json,
     job_plan,
 )
-from penstock.engine.pyflink.datastream.operator_settings import as_output_type
-from penstock.engine.pyflink.datastream.source_checks import SideOutputTypes
-from penstock.engine.pyflink.datastream.stream_outputs import collected_values
+from penstock.engine.pyflink.datastream.operator_settings import SideOutputTypes, as_output_type
+from penstock.engine.pyflink.datastream.record_operations import collected_values
 from penstock.engine.run.lowering.lower_job import lower_job
-from penstock.engine.run.runtime.no_effect import say_left_out, say_without_effect
+from penstock.engine.run.runtime.run_settings import say_left_out, say_without_effect
 from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
@@ -333,7 +331,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
             return JobClient(PlannedJob())
-        from penstock.engine.run.runtime.start_job import RunningJob
+        from penstock.engine.run.runtime.list_jobs_of_script import RunningJob
 
         return JobClient(RunningJob(job).start())
 

@@ -1,10 +1,5 @@
 """Windows, assigners and triggers, under the name that PyFlink's pyflink.datastream.window has here."""
 
-from penstock.operators.windows.continuous_triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    Min,
-)
 from penstock.operators.windows.count_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
@@ -26,7 +21,10 @@ from penstock.operators.windows.fixed_windows import (
     TumblingProcessingTimeWindows,
 )
 from penstock.operators.windows.trigger import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
     MergingWindowAssigner,
+    Min,
     SessionWindowTimeGapExtractor,
     Trigger,
     TriggerResult,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.engine.configuration.cluster_options import Level
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
-from penstock.engine.machine.temporary_folders import temporary_folder
+from penstock.engine.machine.state_folder import temporary_folder
 from penstock.engine.output.redaction import redact, redact_value
 from penstock.engine.output.say import complain
 from penstock.engine.run.clusters.session_folder import Cluster
@@ -27,9 +27,8 @@ from penstock.engine.run.runtime.transformations import (
     PYTHON_REQUIREMENTS,
 )
 from penstock.engine.spark import submitted_driver
-from penstock.engine.spark.class_archive import write_archive
+from penstock.engine.spark.class_archive import archive_settings, write_archive, write_wheel
 from penstock.engine.spark.find_java import require_java
-from penstock.engine.spark.penstock_wheel import archive_settings, write_wheel
 from penstock.engine.spark.spark_conf import (
     offline_jars,
     spark_conf_dir,
@@ -37,8 +36,7 @@ from penstock.engine.spark.spark_conf import (
     spark_settings,
 )
 from penstock.engine.spark.start_jvm import spark_submit
-from penstock.engine.spark.start_settings import authentication
-from penstock.engine.spark.submit_settings import write_properties
+from penstock.engine.spark.start_settings import authentication, write_properties
 from penstock.engine.spark.submitted_driver import COMMAND_LINE, JOB_FOLDER
 from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 

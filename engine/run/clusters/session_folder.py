@@ -15,8 +15,7 @@ from urllib.parse import quote, unquote
 
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.machine.run_owner import Liveness, describe_owner, liveness
-from penstock.engine.machine.state_folder import STATE_DIR, state_folder
+from penstock.engine.machine.state_folder import STATE_DIR, Liveness, describe_owner, liveness, state_folder
 from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
 

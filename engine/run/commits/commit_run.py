@@ -12,13 +12,14 @@ import json
 import shlex
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Literal, Self
 
 from penstock.engine.machine.machine_error import with_exit_code_of_disk
-from penstock.engine.machine.run_owner import liveness, this_process
+from penstock.engine.machine.state_folder import liveness, this_process
 from penstock.engine.output.say import complain
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.find_journals import JournalPart, parts_in, runs_of
@@ -28,6 +29,49 @@ from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of
 from penstock.operators.connectors.sink import Committable, LostCommitError, Sink
 from penstock.plans.errors import PenstockError
+
+# When a published run is forgotten: once nobody can take it for one that failed.
+#
+# A driver that is killed between the commit of a job and the end of its script looks like one that failed,
+# and
+# is started again. The journal of the last run therefore stays until the script goes on to its next job or
+# ends, so that the second start finds the job done.
+#
+# Source: org.apache.flink.runtime.highavailability.JobResultStore.markResultAsCleanAsync.
+
+
+#: How many runs this process has published, by the name of the job.
+published_jobs: Counter[str] = Counter()
+
+_unacknowledged: list[JournalRun] = []
+_scripts: list[None] = []
+
+
+@contextmanager
+def runs_acknowledged_at_end() -> Iterator[None]:
+    """Inside the block the last run is kept until the next one begins, or the block ends."""
+    _scripts.append(None)
+    try:
+        yield
+    finally:
+        _scripts.pop()
+        acknowledge_runs()
+
+
+def acknowledge_runs() -> None:
+    """Forget the published runs, because the script goes on."""
+    while _unacknowledged:
+        with suppress(OSError):  # the run is published; `penstock recover` removes what stays
+            journal.forget(_unacknowledged.pop())
+
+
+def run_is_published(run: JournalRun) -> None:
+    """Forget `run` at the next acknowledgement, or at once outside of `penstock run`."""
+    published_jobs[run.job] += 1
+    _unacknowledged.append(run)
+    if not _scripts:
+        acknowledge_runs()
+
 
 # What can go wrong with a run up to the end of its commit.
 

@@ -2,11 +2,30 @@
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from penstock.engine.run.jobs.job_records import JobRecord
-from penstock.operators.functions.add_up_metrics import add_up_metrics
+from penstock.operators.functions.runtime_context import Metrics, add_up_metrics
+
+# What the functions of a job have measured, as people read it.
+
+
+def measured_texts(metrics: Metrics) -> Iterator[str]:
+    """A line for each metric, as people read it. Names are the author's: they may hold anything."""
+    for operator, values in metrics.items():
+        for name, value in values.items():
+            shown = f"{value:,}" if isinstance(value, int | float) else _distribution(value)
+            yield f"{operator}: {name} {shown}"
+
+
+def _distribution(value: Any) -> str:
+    if not isinstance(value, Mapping) or not value.get("count"):
+        return str(value)
+    mean = value["sum"] / value["count"]
+    return f"{value['min']:,} to {value['max']:,}, mean {mean:,.4g} of {value['count']:,}"
+
 
 _DECISIVE = ("FAILED", "CANCELING", "CANCELED", "INITIALIZING", "RUNNING")
 """The first of these that a subtask is in is the state of its vertex."""

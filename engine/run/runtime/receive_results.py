@@ -22,21 +22,21 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.run.commits.commit_run import say
-from penstock.engine.run.runtime.deliver_rows import ResultsToDriver, Rows, records, results_to_driver
 from penstock.engine.run.runtime.errors import (
     JobCancelledError,
     JobCompileError,
     JobExecutionError,
     LostResultsError,
 )
-from penstock.engine.run.runtime.job_monitor import JobResult
-from penstock.engine.run.runtime.listen_to_reports import (
+from penstock.engine.run.runtime.job_monitor import (
     AUTHENTICATION_SECONDS,
     LONGEST_GREETING,
     MOST_STRANGERS,
+    JobResult,
 )
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_job import BegunRun, begin_job, end_job
+from penstock.engine.run.runtime.run_on_spark import ResultsToDriver, Rows, records, results_to_driver
 from penstock.engine.run.runtime.spark_application import driver_host
 from penstock.engine.run.runtime.transformations import Job
 from penstock.operators.connectors.recover_sinks import needs_commit

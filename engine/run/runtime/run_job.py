@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.machine.run_owner import describe_owner, liveness
+from penstock.engine.machine.state_folder import describe_owner, liveness
 from penstock.engine.output.redaction import remember_secrets
 from penstock.engine.run.clusters.session_folder import Session, live_session
 from penstock.engine.run.clusters.slot_request import (
@@ -32,28 +32,35 @@ from penstock.engine.run.clusters.slot_request import (
     slot_request,
     ticket,
 )
-from penstock.engine.run.commits.acknowledge_runs import acknowledge_runs, published_jobs, run_is_published
 from penstock.engine.run.commits.commit_run import (
     JobSink,
     NamedSink,
     NextRun,
     OpenRun,
+    acknowledge_runs,
     begin_run,
     commit_run,
+    published_jobs,
+    run_is_published,
     say,
     settle_earlier_runs,
     undo_run,
 )
 from penstock.engine.run.commits.journal import JournalRun
 from penstock.engine.run.runtime.compile_job import CompiledJob, compile_job
-from penstock.engine.run.runtime.deliver_rows import ResultsToDriver, Rows, committables, deliver
 from penstock.engine.run.runtime.errors import JobCancelledError, JobExecutionError
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor, JobResult, now
-from penstock.engine.run.runtime.keep_vertices import finished_vertices
-from penstock.engine.run.runtime.recover_jobs import recovered_job
+from penstock.engine.run.runtime.recover_jobs import finished_vertices, recovered_job
 from penstock.engine.run.runtime.run_control import RunControl, ended, run_listeners, submit_listeners
 from penstock.engine.run.runtime.run_environment import run_session, session_of_runs, show_run
-from penstock.engine.run.runtime.run_on_spark import run_on_spark, source_dataframes
+from penstock.engine.run.runtime.run_on_spark import (
+    ResultsToDriver,
+    Rows,
+    committables,
+    deliver,
+    run_on_spark,
+    source_dataframes,
+)
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.run.runtime.run_until_enough import (
     Backoff,
@@ -63,7 +70,7 @@ from penstock.engine.run.runtime.run_until_enough import (
 )
 from penstock.engine.run.runtime.spark_application import driver_host, is_remote
 from penstock.engine.run.runtime.transformations import Job, Transformation
-from penstock.operators.common.identify_value import UnidentifiableError, identify_value, is_installed
+from penstock.operators.common.pickles import UnidentifiableError, identify_value, is_installed
 from penstock.operators.connectors.recover_sinks import needs_commit, recovery_of
 from penstock.operators.connectors.sink import CollectSink, Sink
 from penstock.operators.connectors.source import Source

@@ -27,11 +27,10 @@ from markupsafe import Markup
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.jobs.job_records import JobRecord
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
-from penstock.engine.views.draw.fold import fold
-from penstock.engine.views.draw.graph import DrawnGraph
+from penstock.engine.views.draw.graph import DrawnGraph, fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer
 from penstock.engine.views.draw.lay_out import style
-from penstock.engine.views.draw.to_html import asset, json_of_page, layer_of_page
+from penstock.engine.views.draw.to_dot import asset, json_of_page, layer_of_page
 from penstock.engine.views.ui.run_figures import (
     RunTexts,
     StoredRun,

@@ -1,21 +1,307 @@
 """Topologies drawn by a spec file."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from itertools import accumulate
 from random import Random
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
-from penstock.plans.generate.by_spec.fleet_spec import (
-    Balancing,
-    FleetSpec,
-    Routing,
-    SpecDistribution,
-    SpecShape,
-)
+from penstock.plans.errors import InputError
 from penstock.plans.generate.like.fidelity import RESAMPLED, TOTAL_VARIATION, Distance
+from penstock.plans.importing.bounds import (
+    MOST_BYTES_OF_YAML,
+    bounded_file,
+    bounded_seconds,
+    require_at_most,
+    require_bounded_yaml,
+)
+from penstock.plans.printable import first_and_count
+from penstock.plans.topology.operator_rules import MAX_PARALLELISM
+from penstock.plans.topology.rules import shorten
 from penstock.plans.vocabulary import Kind, Partitioner
+
+# Spec files: what they may hold, and how they are read.
+
+
+class SpecDistribution(NamedTuple):
+    """`values` with relative `weights`; empty weights: all are equally likely."""
+
+    values: Sequence[Any]
+    weights: Sequence[float] = ()
+
+    def draw(self, random: Random) -> Any:
+        """One of the values."""
+        if len(self.values) == 1:
+            return self.values[0]
+        if self.weights:
+            return random.choices(self.values, cum_weights=list(accumulate(self.weights)))[0]
+        return self.values[random.randrange(len(self.values))]
+
+
+def distribution_of(entry: Any) -> SpecDistribution:
+    """A Distribution as a spec file writes it.
+
+    One value; a list of values, all equally likely; an object of values to weights; or `{min: 2, max: 5}`,
+    whole numbers that are all equally likely. Raises ValueError.
+    """
+    if isinstance(entry, SpecDistribution):
+        return entry
+    if isinstance(entry, list):
+        if not entry or len(set(map(repr, entry))) < len(entry):
+            raise ValueError("allowed a list of different values, at least one")
+        return SpecDistribution(entry)
+    if not isinstance(entry, dict):
+        return SpecDistribution([entry])
+    if set(entry) == {"min", "max"}:
+        low, high = entry["min"], entry["max"]
+        if type(low) is not int or type(high) is not int or low > high:
+            raise ValueError("allowed whole numbers as min and max, min not above max")
+        return SpecDistribution(range(low, high + 1))
+    weights = list(entry.values())
+    numbers = all(type(weight) in (int, float) and 0 <= weight < float("inf") for weight in weights)
+    if not numbers or not sum(weights):
+        raise ValueError("allowed an object of values to weights, 0 or more and not all 0, or of min and max")
+    kept = {value: weight for value, weight in entry.items() if weight}
+    return SpecDistribution(list(kept), list(kept.values()))
+
+
+def read_with_contradictions(
+    source: Any, read: Callable[[Any], Any], contradictions: Callable[[Mapping[str, Any]], list[str]]
+) -> Any:
+    """`read(source)`, for a model's validator in the mode `wrap`: what is wrong with keys and between them.
+
+    Pydantic looks at a model as a whole only once all of its fields are right. `contradictions` gets the
+    keys as they were written, whatever they hold. ValidationError with all that is wrong.
+    """
+    problems: list[InitErrorDetails] = []
+    result = None
+    try:
+        result = read(source)
+    except ValidationError as error:
+        problems = [
+            InitErrorDetails(
+                type=PydanticCustomError(problem["type"], problem["msg"]),
+                loc=problem["loc"],
+                input=problem["input"],
+            )
+            for problem in error.errors()
+        ]
+    if isinstance(source, Mapping):
+        problems += [
+            InitErrorDetails(type=PydanticCustomError("value_error", text), loc=(), input=source)
+            for text in contradictions(source)
+        ]
+    if problems:
+        raise ValidationError.from_exception_data("spec", problems)
+    return result
+
+
+MAX_DEPTH = 10_000
+MAX_WIDTH = 1_000
+_MAX_TOTAL = 1_000_000
+
+
+class SpecShape(StrEnum):
+    """How the levels of a topology are connected, as NAMB's `connection.shape`."""
+
+    LINEAR = "linear"  #: one operator in each level
+    DIAMOND = "diamond"  #: several in the second level, all read by the third
+    STAR = "star"  #: several sources, read by one operator that several read
+
+
+class Routing(StrEnum):
+    """How an operator's input is partitioned: NAMB's values of `connection.routing`, then more of Flink's."""
+
+    NONE = "none"
+    BALANCED = "balanced"
+    HASH = "hash"
+    BROADCAST = "broadcast"
+    REBALANCE = "rebalance"
+    RESCALE = "rescale"
+    SHUFFLE = "shuffle"
+    GLOBAL = "global"
+
+
+class Balancing(StrEnum):
+    """How a topology's subtasks are divided among its operators, as NAMB's `scalability.balancing`."""
+
+    BALANCED = "balanced"
+    INCREASING = "increasing"
+    DECREASING = "decreasing"
+    PYRAMID = "pyramid"
+
+
+LEAST_DEPTH = {SpecShape.LINEAR: 2, SpecShape.DIAMOND: 3, SpecShape.STAR: 3}
+
+
+def _whole(low: int, high: int) -> Any:
+    def accepts(value: Any) -> bool:
+        return type(value) is int and low <= value <= high
+
+    return _drawn(accepts, f"whole numbers from {low:,} to {high:,}")
+
+
+def _word(allowed: type[StrEnum]) -> Any:
+    return _drawn(lambda value: value in list(allowed), ", ".join(allowed))
+
+
+def _drawn(accepts: Callable[[Any], bool], allowed: str) -> Any:
+    def read(entry: Any) -> SpecDistribution:
+        distribution = distribution_of(entry)
+        ends = (
+            distribution.values[:: max(1, len(distribution.values) - 1)]
+            if isinstance(distribution.values, range)
+            else distribution.values
+        )
+        wrong = [value for value in ends if not accepts(value)]
+        if wrong:
+            raise ValueError(f"found {first_and_count(list(map(shorten, wrong)), most=5)}, allowed {allowed}")
+        return distribution
+
+    return Annotated[Any, BeforeValidator(read)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", validate_default=True, frozen=True)
+
+
+class Scalability(_Part):
+    """`parallelism`: subtasks of all operators of a topology; `operators`: of each, in its place."""
+
+    parallelism: _whole(1, _MAX_TOTAL) | None = None  # type: ignore[valid-type]
+    balancing: _word(Balancing) = "balanced"  # type: ignore[valid-type]
+    variability: Annotated[float, Field(ge=0, le=1)] = 0.5
+    operators: _whole(1, MAX_PARALLELISM) | None = None  # type: ignore[valid-type]
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_of_them(cls, source: Any, read: Callable[[Any], Any]) -> Any:
+        def contradictions(keys: Mapping[str, Any]) -> list[str]:
+            both = keys.get("parallelism") is not None and keys.get("operators") is not None
+            return ["found both parallelism and operators, allowed one of them"] if both else []
+
+        return read_with_contradictions(source, read, contradictions)
+
+
+class Connection(_Part):
+    """`width`: how many operators a wide level has."""
+
+    shape: _word(SpecShape) = "linear"  # type: ignore[valid-type]
+    routing: _word(Routing) = "none"  # type: ignore[valid-type]
+    width: _whole(2, MAX_WIDTH) = 2  # type: ignore[valid-type]
+
+
+class Workflow(_Part):
+    """NAMB's `workflow`; of what costs nothing in a plan, any value."""
+
+    depth: _whole(2, MAX_DEPTH)  # type: ignore[valid-type]
+    scalability: Scalability = Scalability()
+    connection: Connection = Connection()
+    workload: Any = None
+    reliability: Any = None
+    filtering: Any = None
+    windowing: Any = None
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _deep_enough(cls, source: Any, read: Callable[[Any], Any]) -> Any:
+        def contradictions(keys: Mapping[str, Any]) -> list[str]:
+            connection = keys.get("connection")
+            shape = connection.get("shape", "linear") if isinstance(connection, Mapping) else "linear"
+            try:
+                least = max(LEAST_DEPTH[SpecShape(name)] for name in distribution_of(shape).values)
+                shallowest = min(distribution_of(keys.get("depth")).values)
+                too_low = 2 <= shallowest < least
+            except (TypeError, ValueError):  # which is said of the keys
+                return []
+            return [f"depth: found {shallowest}, allowed {least} or more in these shapes"] if too_low else []
+
+        return read_with_contradictions(source, read, contradictions)
+
+
+class FleetSpec(_Part):
+    """A spec file. `config`: Flink options of every topology; `name`: how names of topologies begin."""
+
+    name: Annotated[str, Field(min_length=1)] = "spec"
+    workflow: Workflow
+    config: dict[str, str] = {}
+    datastream: Any = None
+
+    def unused(self) -> list[str]:
+        """The keys of NAMB's that say nothing about plans, and are there."""
+        top_level = [key for key in ("datastream",) if getattr(self, key) is not None]
+        keys = ("workload", "reliability", "filtering", "windowing")
+        return top_level + [f"workflow.{key}" for key in keys if getattr(self.workflow, key) is not None]
+
+
+def read_fleet_spec(path: str) -> FleetSpec:
+    """The spec of a YAML file. Raises InputError with everything that is wrong, and OSError."""
+    with open(path, "rb") as file:
+        text = file.read(MOST_BYTES_OF_YAML + 1)
+    try:
+        with bounded_file(path), bounded_seconds():
+            require_at_most(len(text), MOST_BYTES_OF_YAML, "bytes of YAML")
+            root = yaml.compose(text, yaml.SafeLoader)
+            require_bounded_yaml(root)
+            repeated = _repeated_key(root)
+            document = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where is not None else ""
+        problem = getattr(error, "problem", None) or f"{type(error).__name__}: {shorten(str(error))}"
+        raise InputError(f"{path}{line}: no YAML: {problem}") from error
+    if repeated is not None:
+        at, key = repeated
+        raise InputError(f"{path}, line {at}: found key {shorten(key)} again, allowed each key once")
+    if isinstance(document, dict) and "pipeline" in document:
+        raise InputError(
+            f"{path}: found pipeline, which is one application of NAMB's", "allowed here: workflow"
+        )
+    if not isinstance(document, dict):
+        raise InputError(f"{path}: found {shorten(document)}, allowed an object with the key workflow")
+    try:
+        return FleetSpec.model_validate(document)
+    except ValidationError as error:
+        raise InputError("\n".join(f"{path}: {said}" for said in _said(error))) from error
+
+
+def _repeated_key(root: Any) -> tuple[int, str] | None:
+    """Line and name of a key that an object of a YAML document has twice."""
+    nodes, seen = [root], set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen or isinstance(node, yaml.ScalarNode):
+            continue
+        seen.add(node)
+        if isinstance(node, yaml.SequenceNode):
+            nodes += node.value
+            continue
+        keys: set[str] = set()
+        for key, value in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in keys:
+                    return key.start_mark.line + 1, key.value
+                keys.add(key.value)
+            nodes.append(value)
+    return None
+
+
+def _said(error: ValidationError) -> Sequence[str]:
+    messages = []
+    for problem in error.errors():
+        # Positions within a union of types are no keys.
+        keys = [str(part) for part in problem["loc"] if not str(part).startswith("function-before")]
+        message = str(problem["msg"]).removeprefix("Value error, ")
+        reason = "not a key of a spec" if problem["type"] == "extra_forbidden" else message
+        messages.append(f"{'.'.join(keys) or 'spec'}: {reason}")
+    return messages
+
 
 _PARTITIONERS: Mapping[str, str] = {Routing.BALANCED: Partitioner.REBALANCE}
 """What differs from Flink's words."""

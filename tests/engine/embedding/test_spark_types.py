@@ -45,7 +45,7 @@ from penstock.operators.common.spark_schemas import (
     with_any_nulls,
 )
 from penstock.operators.common.spark_types import SparkTypeInfo
-from penstock.operators.task.dataframe_operators import as_declared
+from penstock.operators.task.sink_operators import as_declared
 from tests.engine.embedding.spark_samples import SAMPLES
 from tests.engine.run.runtime.run_in_process import collected
 

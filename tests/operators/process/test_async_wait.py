@@ -14,8 +14,8 @@ from penstock.operators.async_io.async_wait_operator import (
     RecordsInOrder,
     WaitingRecord,
 )
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.chain.operator import MAX_WATERMARK
-from penstock.operators.chain.user_errors import UserFunctionError
 from penstock.operators.functions.async_functions import (
     NO_RETRY_STRATEGY,
     AsyncFunction,

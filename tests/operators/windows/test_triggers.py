@@ -5,11 +5,6 @@
 import pytest
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.continuous_triggers import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    Min,
-)
 from penstock.operators.windows.count_windows import CountTrigger, GlobalWindows, NeverTrigger, PurgingTrigger
 from penstock.operators.windows.fixed_windows import (
     EventTimeSessionWindows,
@@ -19,7 +14,14 @@ from penstock.operators.windows.fixed_windows import (
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor, Trigger, TriggerResult
+from penstock.operators.windows.trigger import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    Min,
+    SessionWindowTimeGapExtractor,
+    Trigger,
+    TriggerResult,
+)
 from penstock.operators.windows.window import GlobalWindow, TimeWindow
 from penstock.operators.windows.window_contexts import WindowOperationDescriptor
 from tests.operator_harness import Clock, Tick, Watermark, run

@@ -16,9 +16,9 @@ from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.frames.polars_frames import from_arrow
+from penstock.plans.plan_json.columnar import to_plan_lines as view_lines
 from penstock.plans.plan_json.columnar import to_topology_lines as json_text
-from penstock.plans.plan_json.columnar import view_lines
-from penstock.plans.plan_json.columnar.view_lines import to_execution_plan_lines, to_flink_plan_lines
+from penstock.plans.plan_json.columnar.to_plan_lines import to_execution_plan_lines, to_flink_plan_lines
 from penstock.plans.vocabulary import Layer
 from tests.plans.topology.changed_graphs import forked_graph
 

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.views.diff.read_pairs import Pair
-from penstock.engine.views.diff.savepoint_verdicts import savepoint_verdicts
+from penstock.engine.views.diff.savepoint_verdicts import Pair, savepoint_verdicts
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
 from penstock.plans.topology.columnar.lines_batch import lines_batch

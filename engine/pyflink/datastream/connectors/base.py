@@ -1,6 +1,6 @@
 """What all connectors have, under PyFlink's names."""
 
-from penstock.operators.connectors.base import (
+from penstock.operators.connectors.sink import (
     DeliveryGuarantee,
     Sink,
     Source,

@@ -13,7 +13,7 @@ from penstock.engine.pyflink import common
 from penstock.engine.pyflink.common.types import RowKind
 from penstock.engine.pyflink.datastream.output_tag import OutputTag
 from penstock.engine.pyflink_names.unsupported_names import UnsupportedNameError
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.typeinfo import RowTypeInfo, Types
 
 HERE = Path(__file__).parent

@@ -19,7 +19,7 @@ from penstock.engine.pyflink.datastream.environment_options import (
     JobCaptured,
     use_settings,
 )
-from penstock.engine.run.runtime import no_effect
+from penstock.engine.run.runtime import run_settings as no_effect
 from penstock.engine.run.runtime.transformations import CachedFile, Job, topology_of, topology_to_run
 from penstock.operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.engine.pyflink.datastream.helpers import environment, pairs

@@ -17,7 +17,7 @@ from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import OutputTag, StreamExecutionEnvironment
 from penstock.engine.pyflink_names import install, installed, uninstall
 from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES, pyflink_names
-from penstock.operators.common.no_java import NoJavaError
+from penstock.operators.common.arguments import NoJavaError
 
 
 @pytest.mark.usefixtures("hook")

@@ -23,7 +23,7 @@ from penstock.engine.run.commits.commit_run import (
     undo_run,
 )
 from penstock.operators.connectors.delta import commit_delta
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.connectors.sink import Committable, Sink, SinkWriter
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (

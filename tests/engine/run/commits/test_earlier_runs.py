@@ -4,15 +4,15 @@ import shutil
 
 import pytest
 
-from penstock.engine.machine import run_owner
+from penstock.engine.machine import state_folder as run_owner
 from penstock.engine.run.commits import commit_run as commits
 from penstock.engine.run.commits import commit_run as settle_run
 from penstock.engine.run.commits import find_journals, journal
-from penstock.engine.run.commits.acknowledge_runs import runs_acknowledged_at_end
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     NextRun,
     commit_run,
+    runs_acknowledged_at_end,
     settle_earlier_runs,
     undo_run,
 )

@@ -13,7 +13,7 @@ from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, NextRun, settle_earlier_runs
 from penstock.engine.run.commits.find_journals import parts_in, runs_in
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.files.durable_files import NotOwnError, read_own_file
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover
 from tests.engine.run.commits.two_sinks import BOTH, NOTHING, begin, run, sinks_of, stage, visible

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.engine.library.compare_with_captured import compare_with_captured
+from penstock.engine.commands.plan.capture import compare_with_captured
 from penstock.engine.library.what_if_of_script import jobs_of_script, parse_change, what_if_of_script
 from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import CoMapFunction, StreamExecutionEnvironment

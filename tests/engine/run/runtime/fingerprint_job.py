@@ -22,7 +22,7 @@ from penstock.engine.pyflink.datastream.state import ValueStateDescriptor
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
 from penstock.engine.pyflink.datastream.window import TumblingEventTimeWindows
 from penstock.engine.run.runtime.run_job import job_fingerprint
-from penstock.operators.connectors.file_sinks.plain_sinks import TextSink
+from penstock.operators.connectors.file_sinks.staged_files import TextSink
 
 LIMITS = {"a", "b", "c", "d"}
 PATTERN = re.compile("x+")

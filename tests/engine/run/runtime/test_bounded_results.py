@@ -17,7 +17,7 @@ from penstock.engine.pyflink.datastream.window import CountTumblingWindowAssigne
 from penstock.engine.run.runtime.compile_job import compile_job
 from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.run_settings import plan_to_run
-from penstock.operators.chain.user_errors import EnoughResults, UserFunctionError
+from penstock.operators.chain.describe_error import EnoughResults, UserFunctionError
 from penstock.operators.task.pulled import pulled
 from penstock.operators.task.run_task import run_task
 from penstock.plans.errors import MachineError

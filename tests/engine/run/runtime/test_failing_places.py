@@ -11,7 +11,7 @@ from penstock.engine.pyflink.common.watermark_strategy import TimestampAssigner
 from penstock.engine.pyflink.datastream import AsyncDataStream, OutputTag, functions, window
 from penstock.engine.pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.engine.pyflink.datastream.state import MapStateDescriptor, ReducingStateDescriptor
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.connectors.sink import Sink, SinkWriter
 from penstock.operators.functions.async_functions import AsyncFunction
 from penstock.operators.windows.interval_join import JoinFunction, ProcessJoinFunction

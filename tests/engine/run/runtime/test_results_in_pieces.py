@@ -13,7 +13,7 @@ from penstock.engine.pyflink.datastream.functions import (
 )
 from penstock.engine.pyflink.datastream.output_tag import OutputTag
 from penstock.engine.pyflink.datastream.window import CountTumblingWindowAssigner
-from penstock.operators.chain.results import PieceSize
+from penstock.operators.chain.operator import PieceSize
 from penstock.operators.windows.interval_join import IntervalJoinOperator
 from tests.engine.run.runtime.run_in_process import collected
 from tests.operator_harness import Record, run

@@ -9,7 +9,7 @@ from pyspark import cloudpickle
 
 from penstock.engine.pyflink.datastream.functions import MapFunction
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.operators.chain.user_errors import UserFunctionError
+from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.pickles import describe_unpicklable
 from penstock.operators.task.report import TaskSpec
 from penstock.operators.task.run_task import task_function
