@@ -26,7 +26,7 @@ from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan_read_topologies
 from penstock.engine.spark.session import get_session
 from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
+from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.layers import LAYER_TABLES, layers_until
 from penstock.plans.planners.joins_passes import produced

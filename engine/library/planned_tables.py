@@ -23,7 +23,7 @@ from penstock.engine.library.planned_graphs import Graph
 from penstock.engine.output.html_table import html_table
 from penstock.engine.output.say import say
 from penstock.engine.store.version_notes import VersionNumber
-from penstock.engine.views.size.size_cluster import (
+from penstock.engine.views.size_cluster import (
     TaskManagers,
     chosen_task_managers,
     jobs_placed,
@@ -56,7 +56,7 @@ class Explained(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock explain` does."""
-        from penstock.engine.views.explain.explain_edge import tell
+        from penstock.engine.views.explain_plan import tell
 
         tell(self._asdict(), whole=self.whole)
 
@@ -85,7 +85,7 @@ def explain(
 ) -> Explained:
     """See Plan.explain."""
     from penstock.engine.views.draw.drawn_plan import plan_of_tables
-    from penstock.engine.views.explain.explain_edge import ExplainedPlan, explain_plan
+    from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan
 
     wanted = None if topology is None else text("topology", topology, "my job")
     named = None if operator is None else text("operator", operator, "Sink: alerts")
@@ -172,7 +172,7 @@ class Sized(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock size` does."""
-        from penstock.engine.views.size.size_cluster import tell_cluster, tell_fleet
+        from penstock.engine.views.size_cluster import tell_cluster, tell_fleet
 
         tell_cluster(limited(printable(self.source)), self.task_managers)
         tell_fleet(from_arrow(self.jobs), self.task_managers)
@@ -185,7 +185,7 @@ class Sized(NamedTuple):
         )
 
     def _repr_html_(self) -> str:
-        from penstock.engine.views.size.size_cluster import MODE_WORDS, totals_by_mode
+        from penstock.engine.views.size_cluster import MODE_WORDS, totals_by_mode
 
         totals = totals_by_mode(from_arrow(self.jobs), self.task_managers)
         rows = [(label, *values) for label, values in totals.items()]

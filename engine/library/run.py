@@ -21,9 +21,9 @@ from penstock.plans.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
-    from penstock.engine.pyflink.common.time import Duration
     from penstock.engine.pyflink.datastream.data_stream import DataStream
     from penstock.engine.run.runtime.job_monitor import JobResult
+    from penstock.operators.common.time import Duration
 
 
 # A stream between two DataFrames, in one call.

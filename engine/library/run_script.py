@@ -15,7 +15,7 @@ from penstock.engine.pyflink.datastream.environment_options import (
     use_settings,
 )
 from penstock.engine.run.runtime.transformations import FILE_DELIMITER, PYTHON_FILES, Job, restart_ids
-from penstock.engine.views.explain.explain_edge import lost_setting_text
+from penstock.engine.views.explain_plan import lost_setting_text
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import InputError, PenstockError
 

@@ -115,7 +115,7 @@ def sweep(
     batch of a planner of your own. With `spark`, its workers measure. Raises InputError with all that is
     wrong in a spec, ConfigurationError and StoreError.
     """
-    from penstock.engine.measure.sweep.sweep_grid import prepare_sweep, sweep_grid
+    from penstock.engine.measure.sweep.run_sweep import prepare_sweep, sweep_grid
     from penstock.engine.output.progress import Report
 
     if spark is not None:

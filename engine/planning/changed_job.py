@@ -15,7 +15,7 @@ from penstock.plans.custom_planners.check_answer import ANSWERS, Decision, decid
 from penstock.plans.errors import BrokenInvariantError, ConfigurationError
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.neighbours.job_by_arrays import JobByArrays, JobMetrics, job_by_arrays
+from penstock.plans.metrics.job_by_arrays import JobByArrays, JobMetrics, job_by_arrays
 from penstock.plans.metrics.plan_metrics import METRICS, plan_metrics
 from penstock.plans.metrics.rates_and_loads import Constants
 from penstock.plans.printable import printable

@@ -18,7 +18,7 @@ from penstock.plans.errors import ALLOWED, HINT, INPUT_STAGE, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.frames.polars_refusals import without_topologies
 from penstock.plans.layers import Choices
-from penstock.plans.plan_json.columnar.to_plan_lines import to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import to_plan_lines
 from penstock.plans.planners.plan_as_read import Topologies, read_topologies
 from penstock.plans.printable import limited
 from penstock.plans.tables import TABLES

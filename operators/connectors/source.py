@@ -15,10 +15,9 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.pyflink.common.typeinfo import TypeInformation
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.arguments import NoJavaError, require_integer
-from penstock.operators.common.typeinfo import Types
+from penstock.operators.common.typeinfo import TypeInformation, Types
 from penstock.operators.formats.csv_files import CHUNK_VALUES, Chunk, StampedBatch
 
 # What PyFlink keeps in pyflink.datastream.utils and scripts can use without Flink's JVM.

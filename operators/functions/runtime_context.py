@@ -42,8 +42,8 @@ def add_up_metrics(subtasks: Iterable[Metrics]) -> dict[str, dict[str, Any]]:
     """The metrics of all subtasks: counters, meters and gauges are added up, distributions are merged."""
     total: dict[str, dict[str, Any]] = {}
     for metrics in subtasks:
-        for operator, values in metrics.items():
-            of_operator = total.setdefault(operator, {})
+        for name_of_operator, values in metrics.items():
+            of_operator = total.setdefault(name_of_operator, {})
             for name, value in values.items():
                 of_operator[name] = _add_up(of_operator.get(name), value)
     return total

@@ -17,7 +17,7 @@ from penstock.plans.importing.stream_graph_form import (
     stream_node,
     topology_of_vertices,
 )
-from penstock.plans.plan_json.columnar.to_plan_lines import EDGE_KEYS, NODE_KEYS
+from penstock.plans.plan_json.to_plan_lines import EDGE_KEYS, NODE_KEYS
 from penstock.plans.stream_graph.choose_partitioners import CONSECUTIVE_HASH, UNSPECIFIED_FORWARD
 from penstock.plans.topology.operator_rules import OPERATOR_SCOPE, SLOT_SCOPE
 from penstock.plans.vocabulary import (

@@ -164,7 +164,7 @@ TAKE_SPARK = {
     "engine": {
         "engine/run/clusters/session_server.py",
         "engine/measure/bench/measure_quality.py",
-        "engine/commands/look/metrics.py",
+        "engine/commands/metrics.py",
         "engine/planning/plan_into_store.py",
         "engine/planning/plan_in_workers.py",
         "engine/planning/metrics_on_spark.py",
@@ -178,7 +178,7 @@ TAKE_SPARK = {
         "engine/store/write_rows_in_workers.py",
         "engine/store/store_errors.py",
         "engine/commands/explain_error.py",
-        "engine/commands/keep/doctor.py",
+        "engine/commands/doctor.py",
         "engine/library/open_store.py",
         "engine/library/generate.py",
         "engine/library/plan.py",
@@ -189,7 +189,7 @@ TAKE_SPARK = {
         "engine/library/given_topologies.py",
         "engine/library/sweep.py",
         "engine/library/run.py",
-        "engine/measure/sweep/sweep_grid.py",
+        "engine/measure/sweep/run_sweep.py",
         "engine/planning/find_custom_planners.py",
     },
 }

@@ -197,8 +197,8 @@ def test_tasks_that_do_not_fit_are_for_spark_if_that_is_free_to_choose(
         planned.append(work.choice)
         return Stored(VersionNumber(1), 1, 1, 0, "joins", work.choice.why)
 
-    monkeypatch.setattr("penstock.engine.commands.plan.plan.plan_into_store_on_spark", on_spark)
-    monkeypatch.setattr("penstock.engine.commands.plan.plan.say_imports", lambda *_: None)
+    monkeypatch.setattr("penstock.engine.commands.plan.plan_into_store_on_spark", on_spark)
+    monkeypatch.setattr("penstock.engine.commands.plan.say_imports", lambda *_: None)
     ran = CliRunner().invoke(app, ["plan", str(file), "--out", str(tmp_path / "store"), "--planner", asked])
     if asked == "auto" and spark_fits:
         assert (ran.exit_code, ran.stderr) == (0, "")

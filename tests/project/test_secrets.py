@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from penstock.engine.commands import capture
 from penstock.engine.commands.key_values import given_settings
 from penstock.engine.commands.main import app
-from penstock.engine.commands.plan import capture
 from penstock.engine.flink.capture.run_capture import Captured
 from penstock.engine.output import redaction
 from penstock.engine.output.redaction import (

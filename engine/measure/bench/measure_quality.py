@@ -367,10 +367,10 @@ def _planned_and_measured(
         read = ReadTopologies(frames, len(frames["topologies"]) + len(frames["rejected"]), 0.0)
         asked = question(costs, frames["topologies"], seconds, part=True, constants=constants)
         tables: dict[str, pa.Table] = {}
-        for number, name in enumerate(planners):
+        for place, name in enumerate(planners):
             measured = plan_and_measure(read, name, asked, choices)
-            tables[f"{_PLANS} {number}"] = measured.plans.to_arrow()
-            tables[f"{_SUMMARY} {number}"] = pa.table({_SUMMARY: [json.dumps(measured.summary)]})
+            tables[f"{_PLANS} {place}"] = measured.plans.to_arrow()
+            tables[f"{_SUMMARY} {place}"] = pa.table({_SUMMARY: [json.dumps(measured.summary)]})
         return InParts(tables, {})
 
     return plan

@@ -18,7 +18,7 @@ from penstock.engine.store.spark_tables import tables_of_spark
 from penstock.engine.store.write_plan import write_plan
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.layers import LAYER_TABLES
-from penstock.plans.plan_json.columnar.to_plan_lines import SECTIONS, to_plan_lines
+from penstock.plans.plan_json.to_plan_lines import SECTIONS, to_plan_lines
 from penstock.plans.planners import columnar_passes as columnar
 from penstock.plans.planners import joins_passes as joins
 from penstock.plans.planners.plan_in_parts import TO_ARROW, WITHOUT_REFUSED

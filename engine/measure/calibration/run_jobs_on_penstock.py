@@ -21,11 +21,12 @@ from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.calibration.runtime import Runtime
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.connectors.number_seq import NumberSequenceSource
 from penstock.engine.pyflink.datastream.data_stream import DataStream
-from penstock.engine.pyflink.datastream.functions import FlatMapFunction, RuntimeContext
 from penstock.engine.spark.find_java import require_java
 from penstock.operators.connectors.sink import DiscardSink
+from penstock.operators.connectors.source import NumberSequenceSource
+from penstock.operators.functions.functions import FlatMapFunction
+from penstock.operators.functions.runtime_context import RuntimeContext
 from penstock.plans.errors import PenstockError
 from penstock.plans.installation import own_version
 from penstock.plans.metrics.rates_and_loads import TERMS

@@ -26,7 +26,7 @@ from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 from penstock.engine.planning.planner_process import PlannerProgram, RemoteFunction
 from penstock.operators.common.flink_yaml import as_option_text
 from penstock.plans.errors import InputError, PenstockError
-from penstock.plans.generate.by_spec.draw_by_spec import read_with_contradictions
+from penstock.plans.generate.draw_by_spec import read_with_contradictions
 from penstock.plans.generate.fleet import Spec
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.installation import own_version

@@ -28,11 +28,16 @@ from penstock.engine.pyflink.datastream.data_stream import (
     WindowedStream,
 )
 from penstock.engine.pyflink.datastream.environment_options import RuntimeExecutionMode
-from penstock.engine.pyflink.datastream.functions import (
-    AggregateFunction,
+from penstock.engine.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
+from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.functions.async_functions import (
     AsyncFunction,
     AsyncRetryPredicate,
     AsyncRetryStrategy,
+)
+from penstock.operators.functions.functions import (
+    AggregateFunction,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -48,26 +53,15 @@ from penstock.engine.pyflink.datastream.functions import (
     ProcessFunction,
     ProcessWindowFunction,
     ReduceFunction,
-    RuntimeContext,
     SinkFunction,
     SourceFunction,
+    TimeDomain,
+    TimerService,
     WindowFunction,
 )
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
-from penstock.engine.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.time_domain import TimeDomain
-from penstock.engine.pyflink.datastream.timerservice import TimerService
-from penstock.engine.pyflink.datastream.window import (
-    CountWindow,
-    GlobalWindow,
-    MergingWindowAssigner,
-    TimeWindow,
-    Trigger,
-    TriggerResult,
-    Window,
-    WindowAssigner,
-)
+from penstock.operators.functions.runtime_context import RuntimeContext
+from penstock.operators.windows.trigger import MergingWindowAssigner, Trigger, TriggerResult, WindowAssigner
+from penstock.operators.windows.window import CountWindow, GlobalWindow, TimeWindow, Window
 
 __all__ = [
     "AggregateFunction",

@@ -7,10 +7,10 @@ from enum import Enum
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.common.execution_config import get_duration, set_duration, set_key
-from penstock.engine.pyflink.common.time import Duration
 from penstock.operators.common.arguments import no_java, require_kind
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.time import Duration
 
 # Where checkpoints are stored. Source: pyflink.datastream.checkpoint_storage.
 #

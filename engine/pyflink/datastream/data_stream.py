@@ -8,16 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn, Self, overload
 
-from penstock.engine.pyflink.common.time import Duration, Time
-from penstock.engine.pyflink.common.typeinfo import TypeInformation, Types
-from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.pyflink.datastream.functions import (
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-    KeySelector,
-    NullByteKeySelector,
-    Partitioner,
-)
 from penstock.engine.pyflink.datastream.keyed_stream import AllWindowedStream, KeyedOperations, WindowedStream
 from penstock.engine.pyflink.datastream.operator_settings import (
     Pickled,
@@ -26,7 +16,6 @@ from penstock.engine.pyflink.datastream.operator_settings import (
     check_key_type,
     check_methods,
 )
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
 from penstock.engine.pyflink.datastream.record_operations import (
     CloseableIterator,
     ConnectedStreams,
@@ -35,24 +24,28 @@ from penstock.engine.pyflink.datastream.record_operations import (
     StreamOutputs,
     UnsettableStream,
 )
-from penstock.engine.pyflink.datastream.state import MapStateDescriptor
 from penstock.engine.pyflink.datastream.stream_settings import column_keys
-from penstock.engine.pyflink.datastream.window import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-    MergingWindowAssigner,
-    Trigger,
-    WindowAssigner,
-)
 from penstock.engine.run.lowering.lower_calls import KEYED_VALUES
 from penstock.engine.run.runtime.transformations import Call, Transformation
 from penstock.operators.common.arguments import require_integer
 from penstock.operators.common.declared_types import DeclaredType
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.time import Duration, Time, WatermarkStrategy
+from penstock.operators.common.typeinfo import TypeInformation, Types
+from penstock.operators.functions.functions import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeySelector,
+    NullByteKeySelector,
+    Partitioner,
+)
 from penstock.operators.process.keyed_process_operators import (
     BroadcastProcessOperator,
     KeyedBroadcastProcessOperator,
 )
 from penstock.operators.records.key_selection import NestedKeys, OpenedMethod, typed_keys
+from penstock.operators.state.interfaces import MapStateDescriptor
+from penstock.operators.windows.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from penstock.operators.windows.interval_join import (
     CoGroupFunction,
     CoGroupOperator,
@@ -62,6 +55,7 @@ from penstock.operators.windows.interval_join import (
     ProcessJoinFunction,
     WindowJoinOperator,
 )
+from penstock.operators.windows.trigger import MergingWindowAssigner, Trigger, WindowAssigner
 
 # Joins of two streams, as in the Java API; PyFlink has none.
 #

@@ -19,8 +19,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.engine.pyflink.common.time import Duration, Time
-from penstock.engine.pyflink.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.engine.pyflink.datastream.stream_settings import schema_of_type, type_as_key
 from penstock.engine.run.runtime.dataframe_of_job import as_carried
 from penstock.operators.common.spark_schemas import (
@@ -29,6 +27,8 @@ from penstock.operators.common.spark_schemas import (
     stream_type,
     type_of_spark_schema,
 )
+from penstock.operators.common.time import Duration, Time
+from penstock.operators.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.operators.connectors.dataframe_source import DataFrameSource, EventTime
 from penstock.operators.records.key_selection import NestedKeys
 from penstock.plans.errors import ConfigurationError

@@ -15,7 +15,6 @@ from typing import Any, Self
 from penstock.engine.configuration.find_configuration import find_configuration
 from penstock.engine.machine.available_memory import cores
 from penstock.engine.planning.plan_options import PlanOptions, plan_options
-from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.common.execution_config import ExecutionConfig
 from penstock.engine.pyflink.datastream.checkpoint_config import CheckpointConfig, CheckpointingMode
 from penstock.engine.pyflink.datastream.operator_settings import check_buffer_timeout, check_max_parallelism
@@ -36,6 +35,7 @@ from penstock.engine.run.runtime.transformations import (
     Job,
 )
 from penstock.operators.common.arguments import require_kind, require_text
+from penstock.operators.common.configuration import Configuration
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import FlinkOption, read_option
 

@@ -12,7 +12,16 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from penstock.engine.pyflink.common.typeinfo import (
+from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.run.runtime.errors import JobCompileError
+from penstock.engine.run.runtime.transformations import Transformation
+from penstock.engine.spark.describe_spark_error import note_broadcasts, pickle_with_broadcasts
+from penstock.operators.common.arguments import require_integer, require_text
+from penstock.operators.common.declared_types import declared_type
+from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.pickles import describe_unpicklable, load_function
+from penstock.operators.common.typeinfo import (
     BasicArrayTypeInfo,
     ObjectArrayTypeInfo,
     PickledBytesTypeInfo,
@@ -21,15 +30,6 @@ from penstock.engine.pyflink.common.typeinfo import (
     TupleTypeInfo,
     TypeInformation,
 )
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.transformations import Transformation
-from penstock.engine.spark.describe_spark_error import note_broadcasts, pickle_with_broadcasts
-from penstock.operators.common.arguments import require_integer, require_text
-from penstock.operators.common.declared_types import declared_type
-from penstock.operators.common.key_groups import UPPER_BOUND_MAX_PARALLELISM
-from penstock.operators.common.pickles import describe_unpicklable, load_function
 from penstock.operators.connectors.source import Source
 from penstock.operators.formats.data_types import is_data_type
 from penstock.operators.functions.functions import Function

@@ -13,16 +13,46 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.pyflink.common.typeinfo import (
+from penstock.engine.pyflink.datastream.environment_options import EnvironmentOptions
+from penstock.engine.pyflink.datastream.operator_settings import (
+    Pickled,
+    as_output_type,
+    check_function,
+    check_methods,
+    check_parallelism,
+    check_uid_hash,
+    set_slot_sharing_group,
+    side_output_type,
+)
+from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from penstock.engine.pyflink.datastream.stream_settings import StreamSettings, schema_of_type
+from penstock.engine.run.runtime.transformations import (
+    VIRTUAL_KINDS,
+    Call,
+    Transformation,
+    effective_parallelism,
+)
+from penstock.operators.common.arguments import require_text
+from penstock.operators.common.declared_types import DeclaredType
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.time import WatermarkStrategy
+from penstock.operators.common.typeinfo import (
+    BasicArrayTypeInfo,
+    BasicType,
+    BasicTypeInfo,
+    Convert,
     ExternalTypeInfo,
+    ListTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
     Types,
+    part_converter,
 )
-from penstock.engine.pyflink.common.watermark_strategy import WatermarkStrategy
-from penstock.engine.pyflink.datastream.environment_options import EnvironmentOptions
-from penstock.engine.pyflink.datastream.functions import (
+from penstock.operators.connectors.sink import CollectSink, PrintSink, Sink
+from penstock.operators.functions.functions import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
@@ -34,38 +64,6 @@ from penstock.engine.pyflink.datastream.functions import (
     MapFunction,
     ProcessFunction,
 )
-from penstock.engine.pyflink.datastream.operator_settings import (
-    Pickled,
-    as_output_type,
-    check_function,
-    check_methods,
-    check_parallelism,
-    check_uid_hash,
-    set_slot_sharing_group,
-    side_output_type,
-)
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink.datastream.slot_sharing_group import SlotSharingGroup
-from penstock.engine.pyflink.datastream.stream_settings import StreamSettings, schema_of_type
-from penstock.engine.run.runtime.transformations import (
-    VIRTUAL_KINDS,
-    Call,
-    Transformation,
-    effective_parallelism,
-)
-from penstock.operators.common.arguments import require_text
-from penstock.operators.common.declared_types import DeclaredType
-from penstock.operators.common.typeinfo import (
-    BasicArrayTypeInfo,
-    BasicType,
-    BasicTypeInfo,
-    Convert,
-    ListTypeInfo,
-    ObjectArrayTypeInfo,
-    PrimitiveArrayTypeInfo,
-    part_converter,
-)
-from penstock.operators.connectors.sink import CollectSink, PrintSink, Sink
 from penstock.operators.process.keyed_process_operators import (
     KeyedCoFlatMapOperator,
     KeyedCoMapOperator,

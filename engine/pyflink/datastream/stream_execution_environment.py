@@ -10,9 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from penstock.engine.pyflink.common.configuration import Configuration
 from penstock.engine.pyflink.common.job_client import JobClient, JobExecutionResult
-from penstock.engine.pyflink.common.typeinfo import TypeInformation
 from penstock.engine.pyflink.datastream.data_stream import DataStream
 from penstock.engine.pyflink.datastream.environment_options import (
     PARALLELISM,
@@ -48,6 +46,8 @@ from penstock.engine.run.runtime.transformations import (
     take_ids,
     topology_of,
 )
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.collection import CollectionSource
 from penstock.plans.topology import flink_options as options
 from penstock.plans.topology.flink_options import read_option

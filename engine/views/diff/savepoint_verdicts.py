@@ -14,7 +14,7 @@ from penstock.engine.views.diff.keyed_plans import TOTALS, Totals
 from penstock.plans.errors import InputError, WorseVerdictError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.printable import MOST_OF_A_NAME, limited
-from penstock.plans.savepoint.restore_savepoint import (
+from penstock.plans.restore_savepoint import (
     JOB_COLUMNS,
     Failure,
     Job,

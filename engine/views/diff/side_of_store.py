@@ -18,7 +18,8 @@ from xxhash import xxh3_128_digest
 from penstock.engine.planning.foresee_memory import require_memory_to_read_on
 from penstock.engine.planning.plan_in_process import plan_frames
 from penstock.engine.planning.plan_options import PlanOptions
-from penstock.engine.store.open_plan import BY_NAME, StoredPlan
+from penstock.engine.store.open_plan import StoredPlan
+from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.views.diff.match_operators import IDENTITY_COLUMNS
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import empty, from_arrow

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from penstock.engine.commands.keep.verify import verify_version
+from penstock.engine.commands.maintain import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_in_process as in_process
 from penstock.engine.planning.choose_planner import Choice, Planner

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.engine.commands.keep.verify import verify_version
+from penstock.engine.commands.maintain import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner

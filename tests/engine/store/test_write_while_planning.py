@@ -5,7 +5,7 @@ import os
 import orjson
 import pytest
 
-from penstock.engine.commands.keep.verify import verify_version
+from penstock.engine.commands.maintain import verify_version
 from penstock.engine.output.progress import Report
 from penstock.engine.planning import foresee_memory
 from penstock.engine.planning.choose_planner import Choice, Planner

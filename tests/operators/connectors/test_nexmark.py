@@ -2,8 +2,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.operators.connectors.nexmark import source as event_ids
-from penstock.operators.connectors.nexmark.source import (
+from penstock.operators.connectors import nexmark as event_ids
+from penstock.operators.connectors.nexmark import (
     CITIES,
     HOT_CHANNELS,
     STATES,

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.operators.async_io.async_wait_operator import AsyncWaitOperator
 from penstock.operators.common.output_tag import OutputTag
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.async_functions import NO_RETRY_STRATEGY, AsyncFunction
@@ -17,6 +16,7 @@ from penstock.operators.functions.functions import (
     KeyedProcessFunction,
     ProcessFunction,
 )
+from penstock.operators.process.async_wait_operator import AsyncWaitOperator
 from penstock.operators.process.keyed_process_operators import (
     BroadcastProcessOperator,
     KeyedCoProcessOperator,

@@ -19,12 +19,12 @@ from penstock.plans.importing.stream_graph_form import (
     memory_weights,
     stream_edge,
 )
-from penstock.plans.plan_json.columnar.to_plan_lines import (
+from penstock.plans.plan_json.to_plan_lines import (
     to_execution_plan_lines,
     to_flink_plan_lines,
     to_plan_lines,
 )
-from penstock.plans.plan_json.columnar.to_topology_lines import to_topology_lines
+from penstock.plans.plan_json.to_topology_lines import to_topology_lines
 from penstock.plans.vocabulary import Layer
 
 TESTS = Path(__file__).parents[2]

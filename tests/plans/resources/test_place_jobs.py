@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.views.size.size_cluster import PLACED, place_batches, place_jobs, require_task_managers
+from penstock.engine.views.size_cluster import PLACED, place_batches, place_jobs, require_task_managers
 from penstock.plans.errors import ConfigurationError
 
 GIVEN = pa.schema(

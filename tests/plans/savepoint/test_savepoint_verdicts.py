@@ -23,7 +23,7 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     Verdict,
     savepoint_verdicts,
 )
-from penstock.plans.savepoint.restore_savepoint import in_map_order
+from penstock.plans.restore_savepoint import in_map_order
 
 HERE = Path(__file__).parent
 

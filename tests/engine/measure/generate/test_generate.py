@@ -22,8 +22,8 @@ from penstock.plans.generate.fleet import (
     topology_lines,
     transformations_table,
 )
+from penstock.plans.generate.generate_on_spark import generate_on_spark
 from penstock.plans.generate.giant import giant
-from penstock.plans.generate.joins.generate_on_spark import generate_on_spark
 from penstock.plans.generate.layered import SHAPES, Shape, diamond, layered
 from penstock.plans.generate.random import random
 from penstock.plans.tables import TABLES

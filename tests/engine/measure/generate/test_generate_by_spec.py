@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from penstock.engine.commands.main import app
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.errors import InputError
-from penstock.plans.generate.by_spec.draw_by_spec import (
+from penstock.plans.generate.draw_by_spec import (
     FleetSpec,
     distances_of_draws,
     divided,

@@ -24,7 +24,7 @@ from penstock.engine.measure.bench.prepare_inputs import count_operators
 from penstock.engine.measure.sweep import results_table
 from penstock.engine.measure.sweep.grid import Cell, cells_of
 from penstock.engine.measure.sweep.results_table import MEASURED, measured_cells, result_row
-from penstock.engine.measure.sweep.sweep_grid import (
+from penstock.engine.measure.sweep.run_sweep import (
     Answer,
     CellMeter,
     CellRequest,
@@ -151,7 +151,7 @@ def killed_at(call: int, function: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.mark.slow
 def test_a_sweep_that_is_killed_goes_on_where_it_was(folder, monkeypatch):
     """Each step of a commit may be the last: what is there then is read, and the sweep goes on."""
-    monkeypatch.setattr("penstock.engine.measure.sweep.sweep_grid.COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr("penstock.engine.measure.sweep.run_sweep.COMMIT_SECONDS", 0.0)
     cells = cells_of(read_sweep_spec("grid.yaml"), "grid.yaml")
     steps = ("write_file", "add_action", "make_log_durable")
     for place, step in enumerate(steps * 2):

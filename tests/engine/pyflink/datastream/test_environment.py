@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.machine.available_memory import cores
-from penstock.engine.pyflink.common.configuration import Configuration
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import (
     CheckpointingMode,
     MemorySize,
@@ -21,6 +19,8 @@ from penstock.engine.pyflink.datastream.environment_options import (
 )
 from penstock.engine.run.runtime import run_settings as no_effect
 from penstock.engine.run.runtime.transformations import CachedFile, Job, topology_of, topology_to_run
+from penstock.operators.common.configuration import Configuration
+from penstock.operators.common.typeinfo import Types
 from penstock.operators.formats.data_types import DataTypes, as_row_type, as_type
 from tests.engine.pyflink.datastream.helpers import environment, pairs
 

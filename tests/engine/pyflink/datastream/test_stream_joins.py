@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common.time import Duration, Time
-from penstock.engine.pyflink.common.typeinfo import Types
 from penstock.engine.pyflink.datastream import OutputTag
-from penstock.engine.pyflink.datastream.window import (
-    CountTrigger,
+from penstock.operators.common.time import Duration, Time
+from penstock.operators.common.typeinfo import Types
+from penstock.operators.windows.count_windows import CountTrigger
+from penstock.operators.windows.fixed_windows import (
     EventTimeSessionWindows,
     EventTimeTrigger,
     TumblingEventTimeWindows,

@@ -9,16 +9,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from penstock.engine.commands.keep import recover as clean
+from penstock.engine.commands import recover as clean
 from penstock.engine.machine.state_folder import STATE_DIR, this_process
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.pyflink.common import Encoder, Types
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
-from penstock.engine.pyflink.datastream.connectors.file_system import FileSink
-from penstock.engine.run.recovery.kept_script import KeptScript, find_kept, new_script, scripts_in
 from penstock.engine.run.runtime.compile_job import compile_job
 from penstock.engine.run.runtime.errors import JobExecutionError
 from penstock.engine.run.runtime.job_monitor import JobResult
+from penstock.engine.run.runtime.kept_script import KeptScript, find_kept, new_script, scripts_in
 from penstock.engine.run.runtime.recover_jobs import (
     ScriptRecovery,
     differences,
@@ -30,6 +29,7 @@ from penstock.engine.run.runtime.recover_jobs import (
 from penstock.engine.run.runtime.run_control import run_listeners
 from penstock.engine.run.runtime.run_settings import plan_to_run
 from penstock.engine.spark.describe_spark_error import disk_error_of_spark
+from penstock.operators.connectors.file_sinks.file_sink import FileSink
 from penstock.operators.task.keep_rows import KeptFile, keep_rows, read_rows
 from penstock.plans.errors import ConfigurationError, InputError
 

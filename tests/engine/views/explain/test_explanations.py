@@ -14,7 +14,7 @@ import pytest
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.views.diff.savepoint_verdicts import Pair, savepoint_verdicts
 from penstock.engine.views.draw.drawn_plan import DrawnPlan
-from penstock.engine.views.explain.explain_edge import (
+from penstock.engine.views.explain_plan import (
     ExplainedPlan,
     explain_edge,
     explain_operator,

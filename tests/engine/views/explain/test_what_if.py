@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import penstock
-from penstock.engine.commands.look import explain as subject
+from penstock.engine.commands import explain as subject
 from penstock.engine.commands.main import app
 from penstock.engine.planning import foresee_memory
 from penstock.plans.errors import NotEnoughMemoryError
