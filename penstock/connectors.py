@@ -32,9 +32,9 @@ from penstock.operators.connectors.file_source import text_source as text_source
 from penstock.operators.connectors.nexmark import NexmarkSource as NexmarkSource
 from penstock.operators.connectors.sink import DeliveryGuarantee as DeliveryGuarantee
 from penstock.operators.connectors.sink import Sink as Sink
-from penstock.operators.connectors.source import Source as Source
 from penstock.operators.connectors.sink import StreamTransformer as StreamTransformer
 from penstock.operators.connectors.sink import SupportsPreprocessing as SupportsPreprocessing
 from penstock.operators.connectors.source import NumberSequenceSource as NumberSequenceSource
+from penstock.operators.connectors.source import Source as Source
 from penstock.operators.formats.csv_files import BulkFormat as BulkFormat
 from penstock.operators.formats.csv_files import StreamFormat as StreamFormat

@@ -16,8 +16,8 @@ from penstock.engine.output.write_lines import open_target
 from penstock.engine.planning.plan_in_process import plan_frames, read_in_process
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.store.open_plan import open_plan
-from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.store.plan_source import HOLDS_PLANS, SourceKind, require_kind
+from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.views.draw.drawn_plan import DrawnPlan, chosen_topology, plan_of_tables
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, drawable_layers, graph_of_layer
 from penstock.engine.views.draw.to_dot import FORMATS, format_of, rendered

@@ -21,8 +21,16 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.say import repeat, say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.run.jobs.job_records import JobRecord, driver_lives, find_job, list_jobs, wait_for_job
-from penstock.engine.run.jobs.vertex_states import VertexState, measured_texts, vertex_states
+from penstock.engine.run.jobs.job_records import (
+    JobRecord,
+    VertexState,
+    driver_lives,
+    find_job,
+    list_jobs,
+    measured_texts,
+    vertex_states,
+    wait_for_job,
+)
 from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.engine.store.open_plan import open_plan
 from penstock.engine.store.plan_versions import read_listed, tables_of, versions_with

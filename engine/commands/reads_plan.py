@@ -16,8 +16,8 @@ from penstock.engine.commands.key_values import given_configuration
 from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.output.say import say_beside_output
 from penstock.engine.store.open_plan import StoredPlan, open_plan
-from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.store.plan_source import HOLDS_PLANS, PlanSource, SourceKind, require_kind
+from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import StoreError
 

@@ -1,22 +1,25 @@
 """`penstock sql`: a query over the tables of a store."""
 
+import csv
+import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 from rich.table import Column
 
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
-from penstock.engine.output.people import is_terminal, print_rows, print_table
+from penstock.engine.output.people import is_terminal, may_be_terminal, print_rows, print_table
 from penstock.engine.output.progress import progress
 from penstock.engine.output.say import say
-from penstock.engine.output.write_lines import write_texts
-from penstock.engine.output.write_parquet import write_csv, write_parquet
+from penstock.engine.output.write_lines import open_target, write_texts
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.engine.store.plan_source import SourceKind, tables_of_results
 from penstock.engine.store.plan_versions import find_version, tables_of
@@ -32,9 +35,86 @@ from penstock.engine.views.run_query import (
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.execution_graph.columnar.create_intermediate_results import expand_execution_edges
 from penstock.plans.plan_json.to_topology_lines import json_object, values
+from penstock.plans.printable import printable
 from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import COMMENT, type_name
 from penstock.plans.tables.view_columns import view_columns
+
+# Write Arrow batches to one Parquet file or to standard output, as they come.
+
+
+def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path | None) -> None:
+    """Write `batches` of that schema, each as a row group.
+
+    `target`: a file as of replace_file; None is standard output, which must not be a terminal. Raises
+    ConfigurationError, also for types that Parquet lacks, and MachineError.
+    """
+    if target is None and may_be_terminal(sys.stdout):
+        raise ConfigurationError("Parquet is not for a terminal", "name a file with --to FILE.parquet")
+    with open_target(target, compress=False) as file, pa.PythonFile(_Counted(file), mode="w") as sink:
+        try:
+            writer = pq.ParquetWriter(sink, schema, compression="zstd")
+        except pa.ArrowNotImplementedError as error:
+            raise ConfigurationError(f"Parquet cannot hold this: {error}", "cast it to text") from error
+        with writer:
+            for batch in batches:
+                writer.write_batch(batch)
+        sink.flush()
+
+
+class _Counted:
+    """A file that says how far it was written; Arrow asks, and a pipe cannot tell."""
+
+    closed = False
+
+    def __init__(self, file: object) -> None:
+        self._write = file.write  # type: ignore[attr-defined]
+        self._at = 0
+
+    def write(self, data: bytes) -> int:
+        self._write(data)
+        self._at += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self._at
+
+    def flush(self) -> None:
+        """Left to the one who opened the file."""
+
+    def close(self) -> None:
+        """Left to the one who opened the file."""
+
+
+# Write rows of texts as CSV to one file or to standard output, as they come.
+
+
+_CHARACTERS_AT_A_TIME = 1 << 16
+
+
+def _write_csv(names: Sequence[str], rows: Iterable[Sequence[str | None]], target: Path | None) -> None:
+    """A line of `names`, and one for each row, as RFC 4180 has them but for line feeds; None is empty.
+
+    Texts are written as they are, but on a terminal printable. `target`: a file as of replace_file,
+    gzip-compressed if it ends in .gz; None is standard output. Raises ConfigurationError and MachineError.
+    """
+    shown = target is None and may_be_terminal(sys.stdout)
+    with open_target(target) as out:
+        lines = io.StringIO()
+        writer = csv.writer(lines, lineterminator="\n")
+
+        def flush() -> None:
+            out.write(lines.getvalue().encode(errors="backslashreplace"))
+            lines.seek(0)
+            lines.truncate()
+
+        writer.writerow([printable(name) for name in names] if shown else names)
+        for row in rows:
+            writer.writerow([value and printable(value) for value in row] if shown else row)
+            if lines.tell() > _CHARACTERS_AT_A_TIME:
+                flush()
+        flush()
+
 
 # `penstock edges`: execution edges one by one.
 
@@ -132,9 +212,7 @@ def _write_all(store: str, version: int | None, format: str, to: Path | None) ->
         if format == "json":
             write_texts(rows.json_lines(), to)
         else:
-            from penstock.engine.output.write_parquet import write_parquet
-
-            write_parquet(*rows.arrow(), to)
+            _write_parquet(*rows.arrow(), to)
 
 
 def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
@@ -276,12 +354,12 @@ def _answer(store: str, query: str, version: int | None, chosen: str, to: Path |
         if chosen == "table":
             _print(rows)
         elif chosen == "csv":
-            write_csv(rows.names, _with_progress(rows.texts()), to)
+            _write_csv(rows.names, _with_progress(rows.texts()), to)
         elif chosen == "json":
             write_texts(_with_progress(rows.json_lines()), to)
         else:
             schema, batches = rows.arrow()
-            write_parquet(schema, _with_progress(batches), to)
+            _write_parquet(schema, _with_progress(batches), to)
 
 
 def _print(rows: QueryRows) -> None:

@@ -20,7 +20,7 @@ from penstock.engine.library.check_arguments import (
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.measured import Measured
 from penstock.engine.library.planned_graphs import Graph
-from penstock.engine.output.html_table import html_table
+from penstock.engine.output.people import html_table
 from penstock.engine.output.say import say
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.engine.views.size_cluster import (

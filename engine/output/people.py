@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import NamedTuple, TextIO
 
 from rich.cells import cell_len
@@ -15,6 +16,22 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from penstock.plans.printable import printable
+
+# Tables for notebooks. Names are foreign: they are escaped, and hidden characters shown.
+
+
+def html_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A heading and a table as HTML."""
+    head = "".join(f"<th>{_text(column)}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return (
+        f"<div><p>{_text(title)}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def _text(text: str) -> str:
+    return escape(printable(text))
+
 
 # Pieces of what commands say to people: foreign text, made printable where it is printed.
 

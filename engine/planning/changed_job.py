@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypedDict, cast
 import numpy as np
 import polars as pl
 
-from penstock.engine.output.html_table import html_table
+from penstock.engine.output.people import html_table
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
 from penstock.plans.custom_planners.check_answer import ANSWERS, Decision, decides

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from penstock.engine.flink.plan_with_flink import compiled_planner, flink_jars, plan_with_flink
 from penstock.engine.planning.foresee_memory import require_memory_to_read_on
-from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames, plan_in_process
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.spark.find_java import require_java
 from penstock.plans.errors import ALLOWED, HINT, INPUT_STAGE, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow

@@ -16,7 +16,7 @@ from penstock.engine.planning.foresee_memory import (
     require_memory_for_tasks,
     require_memory_to_read_on,
 )
-from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows

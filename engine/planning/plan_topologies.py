@@ -18,9 +18,9 @@ from penstock.engine.planning.foresee_memory import (
     require_memory_of_workers,
     rows_at_once,
 )
-from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_in_workers import count_rows, plan_in_workers
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,

@@ -117,7 +117,7 @@ GATHERED: dict[str, dict[str, str]] = {
     },
     "pyflink.datastream.connectors": {
         "operators.connectors.sink": "DeliveryGuarantee Sink",
-        "operators.connectors.source": "Source",
+        "operators.connectors.source": "Source NumberSequenceSource",
         "operators.connectors.file_sinks.file_sink_settings": (
             "BucketAssigner OutputFileConfig RollingPolicy"
         ),
@@ -126,7 +126,6 @@ GATHERED: dict[str, dict[str, str]] = {
         ),
         "operators.connectors.file_sinks.file_sink": "FileSink StreamingFileSink",
         "operators.formats.csv_files": "StreamFormat",
-        "operators.connectors.source": "NumberSequenceSource",
     },
     "pyflink.datastream.connectors.base": {
         "operators.connectors.sink": "DeliveryGuarantee Sink StreamTransformer SupportsPreprocessing",

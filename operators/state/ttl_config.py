@@ -84,6 +84,9 @@ class CleanupStrategies:
         return self._strategies.get(self.Strategies.ROCKSDB_COMPACTION_FILTER, default)
 
 
+_CleanupStrategies = CleanupStrategies  # which an attribute of the class below hides
+
+
 class StateTtlConfig:
     """When what is kept for a key expires, by the clock: a time to live after the last write, or access.
 
@@ -117,7 +120,7 @@ class StateTtlConfig:
         state_visibility: StateVisibility,
         ttl_time_characteristic: TtlTimeCharacteristic,
         ttl: Time,
-        cleanup_strategies: CleanupStrategies,
+        cleanup_strategies: _CleanupStrategies,
     ) -> None:
         self._update_type = update_type
         self._state_visibility = state_visibility
@@ -150,7 +153,7 @@ class StateTtlConfig:
         """Whether anything expires."""
         return self._update_type != StateTtlConfig.UpdateType.Disabled
 
-    def get_cleanup_strategies(self) -> CleanupStrategies:
+    def get_cleanup_strategies(self) -> _CleanupStrategies:
         """The clean-up of expired values; of no effect here, where the first read drops them."""
         return self._cleanup_strategies
 

@@ -1,20 +1,18 @@
 """Windows, assigners and triggers: PyFlink's `pyflink.datastream.window`."""
 
-from penstock.operators.windows.count_windows import (
+from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-    NeverTrigger,
-    PurgingTrigger,
-)
-from penstock.operators.windows.fixed_windows import (
     DynamicEventTimeSessionWindows,
     DynamicProcessingTimeSessionWindows,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
+    NeverTrigger,
     ProcessingTimeSessionWindows,
     ProcessingTimeTrigger,
+    PurgingTrigger,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,

@@ -35,10 +35,10 @@ from penstock.engine.planning.foresee_memory import (
     require_memory_of_workers,
     rows_at_once,
 )
-from penstock.engine.planning.nothing_lost import require_nothing_lost
 from penstock.engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners, question
 from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
 from penstock.engine.planning.plan_in_workers import call_in_workers, count_inputs, count_rows
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.plan_topologies import read_topologies
 from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
 from penstock.engine.planning.tell_metrics import number

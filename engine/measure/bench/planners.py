@@ -56,7 +56,7 @@ PLANNERS: dict[str, MeasuredPlanner] = {
         ),
         MeasuredPlanner(
             "columnar-on-spark",
-            "penstock.engine.measure.bench.run_columnar_on_spark",
+            "penstock.engine.measure.bench.run_spark",
             ("pyspark", "delta", "polars"),
             (),
             False,
@@ -136,7 +136,9 @@ def why_missing(planner: MeasuredPlanner) -> str | None:
 def load_planner(name: str) -> Any:
     """The module that runs a planner, or an object with the same functions."""
     module = import_module(planner_named(name).module)
-    return module if name in PLANNERS else module.OwnPlanner(name)
+    if name not in PLANNERS:
+        return module.OwnPlanner(name)
+    return module.COLUMNAR if name == "columnar-on-spark" else module
 
 
 # What options of `penstock bench` choose: planners, sizes, a time.

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
@@ -56,6 +57,11 @@ def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> It
         tables = {name: from_arrow(rows) for name, rows in read_plan(DeltaRsTables(folder)).items()}
     yield from to_plan_lines(tables)["line"]
 
+
+COLUMNAR = SimpleNamespace(
+    start=partial(start, Planner.COLUMNAR), plan_lines=partial(plan_lines, planner=Planner.COLUMNAR)
+)
+"""The columnar planner in Spark's Python workers, which has the same two functions."""
 
 _last_plan: dict[tuple[Path, Layer, Planner], Planned] = {}
 """What this process planned last, until it plans again: where that is compared, nothing is planned again."""

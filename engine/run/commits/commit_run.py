@@ -22,8 +22,14 @@ from penstock.engine.machine.machine_error import with_exit_code_of_disk
 from penstock.engine.machine.state_folder import liveness, this_process
 from penstock.engine.output.say import complain
 from penstock.engine.run.commits import journal
-from penstock.engine.run.commits.find_journals import JournalPart, parts_in, runs_of
-from penstock.engine.run.commits.journal import JournalRun, RunDecision, SinkOfRun
+from penstock.engine.run.commits.journal import (
+    JournalPart,
+    JournalRun,
+    RunDecision,
+    SinkOfRun,
+    parts_in,
+    runs_of,
+)
 from penstock.engine.run.runtime.errors import JobCancelledError
 from penstock.operators.common.typeinfo import TypeInformation
 from penstock.operators.connectors.recover_sinks import KINDS, needs_commit, recovery_of

@@ -8,16 +8,14 @@ from penstock.operators.functions.functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
-from penstock.operators.windows.count_windows import (
+from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-    PurgingTrigger,
-)
-from penstock.operators.windows.fixed_windows import (
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
+    PurgingTrigger,
     TumblingEventTimeWindows,
 )
 from penstock.operators.windows.trigger import ContinuousEventTimeTrigger, SessionWindowTimeGapExtractor

@@ -5,12 +5,15 @@
 import pytest
 
 from penstock.operators.common.time import Time
-from penstock.operators.windows.count_windows import CountTrigger, GlobalWindows, NeverTrigger, PurgingTrigger
 from penstock.operators.windows.fixed_windows import (
+    CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
+    NeverTrigger,
     ProcessingTimeSessionWindows,
     ProcessingTimeTrigger,
+    PurgingTrigger,
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )

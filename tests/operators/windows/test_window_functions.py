@@ -15,8 +15,8 @@ from penstock.operators.functions.functions import (
     WindowFunction,
 )
 from penstock.operators.state.interfaces import ListStateDescriptor, ValueStateDescriptor
-from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
 from penstock.operators.windows.fixed_windows import (
+    CountTumblingWindowAssigner,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,

@@ -18,6 +18,7 @@ from penstock.engine.pyflink_names import install, installed, uninstall
 from penstock.engine.pyflink_names.modules import MODULES, REFUSED_MODULES, penstock_module, pyflink_names
 from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.typeinfo import Types
+from penstock.operators.connectors.file_source import FileSource
 
 
 @pytest.mark.usefixtures("hook")
@@ -153,14 +154,13 @@ def refusal_of(module: str, name: str) -> str | None:
 @pytest.mark.parametrize(
     ("module", "name", "where"),
     [
-        ("pyflink.common.watermark_strategy", "Duration", "penstock.engine.pyflink.common.time"),
-        ("pyflink.datastream.window", "Time", "penstock.engine.pyflink.common.time"),
-        ("pyflink.datastream.functions", "ValueState", "penstock.engine.pyflink.datastream.state"),
-        ("pyflink.datastream.data_stream", "WindowFunction", "penstock.engine.pyflink.datastream.functions"),
-        ("pyflink.common.constants", "MAX_LONG_VALUE", "penstock.engine.pyflink.common.constants"),
-        ("pyflink.datastream.utils", "RowTypeInfo", "penstock.engine.pyflink.common.typeinfo"),
-        ("pyflink.metrics.metricbase", "MetricGroup", "penstock.engine.pyflink.metrics"),
-        ("pyflink.table.types", "DataTypes", "penstock.engine.pyflink.table"),
+        ("pyflink.common.watermark_strategy", "Duration", "penstock.operators.common.time"),
+        ("pyflink.datastream.window", "Time", "penstock.operators.common.time"),
+        ("pyflink.datastream.functions", "ValueState", "penstock.datastream.state"),
+        ("pyflink.datastream.data_stream", "WindowFunction", "penstock.datastream.functions"),
+        ("pyflink.datastream.utils", "RowTypeInfo", "penstock.operators.common.typeinfo"),
+        ("pyflink.metrics.metricbase", "MetricGroup", "penstock.operators.functions.runtime_context"),
+        ("pyflink.table.types", "DataTypes", "penstock.operators.formats.data_types"),
         ("pyflink.common.typeinfo", "Enum", "enum"),
         ("pyflink.datastream.functions", "List", "typing"),
     ],
@@ -212,7 +212,7 @@ def test_a_fresh_process_needs_only_install() -> None:
     script = (
         "from penstock.engine.pyflink_names import install; install()\n"
         "from pyflink.datastream.functions import MapFunction\n"
-        "import penstock.engine.pyflink.datastream.functions as ours\n"
+        "import penstock.datastream.functions as ours\n"
         "assert MapFunction is ours.MapFunction\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -7,8 +7,8 @@ import pytest
 from penstock.engine.pyflink.datastream import OutputTag
 from penstock.operators.common.time import Duration, Time
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.windows.count_windows import CountTrigger
 from penstock.operators.windows.fixed_windows import (
+    CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     TumblingEventTimeWindows,

@@ -14,8 +14,13 @@ from penstock.operators.chain.operator import MAX_WATERMARK
 from penstock.operators.common.time import Time
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.functions.functions import AllWindowFunction, ProcessAllWindowFunction
-from penstock.operators.windows.count_windows import CountTrigger, NeverTrigger, PurgingTrigger
-from penstock.operators.windows.fixed_windows import EventTimeSessionWindows, TumblingEventTimeWindows
+from penstock.operators.windows.fixed_windows import (
+    CountTrigger,
+    EventTimeSessionWindows,
+    NeverTrigger,
+    PurgingTrigger,
+    TumblingEventTimeWindows,
+)
 from tests.engine.pyflink.datastream.helpers import PAIR, environment, first, pairs
 
 

@@ -13,7 +13,7 @@ from deltalake.exceptions import CommitFailedError
 
 from penstock.engine.machine.state_folder import STATE_DIR
 from penstock.engine.run.commits import commit_run as settle_run
-from penstock.engine.run.commits import find_journals
+from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     JobSink,

@@ -7,7 +7,8 @@ import pytest
 from penstock.engine.machine import state_folder as run_owner
 from penstock.engine.run.commits import commit_run as commits
 from penstock.engine.run.commits import commit_run as settle_run
-from penstock.engine.run.commits import find_journals, journal
+from penstock.engine.run.commits import journal
+from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     NextRun,

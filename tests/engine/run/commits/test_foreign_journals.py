@@ -11,7 +11,7 @@ import pytest
 
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, NextRun, settle_earlier_runs
-from penstock.engine.run.commits.find_journals import parts_in, runs_in
+from penstock.engine.run.commits.journal import parts_in, runs_in
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.files.durable_files import NotOwnError, read_own_file

@@ -10,7 +10,8 @@ from deltalake import DeltaTable
 from pyarrow import fs
 
 from penstock.engine.machine import state_folder as temporary_folders
-from penstock.engine.run.commits import find_journals, find_leftovers, journal
+from penstock.engine.run.commits import find_leftovers, journal
+from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, commit_run
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors.delta.commit_delta import DeltaSink

@@ -16,7 +16,7 @@ from penstock.operators.chain.describe_error import EnoughResults, UserFunctionE
 from penstock.operators.functions.functions import KeyedProcessFunction, WindowFunction
 from penstock.operators.task.pulled import pulled
 from penstock.operators.task.run_task import run_task
-from penstock.operators.windows.count_windows import CountTumblingWindowAssigner
+from penstock.operators.windows.fixed_windows import CountTumblingWindowAssigner
 from penstock.operators.windows.window import GlobalWindow
 from penstock.plans.errors import MachineError
 from tests.engine.run.runtime.run_in_process import NOT_FUSED, collected, compiled_job, inputs, sent

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.engine.pyflink.common import Time, Types, WatermarkStrategy
 from penstock.datastream import functions, window
+from penstock.engine.pyflink.common import Time, Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import AsyncDataStream, OutputTag
 from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.time import TimestampAssigner
