@@ -27,9 +27,9 @@ from penstock.engine.measure.bench.planners import (
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
 from penstock.engine.output.figures import shown_in
 from penstock.engine.output.people import Styled, may_be_terminal
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets
-from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.planning.chosen_costs import DRAWN, require_costs
 from penstock.engine.planning.plan_options import plan_options
 from penstock.engine.spark.spark_conf import spark_conf_dir_in_use, spark_settings
@@ -110,10 +110,10 @@ def _compare_plans_of(
     }
     write_quality(out, results, plans)
     if as_json:
-        say(json.dumps(results))
+        print_line(json.dumps(results))
     else:
         print_quality(summaries)
-    say_beside_output(Styled(shown_in(out / "quality.html", "distributions"), "dim"))
+    print_beside_output(Styled(shown_in(out / "quality.html", "distributions"), "dim"))
 
 
 SLOWER_EXIT_CODE = 5
@@ -323,7 +323,7 @@ def bench_command(
     from penstock.engine.measure.bench.measure_suites import measure_suites, stages
 
     if limit is not None:
-        say_beside_output(f"measuring for about {limit}; --budget sets another time")
+        print_beside_output(f"measuring for about {limit}; --budget sets another time")
     with hold_folder(out, "penstock bench"), progress(stages(cases, chosen, settings["repeat"])) as report:
         results = measure_suites(
             cases,
@@ -335,16 +335,16 @@ def bench_command(
             report,
             command=redact(shlex.join(["penstock", *sys.argv[1:]])),
             resume=resume,
-            said=partial(_say_measured, report),
+            said=partial(_print_measured, report),
         )
     if results["left_out"]:
         every = results["left_out"] + results["turns"]
         said = f"{results['left_out']:,} of {every:,} measurements did not fit into {limit}"
-        say_beside_output(Styled(f"{said}: --budget, --sizes or --repeat measure more", "dim"))
+        print_beside_output(Styled(f"{said}: --budget, --sizes or --repeat measure more", "dim"))
     _report(results, old, out)
 
 
-def _say_measured(report: Report, record: Mapping[str, Any], seconds: float) -> None:
+def _print_measured(report: Report, record: Mapping[str, Any], seconds: float) -> None:
     """On a terminal the bar says how much time is left; elsewhere each measurement is a line."""
     from penstock.engine.measure.bench.prepare_inputs import seconds_left
 
@@ -353,7 +353,7 @@ def _say_measured(report: Report, record: Mapping[str, Any], seconds: float) -> 
         return
     times = (record["warm"] or [record["cold"]])[-1]
     result = f"failed: {record['failure']['error']}" if times is None else f"{times['planning']:.3g} s"
-    say_beside_output(
+    print_beside_output(
         f"{record['suite']} {record['operators']:,} {record['planner']}, repetition "
         f"{record['repetition'] + 1}: {result}; {seconds_left(seconds)}"
     )
@@ -369,18 +369,18 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
 
     print_results(results["summary"])
     for line in results["answers"]:
-        say(line)
+        print_line(line)
     for line in results["doubts"]:
-        say_beside_output(Styled(line, "yellow"))
+        print_beside_output(Styled(line, "yellow"))
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():
-        say_beside_output(Styled(f"{name}: {reason}", "dim"))
-    say_beside_output(Styled(shown_in(out / "index.html", "plots of them"), "dim"))
+        print_beside_output(Styled(f"{name}: {reason}", "dim"))
+    print_beside_output(Styled(shown_in(out / "index.html", "plots of them"), "dim"))
     if old is None:
         return
     compared = compare_results(old["summary"], results["summary"])
     print_comparison(compared)
     if not compared:
-        say_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
+        print_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
     if any(row["slower"] for row in compared):
         raise typer.Exit(SLOWER_EXIT_CODE)

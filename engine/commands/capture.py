@@ -26,12 +26,12 @@ from penstock.engine.flink.capture.program_command import (
     program_kind,
     require_command,
 )
-from penstock.engine.flink.capture.run_capture import Captured, agent_exports, run_capture
+from penstock.engine.flink.capture.run_capture import CaptureResult, agent_exports, run_capture
 from penstock.engine.flink.plan_with_flink import FLINK_VERSION
 from penstock.engine.library.what_if_of_script import jobs_of_script
 from penstock.engine.machine.replace_file import require_place
 from penstock.engine.machine.state_folder import short_lived_folder
-from penstock.engine.output.say import complain, say, say_beside_output
+from penstock.engine.output.print_line import print_beside_output, print_error, print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.plan_beside_flink import first_difference, verify_captured
 from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
@@ -170,7 +170,7 @@ class NotVerifiedError(PenstockError):
     exit_code = 10
 
 
-def _verified(captured: Captured) -> dict[str, list[str]]:
+def _verified(captured: CaptureResult) -> dict[str, list[str]]:
     """For each job, by name: where Penstock's plan of its graph says something else than Flink's.
 
     Raises NotVerifiedError if Flink gave no plan of one.
@@ -184,7 +184,7 @@ def _verified(captured: Captured) -> dict[str, list[str]]:
 
 def _lowered(
     words: Sequence[str],
-    captured: Captured,
+    captured: CaptureResult,
     parallelism: int | None,
     options: Mapping[str, str],
     *,
@@ -209,7 +209,7 @@ def _lowered(
 
 def _require_equal(
     program: str,
-    captured: Captured,
+    captured: CaptureResult,
     of_plans: Mapping[str, Sequence[str]],
     of_script: Mapping[str, Sequence[str]],
 ) -> None:
@@ -303,7 +303,7 @@ def capture_command(
     """
     if agent:
         for line in agent_exports(out or Path("jobs.jsonl"), observe):
-            say(line)
+            print_line(line)
         return
     words, is_command = _words(context, program or [])
     _require_sensible(words, out, append=append, verify=verify, observe=observe)
@@ -350,9 +350,9 @@ def capture_command(
         own = _lowered(words, captured, parallelism, key_values(define, "-D"), verbose=verbose)
     _tell(captured, differences if verify else None, own.differences if own else {}, out)
     if own is not None and own.not_run is not None:
-        say_beside_output(f"what Penstock itself makes of {words[0]} was not compared: {own.not_run}")
+        print_beside_output(f"what Penstock itself makes of {words[0]} was not compared: {own.not_run}")
     if problem is not None:
-        complain(f"not complete: {problem.message}")
+        print_error(f"not complete: {problem.message}")
     if verify:
         _require_equal(words[0], captured, differences, own.differences if own else {})
 
@@ -422,7 +422,7 @@ def _lines_before(out: Path) -> list[str]:
 
 
 def _problem(
-    words: Sequence[str], captured: Captured, no_python: ConfigurationError | None
+    words: Sequence[str], captured: CaptureResult, no_python: ConfigurationError | None
 ) -> CaptureError | None:
     """Why the capture is not complete; None if it is."""
     program = shlex.join(words[:1])
@@ -456,7 +456,7 @@ _PARTIAL = "nothing was written; --partial writes the jobs that came before"
 
 
 def _tell(
-    captured: Captured,
+    captured: CaptureResult,
     differences: Mapping[str, list[str]] | None,
     own: Mapping[str, list[str]],
     out: Path | None,
@@ -466,16 +466,16 @@ def _tell(
         topology = orjson.loads(line)
         graph, differing = topology["stream_graph"], (differences or {}).get(topology["name"], [])
         compared = "" if differences is None else ": differs from Flink's plan" if differing else ": ok"
-        say_beside_output(
+        print_beside_output(
             f"{topology['name']} ({graph['job_type']}, {_count(graph['nodes'], 'operator')}){compared}"
         )
         for difference in differing:
-            say_beside_output(f"  {difference}")
+            print_beside_output(f"  {difference}")
         if (of_script := own.get(topology["name"])) is not None:
-            say_beside_output(f"  as Penstock lowers the script: {'differs' if of_script else 'ok'}")
+            print_beside_output(f"  as Penstock lowers the script: {'differs' if of_script else 'ok'}")
             for difference in of_script:
-                say_beside_output(f"    {difference}")
-    say_beside_output(
+                print_beside_output(f"    {difference}")
+    print_beside_output(
         f"{_count(captured.lines, 'job')} of Flink {captured.flink_version} written to "
         f"{out or 'standard output'}"
     )

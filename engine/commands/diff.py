@@ -17,21 +17,21 @@ from penstock.engine.commands.key_values import ConfigDir, Define, given_configu
 from penstock.engine.library.sides_to_compare import Opener, previous_version
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
 from penstock.engine.machine.state_folder import short_lived_folder
+from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.progress import Report, progress
-from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_pieces, write_texts
-from penstock.engine.views.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
+from penstock.engine.views.diff.diff_in_text import ShownTopologies, markdown_of_diff, print_diff
 from penstock.engine.views.diff.diff_sides import diff_sides
 from penstock.engine.views.diff.savepoint_verdicts import (
     KEEP_ALL_IDS,
     KEEP_IDS,
     VERDICT_WORDS,
     Counts,
-    Required,
+    RequiredVerdict,
     RestoreFrom,
     TopologyDiff,
     Verdict,
-    Worse,
+    WorseVerdict,
     read_pairs,
     savepoint_verdicts,
 )
@@ -67,7 +67,7 @@ def diff_command(
         str | None, typer.Option("--topology", metavar="NAME", help="Only this topology.")
     ] = None,
     require: Annotated[
-        Required | None,
+        RequiredVerdict | None,
         typer.Option(
             "--require",
             metavar="VERDICT",
@@ -145,7 +145,7 @@ def diff_command(
         raise ConfigurationError("--to goes with --json, --pairs or --format markdown")
     if new is None:
         old, new = previous_version(old)
-    counts, shown, worse = Counts(source), Shown(), Worse(require)
+    counts, shown, worse = Counts(source), ShownTopologies(), WorseVerdict(require)
     with _folder() as folder, progress(4) as report:
         opener = Opener(folder, given_configuration(config_dir, define))
         if topology is None:
@@ -162,7 +162,7 @@ def diff_command(
     if form == DiffForm.MARKDOWN:
         write_pieces((f"{line}\n" for line in markdown_of_diff(sides, counts, shown)), to)
     elif not json:
-        tell_diff(sides, counts, shown)
+        print_diff(sides, counts, shown)
     if topology is None:
         worse.add_unnamed(sides[1].label, sides[1].left_out - sides[0].left_out)
     worse.raise_if_any(counts.verdicts.total(), "changed topologies")
@@ -184,7 +184,9 @@ def _folder() -> Iterator[str]:
         raise MachineError(f"{where}: {os.strerror(number)}", hint_of(number)) from error
 
 
-def _watched(differing: Iterator[TopologyDiff], shown: Shown, worse: Worse) -> Iterator[TopologyDiff]:
+def _watched(
+    differing: Iterator[TopologyDiff], shown: ShownTopologies, worse: WorseVerdict
+) -> Iterator[TopologyDiff]:
     for differing_topology in differing:
         shown.add(differing_topology)
         worse.add(differing_topology.name, differing_topology.verdict, differing_topology.hint)
@@ -208,7 +210,7 @@ def _json_pieces(sides: list[Side], differing: Iterator[TopologyDiff], counts: C
 def diff_pairs(
     path: str,
     to: Path | None,
-    require: Required | None,
+    require: RequiredVerdict | None,
     source: RestoreFrom,
     job_defaults: JobDefaults,
 ) -> None:
@@ -217,13 +219,13 @@ def diff_pairs(
     Raises InputError, and WorseVerdictError once all is written.
     """
     counted: Counter[Verdict] = Counter()
-    worse = Worse(require)
+    worse = WorseVerdict(require)
     with nullcontext(Report()) if to is None else progress(1) as report:
         report("restore savepoints")
         write_texts(_lines(path, job_defaults, source, counted, worse, report.note), to)
     parts = [f"{counted[verdict]:,} {VERDICT_WORDS[verdict]}" for verdict in Verdict if counted[verdict]]
     pairs = "pair" if counted.total() == 1 else "pairs"
-    say_beside_output(f"{counted.total():,} {pairs}: {', '.join(parts)}")
+    print_beside_output(f"{counted.total():,} {pairs}: {', '.join(parts)}")
     worse.raise_if_any(counted.total(), pairs)
 
 
@@ -232,7 +234,7 @@ def _lines(
     job_defaults: JobDefaults,
     source: RestoreFrom,
     counted: Counter[Verdict],
-    worse: Worse,
+    worse: WorseVerdict,
     note: Callable[[str], None],
 ) -> Iterator[str]:
     hint = KEEP_ALL_IDS if source is RestoreFrom.LAST_STATE else KEEP_IDS

@@ -31,12 +31,11 @@ from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.engine.machine.available_memory import cores, import_root, memory_bytes
 from penstock.engine.machine.state_folder import cache_folder, short_lived_folder, state_folder
 from penstock.engine.output.people import Styled, is_terminal, print_rows, print_table
+from penstock.engine.output.print_line import print_line
 from penstock.engine.output.redaction import redact, remember_secrets
-from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.spark.describe_spark_error import describe_spark_error
 from penstock.engine.spark.find_java import MINIMUM_JAVA, find_java
-from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
 from penstock.engine.spark.session import get_session
 from penstock.engine.spark.spark_conf import (
     delta_coordinates,
@@ -45,6 +44,7 @@ from penstock.engine.spark.spark_conf import (
     spark_conf_dir_in_use,
     spark_settings,
 )
+from penstock.engine.spark.spark_memory_estimate import heap_mebibytes
 from penstock.engine.spark.start_settings import ivy_dir
 from penstock.operators.files.durable_files import NotOwnError
 from penstock.plans.errors import ConfigurationError, PenstockError
@@ -80,7 +80,7 @@ def config_command(
         listing = {"directory": str(directory.path), "named_by": directory.named_by, "settings": settings}
         write_texts([orjson.dumps(listing, option=orjson.OPT_INDENT_2).decode()], None)
     else:
-        say(f"YAML files of {directory.path} ({directory.named_by})")
+        print_line(f"YAML files of {directory.path} ({directory.named_by})")
         rows = [
             (
                 described_setting.key,
@@ -117,7 +117,7 @@ def _show_key(setting: DescribedSetting, json: bool) -> None:
     if json:
         write_texts([orjson.dumps(setting.as_json(), option=orjson.OPT_INDENT_2).decode()], None)
         return
-    say(f"{setting.key}: {setting.meaning}")
+    print_line(f"{setting.key}: {setting.meaning}")
     rows = [
         ("value", setting.value),
         ("from", setting.place),

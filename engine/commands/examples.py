@@ -11,7 +11,7 @@ from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.people import print_table
-from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.plans.errors import ConfigurationError, InputError
 from penstock.plans.installation import own_version
 
@@ -32,7 +32,7 @@ def cite_command(
 ) -> None:
     """Print how to cite the Penstock that is installed; CITATION.cff of the repository says the same."""
     for line in (bibtex() if form is CitationFormat.BIBTEX else apa()).splitlines():
-        say(line)
+        print_line(line)
 
 
 # How Penstock is cited.
@@ -110,9 +110,9 @@ def examples_command(
         raise ConfigurationError(f"{target} exists already", "name another file by --to")
     with replace_file(target) as file:
         file.write(example.read_bytes())
-    say(f"wrote {target}")
+    print_line(f"wrote {target}")
     kind, _ = EXAMPLES[example.name]
-    say_beside_output(f"next: {_NEXT[kind].format(file=target, module=target.stem)}")
+    print_beside_output(f"next: {_NEXT[kind].format(file=target, module=target.stem)}")
 
 
 def bundled_example(name: str) -> Traversable:

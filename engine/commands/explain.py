@@ -15,13 +15,13 @@ from penstock.engine.commands.size import buffers_of_vertices
 from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.output.people import print_table
+from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
-from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.planning.foresee_memory import require_memory_to_plan_again
+from penstock.engine.planning.memory_estimate import require_memory_to_plan_again
 from penstock.engine.planning.plan_in_process import plan_frames
 from penstock.engine.store.open_plan import StoredPlan, open_plan
-from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan, tell
+from penstock.engine.views.explain_plan import ExplainedPlan, explain_plan, print_explanation
 from penstock.plans.errors import ConfigurationError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
@@ -69,14 +69,14 @@ def _explain_what_if_of_script(
             said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
         write_texts([orjson.dumps(said).decode()], None)
         return
-    say(f"job {answer.job!r} with {change}")
+    print_line(f"job {answer.job!r} with {change}")
     for name in answer.operators_then:
         if name not in answer.operators_now:
-            say(f"  new operator: {name}")
+            print_line(f"  new operator: {name}")
     for name in answer.operators_now:
         if name not in answer.operators_then:
-            say(f"  no longer there: {name}")
-    say()
+            print_line(f"  no longer there: {name}")
+    print_line()
     rows = [
         (name, f"{now:,}", f"{answer.then[name]:,}", f"{answer.then[name] - now:+,}")
         for name, now in answer.now.items()
@@ -287,19 +287,21 @@ def explain_what_if(*, store: str, named: str, version: int | None, json: bool) 
             said[when] = {name.replace(" ", "_"): value for name, value in said[when].items()}
         write_texts([orjson.dumps(said).decode()], None)
     else:
-        _tell(reason, answer)
+        _print_answer(reason, answer)
 
 
-def _tell(reason: NotChainableReason, answer: WhatIf) -> None:
+def _print_answer(reason: NotChainableReason, answer: WhatIf) -> None:
     have = "edge has" if answer.edges == 1 else "edges have"
-    say(f"{reason.value}: {answer.edges:,} {have} it; nothing else keeps {answer.alone:,} of them apart")
-    say(f"the change: {CHANGES[reason].meaning}")
+    print_line(
+        f"{reason.value}: {answer.edges:,} {have} it; nothing else keeps {answer.alone:,} of them apart"
+    )
+    print_line(f"the change: {CHANGES[reason].meaning}")
     if not answer.alone:
         return
-    say(f"topologies planned again with it: {answer.topologies:,}")
+    print_line(f"topologies planned again with it: {answer.topologies:,}")
     if answer.refused:
-        say(f"Flink would refuse {answer.refused:,} of them then: they are not counted")
-    say()
+        print_line(f"Flink would refuse {answer.refused:,} of them then: they are not counted")
+    print_line()
     rows = [
         (
             name,
@@ -398,4 +400,4 @@ def explain_command(
 
         write_texts([orjson.dumps(explained).decode()], None)
     else:
-        tell(explained, whole=operator is None and edge is None)
+        print_explanation(explained, whole=operator is None and edge is None)

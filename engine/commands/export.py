@@ -9,9 +9,9 @@ import polars as pl
 import typer
 
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
-from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.write_lines import write_pieces
-from penstock.engine.planning.foresee_memory import require_memory_to_export
+from penstock.engine.planning.memory_estimate import require_memory_to_export
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.engine.store.scan_stored_table import BY_NAME
 from penstock.plans.errors import StoreError
@@ -104,7 +104,7 @@ def export_command(
     plan = chosen_plan(store, version, topology)
     refused = plan.version.rejected if topology is None else 0
     if written_format is ExportFormat.TOPOLOGIES and refused:
-        say_beside_output(
+        print_beside_output(
             f"{refused:,} rejected topologies are left out: a store keeps why, not what they were"
         )
     written = _WRITTEN[written_format]
@@ -114,7 +114,7 @@ def export_command(
             f"plan again without --until, or with --until {written.until}",
         )
     if written.until is not None and refused:
-        _say_what_has_the_layer(plan, written.until, written_format)
+        _print_how_to_get_the_layer(plan, written.until, written_format)
     counted = [table for table in _COUNTED if table in written.columns and plan.has(table)]
     if topology is None:
         rows = sum(plan.version.rows_of(table) or 0 for table in counted)
@@ -122,13 +122,13 @@ def export_command(
     write_pieces(_pieces(plan, written_format), to)
 
 
-def _say_what_has_the_layer(plan: StoredPlan, until: Layer, written_format: ExportFormat) -> None:
+def _print_how_to_get_the_layer(plan: StoredPlan, until: Layer, written_format: ExportFormat) -> None:
     """That Flink has views of topologies which it refuses only later, when it makes later layers."""
     later = [str(layer) for layer in list(Layer)[list(Layer).index(until) + 1 :]]
     refused_later = plan.table("rejected").filter(pl.col("error_stage").is_in(later))
     if many := refused_later.select(pl.len()).collect().item():
         are = "topology is" if many == 1 else "topologies are"
-        say_beside_output(f"{many:,} {are} refused after the {until}: plan --until {until} to have that")
+        print_beside_output(f"{many:,} {are} refused after the {until}: plan --until {until} to have that")
 
 
 def _pieces(plan: StoredPlan, written_format: ExportFormat) -> Iterator[str]:

@@ -29,8 +29,8 @@ from penstock.engine.measure.draw_after import (
     workloads,
 )
 from penstock.engine.output.people import Styled, print_table_beside_output
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, noted, progress
-from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_pieces, write_texts
 from penstock.engine.store.data_files import add_action, make_log_durable, write_file
 from penstock.engine.store.is_local import is_local, local_folder
@@ -76,9 +76,9 @@ def _generate_by_spec(path: str, out: str, topologies: int, seed: int, of_shapes
         lines = (json.dumps(topology, ensure_ascii=False) for topology in noted(drawn, topologies, report))
         write_texts(lines, Path(out))
     many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
-    say_beside_output(f"{many} in {out}, drawn by {path}")
+    print_beside_output(f"{many} in {out}, drawn by {path}")
     if unused := spec.unused():
-        say_beside_output(f"not used, since plans do not depend on it: {', '.join(unused)}")
+        print_beside_output(f"not used, since plans do not depend on it: {', '.join(unused)}")
     print_distances(distances_of_draws(spec, counts, seed))
 
 
@@ -105,7 +105,7 @@ def _generate_by_trace(
         report("draw topologies")
         write_texts(map(json.dumps, noted(drawn, topologies, report)), Path(out))
     many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
-    say_beside_output(f"{many} in {out}, drawn after {trace}")
+    print_beside_output(f"{many} in {out}, drawn after {trace}")
 
 
 # `penstock generate --like`: a fleet drawn after a given one, and how like it is.
@@ -135,12 +135,12 @@ def _generate_like(like: str, out: str, topologies: int, seed: int, of_shapes: M
         compared = compare_with_model(model, topologies, seed)
         report("compare")
     many = f"{topologies:,} topolog{'y' if topologies == 1 else 'ies'}"
-    say_beside_output(
+    print_beside_output(
         f"{many} in {out}, drawn after {len(model.fleet.topologies):,} of {like}; "
         f"{written.varied:,} are varied"
     )
     if compared.refused:
-        say_beside_output(
+        print_beside_output(
             f"{compared.refused:,} of {compared.planned:,} that were planned to compare them are refused"
         )
     print_distances(compared.distances)
@@ -185,7 +185,7 @@ def print_distances(distances: Sequence[Distance]) -> None:
     ]
     print_table_beside_output(columns, rows)
     close = sum(distance.is_close for distance in distances)
-    say_beside_output(
+    print_beside_output(
         f"{close} of {len(distances)} are close: at most {CLOSE}, or what chance explains in 19 of 20 fleets"
     )
 
@@ -366,7 +366,7 @@ def generate_command(
         _write_topology_tables(fleet, out)
     else:
         _write_on_spark(fleet, out)
-    say_beside_output(f"{topologies} {shape} topolog{'y' if topologies == 1 else 'ies'} in {out}")
+    print_beside_output(f"{topologies} {shape} topolog{'y' if topologies == 1 else 'ies'} in {out}")
 
 
 def _given(
@@ -417,7 +417,7 @@ def generate_workloads(out: str, parallelism: int | None, of_shapes: Mapping[str
     topologies = workloads(parallelism)
     require_lines_to_draw(out, WORKLOADS)
     write_texts(map(json.dumps, topologies), Path(out))
-    say_beside_output(f"{len(topologies)} workloads in {out}")
+    print_beside_output(f"{len(topologies)} workloads in {out}")
 
 
 # `penstock generate --list`: what can be drawn.
@@ -428,25 +428,25 @@ _WIDTH = 79
 
 def list_what_is_drawn() -> None:
     """Print every shape with a picture, its parameters and a sentence, then what is no shape."""
-    say(f"shapes ({LEGEND})")
+    print_line(f"shapes ({LEGEND})")
     for shape in SHAPES:
-        say()
-        say(Styled(shape.name, "bold"))
+        print_line()
+        print_line(Styled(shape.name, "bold"))
         for line in shape.picture.strip("\n").splitlines():
-            say(line)
-        _say(shape.about)
-        _say(f"defaults: operators {shape.default_operators:,}, {shape.defaults}")
+            print_line(line)
+        _print(shape.about)
+        _print(f"defaults: operators {shape.default_operators:,}, {shape.defaults}")
         if shape.width:
-            _say(f"width: {shape.width}")
-    say()
-    say("no shapes")
+            _print(f"width: {shape.width}")
+    print_line()
+    print_line("no shapes")
     for other in OTHERS:
-        say()
-        say(Styled(other.name, "bold"))
-        _say(other.about)
-        _say(f"takes: {other.parameters}")
+        print_line()
+        print_line(Styled(other.name, "bold"))
+        _print(other.about)
+        _print(f"takes: {other.parameters}")
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     for line in wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False):
-        say(line)
+        print_line(line)

@@ -13,8 +13,8 @@ import polars as pl
 import typer
 
 from penstock.engine.library.given_topologies import known_keys
+from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.progress import Report, progress
-from penstock.engine.output.say import say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import open_plan
@@ -65,7 +65,7 @@ _MOST = 20
 _WIDTH = 80
 
 
-def say_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
+def print_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
     """For each file and form of imported topologies of a version, which keys were filled in or ignored.
 
     `inputs`: what a file is called, where that is not its path.
@@ -89,19 +89,19 @@ def say_imports(store: str, version: int, inputs: Mapping[str, str]) -> None:
         .collect()
     )
     for file, form, assumed, ignored, count in imports.head(_MOST).iter_rows():
-        _say_import(count, inputs.get(file, file) or "objects", form, assumed or "", ignored or "")
+        _print_import(count, inputs.get(file, file) or "objects", form, assumed or "", ignored or "")
     if len(imports) > _MOST:
-        say_beside_output(f"and {len(imports) - _MOST:,} more files with imported topologies")
+        print_beside_output(f"and {len(imports) - _MOST:,} more files with imported topologies")
 
 
-def _say_import(count: int, file: str, form: str, assumed: str, ignored: str) -> None:
+def _print_import(count: int, file: str, form: str, assumed: str, ignored: str) -> None:
     """How many topologies of a file came from which form, and what was filled in and ignored."""
     many = "topology" if count == 1 else "topologies"
-    say_beside_output(f"{file}: {count:,} {many} imported from {form}")
+    print_beside_output(f"{file}: {count:,} {many} imported from {form}")
     for heading, listed in (("assumed", assumed), ("ignored", ignored)):
         if listed:
             for line in wrap(f"{heading}: {listed}", _WIDTH, initial_indent="  ", subsequent_indent="    "):
-                say_beside_output(line)
+                print_beside_output(line)
 
 
 _MOST_REFUSED = 20
@@ -208,11 +208,11 @@ def import_command(
     with progress(len(files)) as report, suppress(_NothingImportedError):
         write_texts(lines(), out)
     for (file, form), notes in imports.items():
-        _say_import(notes.count, file, form, notes.joined(notes.assumed), notes.joined(notes.ignored))
+        _print_import(notes.count, file, form, notes.joined(notes.assumed), notes.joined(notes.ignored))
     for line in refused.lines():
-        say_beside_output(f"refused: {line}")
+        print_beside_output(f"refused: {line}")
     if refused.more > 0:
-        say_beside_output(f"and {refused.more:,} more are refused")
+        print_beside_output(f"and {refused.more:,} more are refused")
     if refused.count and (strict or not written):
         raise RefusedTopologiesError(
             f"{refused.count:,} of {written + refused.count:,} graphs were refused", "the lines above say why"

@@ -5,17 +5,17 @@ from typing import Annotated, Any
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.chosen_cluster import say_what_is_overridden
+from penstock.engine.commands.chosen_cluster import print_overridden_settings
 from penstock.engine.commands.key_values import (
     ConfigDir,
     Define,
     JobOption,
     given_configuration,
-    say_failure_of_script,
+    print_failure_of_script,
 )
 from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.plans.installation import own_version
 
@@ -69,7 +69,7 @@ def info_command(
         return
     if script is None:
         raise typer.BadParameter("SCRIPT is missing", param_hint="SCRIPT")
-    from penstock.engine.library.run_script import say_lost_settings
+    from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import chosen_job, jobs_of_script
     from penstock.engine.planning.plan_options import plan_options
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings
@@ -77,7 +77,7 @@ def info_command(
     configuration = given_configuration(config_dir, define)
     if to is not None:
         require_store(to)
-    say_what_is_overridden(configuration, parallelism=parallelism)
+    print_overridden_settings(configuration, parallelism=parallelism)
     settings = EnvironmentSettings(
         parallelism=parallelism,
         config=configuration.scripts,
@@ -85,9 +85,9 @@ def info_command(
     )
     captured_jobs = jobs_of_script(script, list(arguments or []), settings, real_pyflink=real_pyflink)
     captured = captured_jobs.jobs if job is None else [chosen_job(captured_jobs, job, script)]
-    say_failure_of_script(captured_jobs)
+    print_failure_of_script(captured_jobs)
     for captured_job in captured:
-        say_lost_settings(captured_job)
+        print_lost_settings(captured_job)
     if execution_plan:
         from penstock.engine.pyflink.datastream.environment_sources import execution_plan_json
 
@@ -134,7 +134,7 @@ def _show(tables: dict[str, Any]) -> None:
     ]
     slots = sum(row["slots"] for row in tables["required_slots"].to_pylist())
     subtasks = sum(size["parallelism"] for size in sizes.values())
-    say(f"job '{job['name']}': {len(names)} vertices, {subtasks} subtasks, {slots} slots")
+    print_line(f"job '{job['name']}': {len(names)} vertices, {subtasks} subtasks, {slots} slots")
     numbers = (Column("parallelism", justify="right"), Column("max", justify="right"))
     print_table((Column("vertex"), *numbers, Column("inputs")), rows)
 
@@ -153,4 +153,4 @@ def _store(to: str, jobs: list[Any]) -> None:
         planner_version=own_version(),
         options=options.recorded,
     )
-    say(f"version {number} of {to}")
+    print_line(f"version {number} of {to}")

@@ -18,8 +18,8 @@ from rich.table import Column
 from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.output.people import print_table
+from penstock.engine.output.print_line import print_again, print_beside_output, print_line
 from penstock.engine.output.redaction import redact
-from penstock.engine.output.say import repeat, say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.run.jobs.job_records import (
     JobRecord,
@@ -54,7 +54,7 @@ def wait_command(job: JobArgument) -> None:
         raise JobCancelledError(f"job {record.job_id} was cancelled")
     if record.state == "FAILED":
         raise PenstockError(f"job {record.job_id} failed: {record.failure}")
-    say_beside_output(f"job {record.job_id} is FINISHED")
+    print_beside_output(f"job {record.job_id} is FINISHED")
 
 
 # `penstock cancel`: end a job before its time.
@@ -79,11 +79,11 @@ def cancel_command(
         except OSError as error:
             raise machine_error(error, f"job {record.job_id} cannot be cancelled") or error from error
         if no_wait:
-            say(f"job {record.job_id} is asked to end")
+            print_line(f"job {record.job_id} is asked to end")
             return
         record = wait_for_job(record)
     _require_cancelled(record)
-    say(f"job {record.job_id} is CANCELED")
+    print_line(f"job {record.job_id} is CANCELED")
 
 
 def _require_cancelled(record: JobRecord) -> None:
@@ -134,7 +134,7 @@ def status_command(
         _print_json(_job_as_json(record))
         return
     for name, text in _job_texts(record):
-        say(f"{name}: {redact(text)}")
+        print_line(f"{name}: {redact(text)}")
     vertices = vertex_states(record)
     if vertices:
         names = ("vertex", "state", "subtasks", "attempts", "records in", "records out", "failure")
@@ -196,7 +196,7 @@ def list_command(
         names = ("job", "name", "state", "started (UTC)", "seconds", "vertices")
         print_table([Column(name) for name in names], map(_list_row, jobs))
     else:
-        say("no jobs are running" if running else "no jobs: penstock run makes them")
+        print_line("no jobs are running" if running else "no jobs: penstock run makes them")
 
 
 def _list_row(job: JobRecord) -> tuple[str, ...]:
@@ -243,7 +243,7 @@ def logs_command(
             "`penstock run -d` keeps what a driver writes",
         )
     for line in _lines(record, record.log, follow):
-        repeat(line)
+        print_again(line)
 
 
 def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
@@ -317,7 +317,7 @@ def _list(runs: list[tuple[int | None, pl.DataFrame]]) -> None:
     if rows:
         print_table([Column(name) for name in names], rows)
     else:
-        say("no runs: penstock run --to STORE records them")
+        print_line("no runs: penstock run --to STORE records them")
 
 
 def _attempts(attempts: pl.DataFrame) -> None:
@@ -369,7 +369,7 @@ def ui_command(
         raise ConfigurationError(
             f"--port {port}: {error.strerror or error}", "choose another, or leave it out"
         ) from error
-    say(f"runs are shown at {server.link}")
-    say("everybody with this link may see and cancel jobs; Ctrl-C ends the page")
+    print_line(f"runs are shown at {server.link}")
+    print_line("everybody with this link may see and cancel jobs; Ctrl-C ends the page")
     sys.stdout.flush()
     serve_run_page(server)

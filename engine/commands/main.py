@@ -38,8 +38,8 @@ from typer.core import TyperCommand, TyperGroup
 from penstock.engine.commands.explain_error import explain_error, explain_stop
 from penstock.engine.commands.skip_typers_checks import ARGUMENTS, PlainCommand, skip_typers_checks
 from penstock.engine.machine.available_memory import require_address_space
+from penstock.engine.output.print_line import print_error, print_line
 from penstock.engine.output.redaction import mask_arguments, redact, remember_secret_arguments
-from penstock.engine.output.say import complain, say
 from penstock.plans.printable import printable_lines
 
 COMMANDS = {
@@ -171,7 +171,7 @@ def _version(asked: bool) -> None:
     if asked:
         from penstock.plans.installation import own_version
 
-        say(f"penstock {own_version()}")
+        print_line(f"penstock {own_version()}")
         sys.stdout.flush()  # while what goes wrong can still be said
         raise typer.Exit()
 
@@ -205,7 +205,7 @@ def main() -> None:
             sys.exit(NOBODY_READS)
         raise
     except Exception:  # --debug
-        complain(traceback.format_exc().rstrip())
+        print_error(traceback.format_exc().rstrip())
         sys.exit(1)
     finally:
         if stopped_by() is not None:
@@ -241,7 +241,7 @@ def _warn(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object, **__: object
 ) -> None:
     """Show a warning as Python does, but printable and without secrets."""
-    complain(warnings.formatwarning(message, category, filename, lineno).rstrip())
+    print_error(warnings.formatwarning(message, category, filename, lineno).rstrip())
 
 
 def _load(name: str, line: str | None) -> Any:
@@ -264,7 +264,7 @@ def _end(said: tuple[str, int], error: BaseException) -> NoReturn:
     """End with the message and the exit code that `error` has."""
     _flush_or_let_go()
     if said[0]:
-        complain(f"penstock: {said[0]}")
+        print_error(f"penstock: {said[0]}")
     raise typer.Exit(said[1]) from error
 
 

@@ -8,7 +8,7 @@ from rich.table import Column
 
 from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.people import Styled, print_table
-from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.store.data_files import Damage, damaged
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.plan_versions import find_version, list_versions, tables_of
@@ -68,9 +68,9 @@ def vacuum_command(
     for vacuumed in vacuum_store(tables_of(store), age.total_seconds(), remove=not dry_run):
         (waiting if vacuumed.waits else removed).append(vacuumed)
     word = "would be removed" if dry_run else "removed"
-    say(f"{store}: {_sum(removed)} {word}")
+    print_line(f"{store}: {_sum(removed)} {word}")
     if waiting:
-        say_beside_output(Styled(f"{_sum(waiting)} dropped less than {retain} ago: --retain", "dim"))
+        print_beside_output(Styled(f"{_sum(waiting)} dropped less than {retain} ago: --retain", "dim"))
 
 
 def _sum(writes: list[Vacuumed]) -> str:
@@ -117,12 +117,13 @@ def drop_command(
     for plan_version in chosen:
         if not dry_run and plan_version.version is not None:
             drop_version(delta, plan_version.version)
-        say(f"{store}: version {plan_version.version} of {plan_version.published_at:%Y-%m-%d %H:%M} UTC "
-            f"{'would be' if dry_run else 'is'} dropped")  # fmt: skip
+        published = f"{plan_version.published_at:%Y-%m-%d %H:%M} UTC"
+        done = "would be" if dry_run else "is"
+        print_line(f"{store}: version {plan_version.version} of {published} {done} dropped")
     if not chosen:
-        say(f"{store}: no version is that old")
+        print_line(f"{store}: no version is that old")
     elif not dry_run:
-        say_beside_output(Styled(f"penstock vacuum {store} gives the disk space back", "dim"))
+        print_beside_output(Styled(f"penstock vacuum {store} gives the disk space back", "dim"))
 
 
 def _chosen(versions: list[PlanVersion], age: timedelta | None, *, keep_newest: bool) -> list[PlanVersion]:
@@ -155,12 +156,12 @@ def verify_command(
     """
     if repair:
         for sentence in repair_manifest(store):
-            say(sentence)
+            print_line(sentence)
     plan_version, damage = verify_version(tables_of(store), version)
     _print_tables(plan_version.tables, plan_version.files is not None, damage)
     if damage:
         raise damaged(store, plan_version.version, damage)
-    say(_summary(plan_version))
+    print_line(_summary(plan_version))
 
 
 def _print_tables(tables: tuple[str, ...], recorded: bool, damage: list[Damage]) -> None:

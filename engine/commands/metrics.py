@@ -11,10 +11,10 @@ from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.measure.bench.planners import budget_seconds
 from penstock.engine.measure.calibration.runtime import STAGES, Runtime
 from penstock.engine.output.people import print_table
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import progress
-from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.planning.chosen_costs import chosen_costs, require_costs
-from penstock.engine.planning.tell_metrics import number, tell_fleet, tell_topology
+from penstock.engine.planning.print_metrics import number, print_fleet_metrics, print_topology_metrics
 from penstock.engine.store.is_local import is_local
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.plans.errors import ConfigurationError, StoreError
@@ -132,7 +132,7 @@ def _calibrate(path: Path, runtime: Runtime, budget: str | None) -> None:
         (name, *(number(term[key]) for key in ("value", "low", "high")), term["unit"])
         for name, term in written["terms"].items()
     ])  # fmt: skip
-    say_beside_output(f"{path} holds these constants, for --constants")
+    print_beside_output(f"{path} holds these constants, for --constants")
 
 
 _TERM_COLUMNS = ("term", "median", "lower quartile", "upper quartile", "unit")
@@ -162,11 +162,11 @@ def _show(
                          f"penstock rejected {called(store)} says why")  # fmt: skip
     if json:
         for line in measured.plans.sort("name").write_ndjson().splitlines():
-            say(line)
+            print_line(line)
     elif topology is None:
-        tell_fleet(measured.plans)
+        print_fleet_metrics(measured.plans)
     else:
-        tell_topology(measured)
+        print_topology_metrics(measured)
 
 
 def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
@@ -177,7 +177,9 @@ def _measure(plan: StoredPlan, costs: str | None, terms: Constants) -> Metrics:
         and Path(costs).is_file()
         and read_costs(Path(costs), tables["topologies"]).is_empty()
     ):
-        say_beside_output(f"{costs}: found no row about these topologies: costs are as they say, or assumed")
+        print_beside_output(
+            f"{costs}: found no row about these topologies: costs are as they say, or assumed"
+        )
     cluster = recorded_cluster(plan.version.options)
     costs_of_operators = chosen(tables["stream_nodes"], tables["stream_edges"])
     return plan_metrics(tables, costs_of_operators, cluster.task_manager, cluster.network, terms)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.commands.chosen_cluster import chosen_cluster, say_what_is_overridden
+from penstock.engine.commands.chosen_cluster import chosen_cluster, print_overridden_settings
 from penstock.engine.commands.export import ExportFormat, lines_of_plan
-from penstock.engine.commands.import_files import say_imports
+from penstock.engine.commands.import_files import print_imports
 from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -23,12 +23,12 @@ from penstock.engine.commands.key_values import (
 from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
 from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.output.people import Styled
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
-from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.planning.choose_planner import Planner, choose_planner, on_spark_instead
 from penstock.engine.planning.plan_into_store import (
-    Stored,
+    PlanResult,
     WorkOnSpark,
     plan_into_store_by_columns,
     plan_into_store_on_spark,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 def _plan_on_cluster_or_session(
     work: WorkOnSpark, master: str | None, session: str | None, report: Report
-) -> Stored:
+) -> PlanResult:
     """Plan on the cluster that `penstock run` would choose.
 
     Raises ConfigurationError for a session that does not run, or cannot do this.
@@ -98,7 +98,7 @@ def _plan_on_cluster_or_session(
             )
     absolute = work._replace(inputs=tuple(map(_absolute, work.inputs)), out=_absolute(work.out))
     stored = ask_for_plan(cluster.session, absolute, report)
-    assert isinstance(stored, Stored)
+    assert isinstance(stored, PlanResult)
     return stored
 
 
@@ -150,7 +150,7 @@ def _topologies_of_store(store: str, version: int | None, place: Path) -> str:
         file.parent.mkdir()
         write_texts(lines_of_plan(plan, ExportFormat.TOPOLOGIES), file)
     if rejected := plan.version.rejected:
-        say_beside_output(
+        print_beside_output(
             f"{store}: {rejected:,} rejected topologies are left out: a store keeps why, not what they were"
         )
     return str(file)
@@ -316,7 +316,7 @@ def plan_command(
         cluster=configuration.cluster,
         job_defaults=configuration.job_defaults,
     )
-    say_what_is_overridden(
+    print_overridden_settings(
         configuration,
         slot_sharing=slot_sharing,
         slots_per_task_manager=slots_per_task_manager,
@@ -364,18 +364,18 @@ def plan_command(
                 custom_planners,
             )
             stored = _plan_on_cluster_or_session(work, master, session, report)
-    say(
+    print_line(
         f"{out}: version {stored.version} holds {stored.planned:,} planned and {stored.rejected:,} rejected "
         f"of {stored.inputs:,} topologies (planner {stored.planner}: {stored.why})"
         + ("; unchanged, nothing was written" if stored.version.unchanged else "")
     )
-    say_imports(out, stored.version, dict(zip(inputs, named, strict=True)))
+    print_imports(out, stored.version, dict(zip(inputs, named, strict=True)))
     reason = _first_reason(out, stored)
     _require_planned(stored, out, strict, reason)
     if stored.rejected:
         if reason:
-            say_beside_output(f"the first rejected is {reason}")
-        say_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
+            print_beside_output(f"the first rejected is {reason}")
+        print_beside_output(Styled(f"penstock rejected {out} says why topologies were rejected", "dim"))
 
 
 def _custom_planners(planner: str, costs: str | None, time_limit: int) -> "CustomPlanners | None":
@@ -403,7 +403,7 @@ _MOST_OF_REASON = 500
 """Characters of a reason on the terminal."""
 
 
-def _first_reason(out: str, stored: Stored) -> str:
+def _first_reason(out: str, stored: PlanResult) -> str:
     """The first topology that was rejected, and why, in a line; empty if none was, or out is not local."""
     from penstock.engine.store.is_local import is_local
 
@@ -419,7 +419,7 @@ def _first_reason(out: str, stored: Stored) -> str:
     return limited(f"{printable(row['name'] or place)}: {row['error']}: {message}", _MOST_OF_REASON)
 
 
-def _require_planned(stored: Stored, out: str, strict: bool, reason: str) -> None:
+def _require_planned(stored: PlanResult, out: str, strict: bool, reason: str) -> None:
     """RefusedTopologiesError if nothing was planned, or anything refused under --strict."""
     if not stored.rejected or (stored.planned and not strict):
         return

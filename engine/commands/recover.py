@@ -12,7 +12,7 @@ from rich.table import Column
 
 from penstock.engine.machine.state_folder import describe_owner, left_temporary_folders
 from penstock.engine.output.people import print_table
-from penstock.engine.output.say import complain, say
+from penstock.engine.output.print_line import print_error, print_line
 from penstock.engine.run.commits.commit_run import (
     CommitError,
     publish_rest,
@@ -55,9 +55,9 @@ def clean_command(
     for kept_script in scripts.values():
         kept_script.remove()
     for kept_script in removed:
-        say(f"removed {kept_script.folder}")
+        print_line(f"removed {kept_script.folder}")
     if not removed:
-        say("nothing is kept")
+        print_line("nothing is kept")
 
 
 def _may_run(script: KeptScript) -> bool:
@@ -124,7 +124,7 @@ def recover_command(
     if unknown:
         raise InputError(f"--abandon {', '.join(map(repr, unknown))}: no such run below {', '.join(places)}")
     for journal in leftovers.passed_over:
-        complain(f"penstock: {journal.path} is passed over: {journal.why}")
+        print_error(f"penstock: {journal.path} is passed over: {journal.why}")
     failures = _settle(leftovers, given_up, dry_run=dry_run)
     _remove(leftovers, older_than * 3600 if clean else None, temporary=temporary, dry_run=dry_run)
     if failures:
@@ -148,7 +148,7 @@ def _settle(leftovers: Leftovers, given_up: set[str], *, dry_run: bool) -> list[
     if rows:
         _print("run", "job", "started", "folders", "staged bytes", "outcome", rows=rows)
     else:
-        say("no unfinished runs")
+        print_line("no unfinished runs")
     return failures
 
 
@@ -197,7 +197,7 @@ def _remove(leftovers: Leftovers, least_age_seconds: float | None, *, temporary:
             try:
                 delete_leftover(leftover)
             except OSError as error:
-                complain(f"penstock: {leftover.path} is not removed: {error.strerror or error}")
+                print_error(f"penstock: {leftover.path} is not removed: {error.strerror or error}")
                 removed = False
         rows.append(
             (

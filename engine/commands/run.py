@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.chosen_cluster import say_what_is_overridden
+from penstock.engine.commands.chosen_cluster import print_overridden_settings
 from penstock.engine.commands.key_values import (
     Conf,
     ConfigDir,
@@ -24,8 +24,8 @@ from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.commands.skip_typers_checks import given_options
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.output.people import print_table_beside_output
+from penstock.engine.output.print_line import print_beside_output, print_error, print_line
 from penstock.engine.output.redaction import REDACTED, redact
-from penstock.engine.output.say import complain, say, say_beside_output
 from penstock.engine.run.clusters.cluster_submission import (
     ClusterScript,
     require_cluster_mode,
@@ -78,7 +78,7 @@ def _run_in_cluster(
         )
     )
     if application is not None:
-        say(application)
+        print_line(application)
 
 
 # `penstock run -d`: what the command says of the driver that it starts.
@@ -92,10 +92,10 @@ def _run_detached(options: Sequence[str], script: str, arguments: Sequence[str])
     """
     started = start_driver(options, script, arguments)
     if started.job_id is not None:
-        say(started.job_id)
+        print_line(started.job_id)
         return
     if started.said.strip():
-        complain(started.said.rstrip())
+        print_error(started.said.rstrip())
     if started.exit_code:
         code = started.exit_code
         raise typer.Exit(code if code > 0 else 128 - code)
@@ -310,7 +310,7 @@ def run_command(
     if to is not None:
         require_store(to)
     spark_options = given_settings(properties_file, conf)
-    say_what_is_overridden(
+    print_overridden_settings(
         configuration, parallelism=parallelism, master=master, py_files=py_files, spark=spark_options
     )
     spark = {**configuration.spark, **spark_options}
@@ -347,7 +347,7 @@ def run_command(
 
     submitted = _submitted_script(script, arguments or [], given_options(context), to, cluster)
     with (
-        _told_of_runs(to),
+        _reporting_runs(to),
         on_cluster(cluster, spark, configuration.cluster.slots),
         use_recovery(_script_recovery(checkpoint_dir, resume)),
         runs_acknowledged_at_end(),
@@ -359,7 +359,7 @@ def run_command(
 
 
 @contextmanager
-def _told_of_runs(to: str | None) -> Iterator[None]:
+def _reporting_runs(to: str | None) -> Iterator[None]:
     """Each run that ends inside the block is summed up on a terminal, and recorded in the store `to`."""
     from penstock.engine.run.runtime.job_monitor import JobResult, write_run
     from penstock.engine.run.runtime.run_control import run_listeners
@@ -369,7 +369,7 @@ def _told_of_runs(to: str | None) -> Iterator[None]:
             _show(result)
         if to is not None:
             number = write_run(to, result)
-            say_beside_output(f"job '{result.name}': version {number} of {to}")
+            print_beside_output(f"job '{result.name}': version {number} of {to}")
 
     run_listeners.append(ended)
     try:
@@ -390,4 +390,4 @@ def _show(result: object) -> None:
     columns = (Column("vertex"), *(Column(count, justify="right") for count in counts))
     print_table_beside_output(columns, rows)
     seconds = result.milliseconds / 1000
-    say_beside_output(f"job '{result.name}' {result.state.lower()} in {seconds:.1f} s")
+    print_beside_output(f"job '{result.name}' {result.state.lower()} in {seconds:.1f} s")

@@ -18,7 +18,7 @@ from penstock.engine.commands.key_values import (
 from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
 from penstock.engine.output.people import print_table
-from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.run.clusters.session_folder import (
     DEFAULT_NAME,
     Session,
@@ -115,11 +115,11 @@ def start(
     )
     began = time.monotonic()
     session = start_session(request, _warm_session)
-    say_beside_output(
+    print_beside_output(
         f"session {session.name!r} on {session.master} started in {time.monotonic() - began:.1f} s, with "
         f"{session.slots} slots; its log is {session.folder / 'log'}"
     )
-    say(session.name)
+    print_line(session.name)
 
 
 @session_command.command("list", cls=PlainCommand)
@@ -157,7 +157,7 @@ def stop(
         raise ConfigurationError("no session is recorded", "penstock session list shows those there are")
     was_running = stop_session(session)
     said = "stopped" if was_running else "had ended already; what was recorded of it is removed"
-    say_beside_output(f"session {session.name!r} {said}")
+    print_beside_output(f"session {session.name!r} {said}")
 
 
 def _row(session: Session, latest: bool) -> list[str]:

@@ -11,7 +11,7 @@ from rich.table import Column
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.commands.size import has_resources, show_fleet_resources, show_topology_resources
 from penstock.engine.output.people import Piece, Styled, print_table
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
 from penstock.plans.job_graph.columnar.choose_result_partition_types import IS_CHAINED
@@ -71,11 +71,11 @@ def _print(refused: pl.LazyFrame, every: bool) -> None:
     )
     rows = selected.collect()
     if rows.is_empty():
-        say("nothing was refused")
+        print_line("nothing was refused")
         return
     if every:
         print_table(columns, rows.rows())
-        say(f"{len(rows):,} refused")
+        print_line(f"{len(rows):,} refused")
         return
     reasons = rows.group_by("error_stage", "error", "message", maintain_order=True).agg(
         pl.len(), pl.first("name", "where")
@@ -87,7 +87,7 @@ def _print(refused: pl.LazyFrame, every: bool) -> None:
     print_table([Column("topologies"), Column("the first"), *columns[1:]], shown.rows())
     count = "one reason" if len(reasons) == 1 else f"{len(reasons):,} reasons"
     more = "" if len(reasons) == len(rows) else f" for {count}; --all lists each"
-    say(f"{len(rows):,} refused{more}")
+    print_line(f"{len(rows):,} refused{more}")
 
 
 # One topology's plan, drawn.
@@ -112,11 +112,11 @@ _VERTEX_OF_TOPOLOGY = (
 def _show_topology(name: str, plan: StoredPlan) -> None:
     """Print its refusals and, if it is planned, its vertices with their chains, what each reads and why that
     is not chained, and its resources. `plan`: with the rows of that topology only."""
-    say(Styled(name, "bold"))
+    print_line(Styled(name, "bold"))
     refusals = plan.table("rejected").select("error_stage", "error", "message").collect().rows(named=True)
     for refusal in refusals:
-        say(f"refused ({refusal['error_stage']}): ", Styled(refusal["error"], "red"))
-        say(f"  {refusal['message']}")
+        print_line(f"refused ({refusal['error_stage']}): ", Styled(refusal["error"], "red"))
+        print_line(f"  {refusal['message']}")
     is_planned = not plan.table("topologies").select("name").head(1).collect().is_empty()
     if is_planned and plan.has("job_vertices"):
         _print_vertices(plan)
@@ -144,13 +144,13 @@ def _print_vertices(plan: StoredPlan) -> None:
         followers[source].append(target)
     chains, reads = _by_vertex(operators), _by_vertex(inputs)
     total_operators, total, job_edges = (count.item() for count in counts)
-    say(f"{total_operators:,} operators in {total:,} job vertices, {job_edges:,} job edges")
+    print_line(f"{total_operators:,} operators in {total:,} job vertices, {job_edges:,} job edges")
     for vertex in vertices.iter_rows(named=True):
         key = vertex["vertex"]
         _print_vertex(vertex, _drawn(chains[key], followers), reads[key])
     if total > VERTICES:
-        say()
-        say(f"… and {total - VERTICES:,} more vertices; penstock export has them all")
+        print_line()
+        print_line(f"… and {total - VERTICES:,} more vertices; penstock export has them all")
 
 
 def _by_vertex(rows: pl.DataFrame) -> Mapping[int, list[Row]]:
@@ -212,17 +212,17 @@ def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list
 
 def _print_vertex(vertex: Row, chain: list[list[Piece]], inputs: Sequence[Row]) -> None:
     most = "" if vertex["max_parallelism"] < 0 else f", at most {vertex['max_parallelism']}"
-    say()
-    say(
+    print_line()
+    print_line(
         Styled(f"[{vertex['topological_order']}]", "bold"),
         f" parallelism {vertex['parallelism']}{most}  ",
         Styled(f"{vertex['invokable']}, slot sharing group {vertex['slot_sharing_group']}", "dim"),
     )
     for line in chain:
-        say("  ", *line)
+        print_line("  ", *line)
     for edge in inputs:
         reasons = ", ".join(edge["not_chainable_reasons"] or ())
-        say(
+        print_line(
             f"     ← [{edge['producer']}] ",
             _short(edge["producer_name"]),
             "  ",
@@ -374,7 +374,7 @@ def show_fleet(store: str, plan: StoredPlan) -> None:
     """Print counts, chain lengths, why edges are not chained, resources, and refusals by error."""
     version = plan.version
     planner = f", penstock {version.planner_version}" if version.planner_version else ""
-    say(
+    print_line(
         Styled(store, "bold"),
         f" version {version.version} ({version.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})",
     )
@@ -438,7 +438,7 @@ def _print_reasons(edges: pl.LazyFrame) -> None:
     _print_table(("why edges are not chained", "stream edges", "of all"), rows)
     if chained + sum(count for _, count in why.iter_rows()) > total:
         said = f"shares are of all {total:,} edges, and add up to more than 100%"
-        say(f"an edge counts once for each of its reasons: {said}")
+        print_line(f"an edge counts once for each of its reasons: {said}")
 
 
 def _print_refusals(rejected: pl.LazyFrame) -> None:
@@ -461,7 +461,7 @@ def _print_refusals(rejected: pl.LazyFrame) -> None:
 
 def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     numeric = ("count", "job vertices", "stream edges", "of all", "topologies")
-    say()
+    print_line()
     print_table(
         [
             Column(name, justify="right", no_wrap=True) if name in numeric else Column(name)

@@ -7,21 +7,21 @@ import polars as pl
 import typer
 from rich.table import Column
 
-from penstock.engine.commands.chosen_cluster import say_what_is_overridden
+from penstock.engine.commands.chosen_cluster import print_overridden_settings
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.output.people import Styled, print_table
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
 from penstock.engine.views.size_cluster import (
     chosen_task_managers,
     jobs_placed,
+    print_cluster,
+    print_fleet_size,
+    print_job_size,
     size_in_json,
-    tell_cluster,
-    tell_fleet,
-    tell_job,
 )
 from penstock.plans.errors import StoreError
 from penstock.plans.frames.polars_frames import join_topology
@@ -106,7 +106,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
     slots = sum(row["slots"] for row in rows)
     most = max(row["required_bytes"] for row in rows) * task_manager.slots
     described = _described(task_manager, plan.version.options)
-    say(
+    print_line(
         f"{slots:,} slots in {-(-slots // task_manager.slots):,} {described}; "
         f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
         "network memory",
@@ -191,7 +191,7 @@ def _short(name: str) -> str:
 
 
 def _print_table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
-    say()
+    print_line()
     text = (columns[0], "set by", "vertex")
     print_table([Column(name, justify="left" if name in text else "right") for name in columns], rows)
 
@@ -247,7 +247,7 @@ def size_command(
     are not counted.
     """
     configuration = given_configuration(config_dir, define)
-    say_what_is_overridden(
+    print_overridden_settings(
         configuration,
         slots_per_task_manager=slots_per_task_manager,
         task_manager_memory=task_manager_memory,
@@ -275,12 +275,12 @@ def size_command(
         said |= size_in_json(placed, task_managers, topology)
         write_texts([orjson.dumps(said).decode()], None)
         return
-    tell_cluster(f"{called(store)} version {chosen.version}", task_managers)
+    print_cluster(f"{called(store)} version {chosen.version}", task_managers)
     if topology is None or its_plan is None:
-        tell_fleet(placed, task_managers)
+        print_fleet_size(placed, task_managers)
     else:
         of_it = placed.filter(pl.col("name") == topology).rows(named=True)
-        tell_job(topology, _groups(its_plan), of_it, task_managers)
+        print_job_size(topology, _groups(its_plan), of_it, task_managers)
 
 
 def _groups(plan: StoredPlan) -> pl.DataFrame:

@@ -17,8 +17,8 @@ from rich.table import Column
 
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.output.people import is_terminal, may_be_terminal, print_rows, print_table
+from penstock.engine.output.print_line import print_line
 from penstock.engine.output.progress import progress
-from penstock.engine.output.say import say
 from penstock.engine.output.write_lines import open_target, write_texts
 from penstock.engine.store.open_plan import StoredPlan
 from penstock.engine.store.plan_source import SourceKind, tables_of_results
@@ -336,8 +336,8 @@ def _list_tables(store: str, version: int | None) -> None:
         print_table([Column(name) for name in ("table", "column", "type", "meaning")], *groups)
         return
     for rows in groups:
-        say()
-        say(rows[0][0])
+        print_line()
+        print_line(rows[0][0])
         print_table([Column(name) for name in ("column", "type", "meaning")], [row[1:] for row in rows])
 
 
@@ -373,7 +373,7 @@ def _print(rows: QueryRows) -> None:
     if len(rows.names) > 0 and shown:
         print_table(columns, shown[:SHOWN])
     more = len(shown) > SHOWN
-    say(f"the first {SHOWN:,} rows; --format csv writes all" if more else _counted(len(shown)))
+    print_line(f"the first {SHOWN:,} rows; --format csv writes all" if more else _counted(len(shown)))
 
 
 def _counted(rows: int) -> str:

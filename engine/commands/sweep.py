@@ -11,8 +11,8 @@ from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.measure.sweep.grid import DEFAULT_METRICS, TableFormat
 from penstock.engine.output.people import Styled, print_table
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import progress
-from penstock.engine.output.say import say, say_beside_output
 from penstock.engine.output.write_lines import write_pieces
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 
@@ -20,7 +20,7 @@ SHOWN_FAILURES = 10
 
 if TYPE_CHECKING:
     from penstock.engine.measure.sweep.grid import Cell
-    from penstock.engine.measure.sweep.run_sweep import Swept
+    from penstock.engine.measure.sweep.run_sweep import SweepResult
 
 
 class _SpecByDefault(TyperGroup):
@@ -109,7 +109,7 @@ def run(
         swept = sweep_grid(
             prepared, str(out), report, again=retry_failed, anew=force, timeout=timeout, master=master
         )
-    _say(swept, len(prepared.cells), out)
+    _print_sweep(swept, len(prepared.cells), out)
 
 
 By = Annotated[
@@ -171,7 +171,7 @@ def plot(
     from penstock.engine.measure.sweep.format_table import figure_of_results, read_results, write_figure
 
     write_figure(figure_of_results(read_results(folder), x, y, by), to)
-    say_beside_output(f"{to}")
+    print_beside_output(f"{to}")
 
 
 def _list(cells: "list[Cell]") -> None:
@@ -187,16 +187,16 @@ def _list(cells: "list[Cell]") -> None:
         for cell in cells
     ]
     print_table(columns, rows)
-    say_beside_output(f"{len(cells):,} cells")
+    print_beside_output(f"{len(cells):,} cells")
 
 
-def _say(swept: "Swept", cells: int, out: Path) -> None:
+def _print_sweep(swept: "SweepResult", cells: int, out: Path) -> None:
     said = f"{out}: {cells:,} cells, {swept.measured:,} measured now, {swept.before:,} before"
-    say(f"{said}, {len(swept.failed):,} failed")
+    print_line(f"{said}, {len(swept.failed):,} failed")
     for cell, why in swept.failed[:SHOWN_FAILURES]:
-        say_beside_output(Styled(f"{cell}, repetition {cell.repetition}: {why}", "red"))
+        print_beside_output(Styled(f"{cell}, repetition {cell.repetition}: {why}", "red"))
     if len(swept.failed) > SHOWN_FAILURES:
-        say_beside_output(
+        print_beside_output(
             f"and {len(swept.failed) - SHOWN_FAILURES:,} more: the column error of results has all"
         )
-    say_beside_output(Styled(f'penstock sql {out} "select * from results" shows them', "dim"))
+    print_beside_output(Styled(f'penstock sql {out} "select * from results" shows them', "dim"))

@@ -32,7 +32,7 @@ from penstock.engine.configuration.effective_configuration import EffectiveConfi
 from penstock.engine.configuration.merge_settings import (
     OPTIONS,
     SPARK,
-    Merged,
+    MergedSettings,
     closest_key,
     is_known_to_flink,
     merge_settings,
@@ -327,7 +327,7 @@ def _unknown(setting: Setting) -> list[str]:
     return [f"{setting.place}: {shorten(key)} is an unknown key{hint}"]
 
 
-def _typed(merged: Merged) -> tuple[dict[str, Any], dict[str, str]]:
+def _typed(merged: MergedSettings) -> tuple[dict[str, Any], dict[str, str]]:
     """Values of all options, and what is wrong with settings of some, by key."""
     set_options = {key: setting for key, setting in merged.settings.items() if key in _BY_KEY}
     lists = {key for key, setting in set_options.items() if setting.is_list and key not in _TAKE_LISTS}
@@ -375,7 +375,7 @@ def _refused(problems: list[str]) -> ConfigurationError:
 _HINT = "penstock config lists the options, docs/configuration.md describes them"
 
 
-def _effective(merged: Merged, values: Mapping[str, Any]) -> EffectiveConfiguration:
+def _effective(merged: MergedSettings, values: Mapping[str, Any]) -> EffectiveConfiguration:
     settings = merged.settings
     readers = {key: _BY_KEY[key].reader for key in settings if key in _BY_KEY}
     jobs = {s.key: s.text for key, s in settings.items() if readers.get(key) is Reader.JOBS}

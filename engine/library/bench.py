@@ -53,11 +53,11 @@ class Benchmark:
     def show(self) -> None:
         """Print it, as `penstock bench` does."""
         from penstock.engine.measure.bench.print_results import print_equality, print_results
-        from penstock.engine.output.say import say
+        from penstock.engine.output.print_line import print_line
 
         print_results(self.results["summary"])
         for line in self.answers:
-            say(line)
+            print_line(line)
         print_equality(self.results["equality"])
 
     def __repr__(self) -> str:

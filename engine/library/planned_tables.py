@@ -18,10 +18,10 @@ from penstock.engine.library.check_arguments import (
     whole_number,
 )
 from penstock.engine.library.given_topologies import is_spark_frame
-from penstock.engine.library.measured import Measured
+from penstock.engine.library.measured import PlanMetrics
 from penstock.engine.library.planned_graphs import Graph
 from penstock.engine.output.people import html_table
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.engine.views.size_cluster import (
     TaskManagers,
@@ -56,9 +56,9 @@ class Explained(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock explain` does."""
-        from penstock.engine.views.explain_plan import tell
+        from penstock.engine.views.explain_plan import print_explanation
 
-        tell(self._asdict(), whole=self.whole)
+        print_explanation(self._asdict(), whole=self.whole)
 
     def __repr__(self) -> str:
         chained = sum(edge["chained"] for edge in self.edges)
@@ -156,7 +156,7 @@ def shown_path(path: str) -> str:
 # How many TaskManagers a plan's jobs need, as a library call.
 
 
-class Sized(NamedTuple):
+class ClusterSize(NamedTuple):
     """What jobs need of a cluster.
 
     `task_managers`: their slots, process_bytes and how many are available. `jobs`: an Arrow table with a row
@@ -172,10 +172,10 @@ class Sized(NamedTuple):
 
     def show(self) -> None:
         """Print it, as `penstock size` does."""
-        from penstock.engine.views.size_cluster import tell_cluster, tell_fleet
+        from penstock.engine.views.size_cluster import print_cluster, print_fleet_size
 
-        tell_cluster(limited(printable(self.source)), self.task_managers)
-        tell_fleet(from_arrow(self.jobs), self.task_managers)
+        print_cluster(limited(printable(self.source)), self.task_managers)
+        print_fleet_size(from_arrow(self.jobs), self.task_managers)
 
     def __repr__(self) -> str:
         return (
@@ -200,7 +200,7 @@ def size(
     task_manager_memory: str | None,
     available: int | None,
     config: Config,
-) -> Sized:
+) -> ClusterSize:
     """See Plan.size."""
     slots = slots_per_task_manager
     task_managers = chosen_task_managers(
@@ -219,7 +219,7 @@ def size(
     )
     sizes = size_in_json(placed, task_managers, None)
     arrow = placed.to_arrow(compat_level=pl.CompatLevel.oldest())
-    return Sized(source, task_managers, arrow, sizes["session_cluster"], sizes["cluster_per_job"])
+    return ClusterSize(source, task_managers, arrow, sizes["session_cluster"], sizes["cluster_per_job"])
 
 
 def _frame(table: Any, *columns: str) -> pl.DataFrame:
@@ -378,7 +378,7 @@ class Plan(Generic[T]):
         task_manager_memory: str | None = None,
         available: int | None = None,
         config: Config = None,
-    ) -> Sized:
+    ) -> ClusterSize:
         """How many TaskManagers the jobs need, in one cluster for all and in one cluster per job.
 
         The first three arguments are the options of `penstock size`; what they leave out is as `config` says
@@ -396,7 +396,7 @@ class Plan(Generic[T]):
                 config,
             )
 
-    def metrics(self, costs: Any = None, constants: Any = None) -> Measured:
+    def metrics(self, costs: Any = None, constants: Any = None) -> PlanMetrics:
         """What plans need, and the rates that they sustain under a cost model.
 
         `costs`: what operators cost: a frame or a file (JSON lines, .csv, .parquet) with the columns topology
@@ -412,13 +412,13 @@ class Plan(Generic[T]):
 
     def show(self, rows: int = 20) -> None:
         """Print what the plan holds, and the first rows of its rejected topologies."""
-        say(f"{self._counted()}; {limited(printable(self.source))}")
-        say(f"tables: {', '.join(self.tables)}")
+        print_line(f"{self._counted()}; {limited(printable(self.source))}")
+        print_line(f"tables: {', '.join(self.tables)}")
         if self.rejected:
             columns = ("name", "error", "message")
             tables, _ = self._at_hand()
             for row in _first_rows(tables["rejected"], columns, rows):
-                say("  " + ": ".join(limited(printable(str(cell))) for cell in row))
+                print_line("  " + ": ".join(limited(printable(str(cell))) for cell in row))
 
     def write(self, store: Any) -> VersionNumber:
         """Write the plan as a new version of a store, a path or what open_store gave, and return its number.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.engine.machine.named_output import is_of_standard_output
-from penstock.engine.output.say import say_beside_output
+from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.pyflink.datastream.environment_options import (
     EnvironmentSettings,
     JobCaptured,
@@ -22,10 +22,10 @@ from penstock.plans.errors import InputError, PenstockError
 # Tells what PyFlink's fusing of Python operators means for the job of a script.
 
 
-def say_lost_settings(job: Job) -> None:
+def print_lost_settings(job: Job) -> None:
     """Warn of uids, hashes and names that PyFlink forgets, each with the line that sets it."""
     for lost in job.lowered.lost_settings:
-        say_beside_output(f"job {job.name!r}: {lost_setting_text(lost)}")
+        print_beside_output(f"job {job.name!r}: {lost_setting_text(lost)}")
 
 
 class ScriptError(PenstockError):

@@ -31,16 +31,16 @@ from penstock.engine.store.plan_source import (
 )
 from penstock.engine.store.plan_versions import complete, read_listed, tables_of
 from penstock.engine.store.store_errors import store_errors
-from penstock.engine.views.diff.diff_in_text import Shown, markdown_of_diff, tell_diff
+from penstock.engine.views.diff.diff_in_text import ShownTopologies, markdown_of_diff, print_diff
 from penstock.engine.views.diff.diff_sides import diff_sides
 from penstock.engine.views.diff.keyed_plans import TOTALS
 from penstock.engine.views.diff.savepoint_verdicts import (
     Counts,
-    Required,
+    RequiredVerdict,
     RestoreFrom,
     TopologyDiff,
     Verdict,
-    Worse,
+    WorseVerdict,
 )
 from penstock.engine.views.diff.side_of_store import (
     Side,
@@ -186,14 +186,14 @@ def _topology_of_script(script: str, options: PlanOptions, scripts: object) -> d
     Modules that it imports from its own folder are forgotten afterwards: the other script may have others of
     the same names.
     """
-    from penstock.engine.library.run_script import say_lost_settings
+    from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import job_of_script
     from penstock.engine.run.runtime.transformations import topology_of
 
     before = set(sys.modules)
     with redirect_stdout(sys.stderr):
         job = job_of_script(script, [], options, scripts)
-        say_lost_settings(job)
+        print_lost_settings(job)
         topology = topology_of(job)
     own = Path(script).resolve().parent
     for name in set(sys.modules) - before:
@@ -231,7 +231,9 @@ class Diff:
 
     def require(self, verdict: Verdict | VerdictName) -> None:
         """Raise WorseVerdictError if a savepoint verdict is worse, as `penstock diff --require` does."""
-        worse = Worse(Required(one_of("verdict", str(verdict), [str(required) for required in Required])))
+        worse = WorseVerdict(
+            RequiredVerdict(one_of("verdict", str(verdict), [str(required) for required in RequiredVerdict]))
+        )
         for differing in self.topologies:
             worse.add(differing.name, differing.verdict, differing.hint)
         worse.add_unnamed(self.new, self._sides[1].left_out - self._sides[0].left_out)
@@ -239,10 +241,10 @@ class Diff:
 
     def show(self) -> None:
         """Print it, as `penstock diff` does: counts, then the first topologies, worst verdict first."""
-        tell_diff(self._sides, self.counts, self._shown())
+        print_diff(self._sides, self.counts, self._shown())
 
-    def _shown(self) -> Shown:
-        shown = Shown()
+    def _shown(self) -> ShownTopologies:
+        shown = ShownTopologies()
         for differing in self.topologies:
             shown.add(differing)
         return shown

@@ -115,7 +115,7 @@ def printable_text(piece: Piece, stream: TextIO) -> Text:
     return Text(encodable(printable(text), stream), style)
 
 
-def said_on_terminal(stream: TextIO, pieces: Sequence[Piece]) -> bool:
+def print_on_terminal(stream: TextIO, pieces: Sequence[Piece]) -> bool:
     """Print one line, unless `stream` is no terminal; whether it was printed."""
     console = _console(stream)
     if console.is_terminal:

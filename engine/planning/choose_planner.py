@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.engine.machine.available_memory import shown_bytes
-from penstock.engine.planning.foresee_memory import (
+from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     FleetSize,
     bytes_of_tasks,

@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from penstock.engine.flink.plan_with_flink import compiled_planner, flink_jars, plan_with_flink
-from penstock.engine.planning.foresee_memory import require_memory_to_read_on
+from penstock.engine.planning.memory_estimate import require_memory_to_read_on
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames, plan_in_process
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.spark.find_java import require_java

@@ -209,10 +209,10 @@ def _violations(topologies: pl.Series, rule: Invariant, message: str) -> pl.Data
 
 def describe_raised(error: BaseException) -> str:
     """Class, message and place of what a planner has raised."""
-    return f"{_said(error)}{_where(error)}"
+    return f"{_error_text(error)}{_where(error)}"
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, ProgramFailedError | PlannerEndedError):
         return str(error)
     try:
@@ -265,7 +265,7 @@ Frames = dict[str, pl.DataFrame]
 Report = Callable[[str], None]
 
 
-class Question(NamedTuple):
+class CallSettings(NamedTuple):
     """How planners are asked: from stream nodes and edges to the operator_costs that they are shown, and
     seconds for a batch. `constants`: of the cost model that measures their plans."""
 
@@ -274,7 +274,7 @@ class Question(NamedTuple):
     constants: Constants = CONSTANTS
 
 
-AS_ASSUMED = Question()
+AS_ASSUMED = CallSettings()
 
 
 def plan_by_custom_planners(
@@ -284,7 +284,7 @@ def plan_by_custom_planners(
     *,
     until: Layer = Layer.SLOTS,
     choices: Choices | None = None,
-    question: Question = AS_ASSUMED,
+    question: CallSettings = AS_ASSUMED,
     report: Report = lambda stage: None,
 ) -> PlannedTables:
     """`plan_frames` of topologies that were read, where `custom_planners` decide in place of Flink's rules.
@@ -340,7 +340,7 @@ def _tables(planned: PlannedTables) -> Frames:
 
 
 def _decide(
-    custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: Question
+    custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: CallSettings
 ) -> tuple[Any, pl.DataFrame]:
     """A planner's answers to all batches, and their faults."""
     if COSTS in custom_planner.reads:
@@ -428,9 +428,9 @@ class CustomPlanners(NamedTuple):
     costs: str | None
     seconds: float
 
-    def question(self, topologies: pl.DataFrame, part: bool = False) -> Question:
+    def question(self, topologies: pl.DataFrame, part: bool = False) -> CallSettings:
         """How to ask about these topologies (see question)."""
-        return question(self.costs, topologies, self.seconds, part)
+        return call_settings(self.costs, topologies, self.seconds, part)
 
 
 def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> CustomPlanners:
@@ -442,15 +442,15 @@ def named_custom_planners(planner: Any, costs: str | None, seconds: float) -> Cu
     return CustomPlanners(name_of_planner(planner), find_custom_planners(planner), source, seconds)
 
 
-def question(
+def call_settings(
     costs: str | None,
     topologies: pl.DataFrame,
     seconds: float,
     part: bool = False,
     constants: Constants = CONSTANTS,
-) -> Question:
+) -> CallSettings:
     """How to ask about these topologies, with the costs that --costs chooses.
 
     `part`: there are other topologies, too. Raises what chosen_costs raises.
     """
-    return Question(chosen_costs(costs, topologies, part), seconds, constants)
+    return CallSettings(chosen_costs(costs, topologies, part), seconds, constants)

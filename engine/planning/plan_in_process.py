@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 import pyarrow as pa
 
-from penstock.engine.planning.foresee_memory import (
+from penstock.engine.planning.memory_estimate import (
     FleetSize,
     parts_at_once,
     require_memory_after_reading,

@@ -20,7 +20,7 @@ from penstock.engine.store.spark_tables import tables_of_spark
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.vacuum_store import discard, set_aside_unreadable
 from penstock.engine.store.version_notes import VersionNumber
-from penstock.engine.store.write_plan import Begun, new_write_id, unchanged_topologies, write_plan
+from penstock.engine.store.write_plan import WriteInProgress, new_write_id, unchanged_topologies, write_plan
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import unless_ended
@@ -86,7 +86,7 @@ class WriteLayers:
     def publish(self, planned: Planned) -> VersionNumber:
         """The number of the version that holds what `planned` holds, as engine.store.write_plan."""
         files = [file for of_table in self._written.values() for file in of_table]
-        begun = Begun(self._write_id, [*self._written], files) if self._written else None
+        begun = WriteInProgress(self._write_id, [*self._written], files) if self._written else None
         return write_plan(
             tables_of_spark(self._spark, self._store, planned.packed),
             planned.tables,
@@ -148,7 +148,7 @@ def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
             path.getFileSystem(context._jsc.hadoopConfiguration()).delete(path, True)
 
 
-class Stored(NamedTuple):
+class PlanResult(NamedTuple):
     """What became of an input: the version of the store, topologies counted, and who planned, and why."""
 
     version: VersionNumber
@@ -168,7 +168,7 @@ def plan_into_store_by_columns(
     choice: Choice,
     max_line_bytes: int,
     custom_planners: "CustomPlanners | None" = None,
-) -> Stored:
+) -> PlanResult:
     """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen.
 
     `custom_planners`: custom planners, who decide in place of Flink's rules.
@@ -210,7 +210,9 @@ def plan_into_store_by_columns(
             return _write_giant(frames, count, out, options, report, choice)
         planned = plan_frames(frames, count, options.until, options.choices, report)
     number = _write(out, planned, options, report, {})
-    return Stored(number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why)
+    return PlanResult(
+        number, planned.inputs, planned.planned, planned.rejected, choice.planner.value, choice.why
+    )
 
 
 def _by_custom_planners(
@@ -220,7 +222,7 @@ def _by_custom_planners(
     report: Report,
     custom_planners: "CustomPlanners",
     max_line_bytes: int,
-) -> Stored:
+) -> PlanResult:
     """All topologies at once: who decides is shown Flink's plan of them first."""
     from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
     from penstock.engine.planning.plan_in_process import read_in_process
@@ -236,7 +238,7 @@ def _by_custom_planners(
         report=report,
     )
     number = _write(out, planned, options, report, {"planner": custom_planners.name})
-    return Stored(number, *planned[1:4], custom_planners.name, "as asked")
+    return PlanResult(number, *planned[1:4], custom_planners.name, "as asked")
 
 
 def _write(
@@ -256,7 +258,7 @@ def _write(
 
 def _write_fleet(
     parts: "Iterator[TopologyTables]", out: str, options: PlanOptions, report: Report, choice: Choice
-) -> Stored:
+) -> PlanResult:
     """Many topologies, planned and written in parts while they are read."""
     from penstock.engine.planning.plan_in_process import plan_parts
     from penstock.engine.store.write_plan import WriteWhilePlanning
@@ -279,7 +281,7 @@ def _write_fleet(
     except BaseException:
         write.discard()
         raise
-    return Stored(number, inputs, planned, rejected, choice.planner.value, choice.why)
+    return PlanResult(number, inputs, planned, rejected, choice.planner.value, choice.why)
 
 
 def _write_giant(
@@ -289,7 +291,7 @@ def _write_giant(
     options: PlanOptions,
     report: Report,
     choice: Choice,
-) -> Stored:
+) -> PlanResult:
     """One topology, each of its tables written as soon as no step reads it; `frames` are emptied."""
     from penstock.engine.planning.plan_in_process import plan_giant
     from penstock.engine.store.write_plan import WriteWhilePlanning
@@ -304,7 +306,7 @@ def _write_giant(
     except BaseException:
         write.discard()
         raise
-    return Stored(number, inputs, planned, rejected, choice.planner.value, choice.why)
+    return PlanResult(number, inputs, planned, rejected, choice.planner.value, choice.why)
 
 
 class WorkOnSpark(NamedTuple):
@@ -320,7 +322,7 @@ class WorkOnSpark(NamedTuple):
     custom_planners: "CustomPlanners | None" = None
 
 
-def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> Stored:
+def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> PlanResult:
     """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
     choose_on_spark).
     """
@@ -361,4 +363,4 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
                 with suppress(Exception):  # Spark may have ended
                     planned.release()
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"
-    return Stored(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)
+    return PlanResult(number, planned.inputs, planned.planned, planned.rejected, planned.planner, why)

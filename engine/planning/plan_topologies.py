@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_on_spark
-from penstock.engine.planning.foresee_memory import (
+from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     bytes_to_walk,
     is_local,
@@ -28,8 +28,8 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from penstock.engine.spark.foresee_spark_memory import heap_bytes
 from penstock.engine.spark.session import any_session, require_delta
+from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.layers import Choices
 from penstock.plans.planners.run_joins import Finished, Planned, run_passes

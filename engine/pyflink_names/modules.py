@@ -529,7 +529,7 @@ class PyflinkFinder(DistributionFinder, Loader):
             raise unsupported_module(name, refusal(name) or "")
         if name not in _served:
             _served.add(name)
-            _tell_that_there_is_no_java(ours)
+            _refuse_java_attributes(ours)
             ours.__getattr__ = _with_other_names(name, ours)  # type: ignore[method-assign]
         # importlib gives the importer what stands here when this returns
         sys.modules[name] = ours
@@ -568,7 +568,7 @@ def _forget() -> None:
         del sys.modules[name]
 
 
-def _tell_that_there_is_no_java(ours: ModuleType) -> None:
+def _refuse_java_attributes(ours: ModuleType) -> None:
     """Give the classes of a module attributes `_j_…` that raise, which hold Java objects in PyFlink."""
     for value in vars(ours).values():
         of_penstock = isinstance(value, type) and value.__module__.startswith("penstock.")

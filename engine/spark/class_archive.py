@@ -21,8 +21,8 @@ from penstock.engine.machine.available_memory import import_root
 from penstock.engine.machine.replace_file import make_durable, replace_file, sync_folder
 from penstock.engine.machine.state_folder import cache_folder
 from penstock.engine.machine.stop_on_signals import handles_signals
+from penstock.engine.output.print_line import print_error
 from penstock.engine.output.redaction import redact
-from penstock.engine.output.say import complain
 from penstock.engine.spark.find_java import Java
 from penstock.engine.spark.spark_conf import offline_jars, spark_conf_dir, spark_conf_dir_in_use
 from penstock.engine.spark.submitted_driver import WHEEL_FOLDER
@@ -117,7 +117,7 @@ def archived_start(
 def _refuse_cache(why: str) -> None:
     """Tell who called a command, once: each start of Spark takes longer without the cache."""
     if handles_signals():
-        complain(f"penstock: {why}")
+        print_error(f"penstock: {why}")
 
 
 def remember_written(start: ArchivedStart) -> None:

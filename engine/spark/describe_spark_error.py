@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from penstock.engine.machine.machine_error import hint_of, refusal_in_text
 from penstock.engine.output.redaction import redact
-from penstock.engine.spark.start_settings import HINT, said_of_local_folders
+from penstock.engine.spark.start_settings import HINT, describe_local_folders
 from penstock.operators.common.pickles import dumps_for_workers
 from penstock.operators.task.keep_rows import CANNOT_KEEP
 from penstock.plans.errors import ConfigurationError, MachineError, PenstockError
@@ -193,7 +193,7 @@ def disk_error_of_spark(
     if store is not None and CANNOT_WRITE_TO_STORE in text:
         return MachineError(f"writing {store}: {os.strerror(number)}", hint_of(number))
     if _IN_LOCAL_FOLDERS.search(text) or (store is None and not _IN_FILE.search(text)):
-        folders = said_of_local_folders(_settings() if settings is None else settings)
+        folders = describe_local_folders(_settings() if settings is None else settings)
         return MachineError(f"writing Spark's local files to {folders}: {os.strerror(number)}", HINT)
     where = store or next(match["path"] for match in _IN_FILE.finditer(text))
     return MachineError(f"writing {where}: {os.strerror(number)}", hint_of(number))

@@ -15,13 +15,13 @@ from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.machine.state_folder import home_folder, short_lived_folder, temporary_folder
 from penstock.engine.output.redaction import redact_value, remember_secrets
 from penstock.engine.spark.class_archive import archive_settings, write_wheel
-from penstock.engine.spark.foresee_spark_memory import heap_mebibytes
 from penstock.engine.spark.spark_conf import (
     offline_jars,
     spark_conf_dir,
     spark_conf_dir_in_use,
     spark_settings,
 )
+from penstock.engine.spark.spark_memory_estimate import heap_mebibytes
 from penstock.plans.errors import ConfigurationError, MachineError
 
 # Settings on their way to Spark's JVM: in a file that only its owner reads, never on a command line.
@@ -114,7 +114,7 @@ def require_local_folders(settings: Mapping[str, str]) -> None:
         raise next(filter(None, refused))
 
 
-def said_of_local_folders(settings: Mapping[str, str]) -> str:
+def describe_local_folders(settings: Mapping[str, str]) -> str:
     """The folders with their size and free space, as a text for people."""
     return ", ".join(f"{folder}{_space(folder)}" for folder in local_folders(settings))
 

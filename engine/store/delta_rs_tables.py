@@ -42,7 +42,7 @@ from penstock.engine.store.store_tables import (
     require_rows,
     retry_conflicts,
 )
-from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, Listed
+from penstock.engine.store.version_notes import MANIFEST, PLAN_VERSIONS, ManifestRow
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.tables import TABLES
 
@@ -59,11 +59,11 @@ from penstock.plans.tables import TABLES
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def _listed_writes(store: str, table: DeltaTable) -> list[Listed]:
+def _listed_writes(store: str, table: DeltaTable) -> list[ManifestRow]:
     """The writes that the manifest lists, in no order."""
     paths = _paths(store, table)
     if paths is None:
-        rows = to_table(table.scan(list(Listed._fields)))
+        rows = to_table(table.scan(list(ManifestRow._fields)))
         return _listed(rows)
     return [listed for path in paths for listed in _listed_in_file(path, _identity(path))]
 
@@ -132,14 +132,14 @@ def _identity(path: str) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=256)
-def _listed_in_file(path: str, identity: tuple[int, ...]) -> list[Listed]:
+def _listed_in_file(path: str, identity: tuple[int, ...]) -> list[ManifestRow]:
     """Files never change; `identity` tells those that were damaged or replaced."""
-    return _listed(_read(path, in_files(MANIFEST, Listed._fields)))
+    return _listed(_read(path, in_files(MANIFEST, ManifestRow._fields)))
 
 
-def _listed(rows: pa.Table) -> list[Listed]:
-    columns = (rows[name].to_pylist() for name in Listed._fields)
-    return list(map(Listed._make, zip(*columns, strict=True)))
+def _listed(rows: pa.Table) -> list[ManifestRow]:
+    columns = (rows[name].to_pylist() for name in ManifestRow._fields)
+    return list(map(ManifestRow._make, zip(*columns, strict=True)))
 
 
 def _among(write_ids: Collection[str]) -> str:

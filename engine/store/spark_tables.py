@@ -38,7 +38,7 @@ from penstock.engine.store.store_tables import (
     retry_conflicts,
     stored_columns,
 )
-from penstock.engine.store.version_notes import MANIFEST, Listed
+from penstock.engine.store.version_notes import MANIFEST, ManifestRow
 from penstock.engine.store.write_rows_in_workers import with_settings, write_packed, write_rows
 from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import conform
@@ -272,7 +272,7 @@ class SparkTables(SparkRows):
         def chosen(write_ids: Collection[str] | None) -> list[Mapping[str, Any]]:
             return [row for row in manifest if write_ids is None or row["write_id"] in write_ids]
 
-        listed = [Listed(row["version"], row["write_id"], row["state"]) for row in manifest]
+        listed = [ManifestRow(row["version"], row["write_id"], row["state"]) for row in manifest]
         return ManifestRead(listed, chosen, None)
 
     def insert_version(self, row: Mapping[str, Any], seen: ManifestRead) -> None:

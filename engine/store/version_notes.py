@@ -107,7 +107,7 @@ class VersionState(StrEnum):
     ABANDONED = "abandoned"  #: given up by `remove_unfinished`; can never be published
 
 
-class Listed(NamedTuple):
+class ManifestRow(NamedTuple):
     """What the manifest has to say of every write before a version is chosen."""
 
     version: int | None
@@ -236,7 +236,7 @@ _NANOSECONDS_OF_A_TICK = 100_000_000
 """File systems note times coarsely: a folder that has just changed may change again and look the same."""
 
 
-Row = PlanVersion | Listed
+Row = PlanVersion | ManifestRow
 
 
 def newest_version(store: str, versions: Iterable[Row] = ()) -> int:

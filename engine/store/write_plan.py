@@ -50,7 +50,7 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import TOPOLOGY
 
 
-class Begun(NamedTuple):
+class WriteInProgress(NamedTuple):
     """A write in which `tables` have their rows already, in `files`."""
 
     write_id: str
@@ -66,7 +66,7 @@ def write_plan(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
-    begun: Begun | None = None,
+    begun: WriteInProgress | None = None,
 ) -> VersionNumber:
     """The number of the version that holds `tables` (names of plans.tables.TABLES to their rows).
 
@@ -104,26 +104,26 @@ def write_version(
     planner_version: str,
     options: Mapping[str, str],
     rows: Mapping[str, int] | None = None,
-    begun: Begun | None = None,
+    begun: WriteInProgress | None = None,
 ) -> VersionNumber:
     """As write_plan, but a new version in any case: a run is one even where its plan is not new."""
     _require_plan(tables)
     require_target(delta.store)
-    write_id, written, files = begun or Begun(new_write_id())
+    write_id, written, files = begun or WriteInProgress(new_write_id())
     unwritten = {table: of_table for table, of_table in tables.items() if table not in written}
     with store_errors(delta.store, "writing"):
         try:
             start_manifest(delta)
             set_aside_unreadable(delta.store, unwritten)
             delta.append_all(unwritten, write_id, rows or {})
-            _require_unchanged(delta, Begun(write_id, written, files))
+            _require_unchanged(delta, WriteInProgress(write_id, written, files))
             return _publish_write(delta, tables, write_id, planner_version=planner_version, options=options)
         except BaseException:
             discard(delta, tables, write_id)
             raise
 
 
-def _require_unchanged(delta: StoreTables[Rows], begun: Begun) -> None:
+def _require_unchanged(delta: StoreTables[Rows], begun: WriteInProgress) -> None:
     """StoreError unless the tables have the files that were written to them some time ago."""
     for table in begun.tables:
         written, listed = (

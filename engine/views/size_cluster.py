@@ -13,7 +13,7 @@ from penstock.engine.configuration.cluster_options import (
     recorded_cluster,
 )
 from penstock.engine.output.people import Styled
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.engine.planning.plan_options import configured_task_manager, plan_options
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
@@ -233,17 +233,17 @@ _TEXT = ("", "jobs not placed", "largest jobs", "largest vertex")
 _GIBIBYTE, _MEBIBYTE = 2**30, 2**20
 
 
-def tell_cluster(source: str, task_managers: TaskManagers) -> None:
+def print_cluster(source: str, task_managers: TaskManagers) -> None:
     """Print whose jobs they are, and what TaskManagers there are."""
     available = task_managers.available
     limit = "no limit" if available is None else f"{available:,} available"
-    say(
+    print_line(
         Styled(source, "bold"),
         f": TaskManagers of {_slots(task_managers.slots)} and {_exact(task_managers.process_bytes)}, {limit}",
     )
 
 
-def tell_fleet(placed: pl.DataFrame, task_managers: TaskManagers) -> None:
+def print_fleet_size(placed: pl.DataFrame, task_managers: TaskManagers) -> None:
     """Print sums over all jobs, those that are not placed, and the largest."""
     totals = totals_by_mode(placed, task_managers)
     _print_table(("", *MODE_WORDS), [(label, *values) for label, values in totals.items()])
@@ -287,7 +287,7 @@ def _print_not_placed(placed: pl.DataFrame) -> None:
         _print_table(("jobs not placed", "slots", *(column.replace("_", " ") for column in columns)), rows)
         more = len(without) - len(rows)
         if more:
-            say(f"… and {more:,} more")
+            print_line(f"… and {more:,} more")
 
 
 def _print_largest(placed: pl.DataFrame) -> None:
@@ -307,7 +307,7 @@ def _print_largest(placed: pl.DataFrame) -> None:
         _print_table(("largest jobs", *columns), rows)
 
 
-def tell_job(
+def print_job_size(
     name: str,
     groups: pl.DataFrame,
     sizes: Sequence[Mapping[str, Any]],
@@ -315,10 +315,10 @@ def tell_job(
 ) -> None:
     """Print what a job needs. `groups`: its required_slots, with `named`, the name of the largest vertex."""
     if not sizes:
-        say(f"{name} is refused and needs no slots; penstock rejected says why")
+        print_line(f"{name} is refused and needs no slots; penstock rejected says why")
         return
     job = sizes[0]
-    say(Styled(name, "bold"), f": {_slots(job['slots'])}")
+    print_line(Styled(name, "bold"), f": {_slots(job['slots'])}")
     columns = ("slot_sharing_group", "slots", "tasks", "vertices")
     in_order = groups.sort("slots", "slot_sharing_group", descending=[True, False])
     rows = [
@@ -351,7 +351,7 @@ def _print_table(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Non
 
     from penstock.engine.output.people import print_table
 
-    say()
+    print_line()
     print_table(
         [Column(name) if name in _TEXT else Column(name, justify="right", no_wrap=True) for name in columns],
         rows,

@@ -272,7 +272,7 @@ def read_fleet_spec(path: str) -> FleetSpec:
     try:
         return FleetSpec.model_validate(document)
     except ValidationError as error:
-        raise InputError("\n".join(f"{path}: {said}" for said in _said(error))) from error
+        raise InputError("\n".join(f"{path}: {said}" for said in _error_texts(error))) from error
 
 
 def _repeated_key(root: Any) -> tuple[int, str] | None:
@@ -296,7 +296,7 @@ def _repeated_key(root: Any) -> tuple[int, str] | None:
     return None
 
 
-def _said(error: ValidationError) -> Sequence[str]:
+def _error_texts(error: ValidationError) -> Sequence[str]:
     messages = []
     for problem in error.errors():
         # Positions within a union of types are no keys.

@@ -58,7 +58,7 @@ class Changed(NamedTuple):
     decided_group: Ints
 
 
-class Counted(NamedTuple):
+class WorkingMemory(NamedTuple):
     """Working memory of prepare: places in lists of vertices by group, and of slots. `task_managers`: one
     element."""
 
@@ -109,14 +109,14 @@ class Memory(NamedTuple):
     """Everything that an evaluation writes."""
 
     graph: FlowGraph
-    counted: Counted
+    counted: WorkingMemory
     offered: Offered
     room: Room
     figures: Figures
 
 
 def _prepare(  # noqa: PLR0912, PLR0915 - a loop that is compiled calls nothing
-    job: JobArrays, changed: Changed, g: FlowGraph, counted: Counted, offered: Offered, figures: Figures
+    job: JobArrays, changed: Changed, g: FlowGraph, counted: WorkingMemory, offered: Offered, figures: Figures
 ) -> None:
     """The graph of the plan, its slots, and the figures that are counts."""
     nodes, edges = len(job.order), len(job.size)
@@ -258,7 +258,7 @@ def _summarise(
     job: JobArrays,
     changed: Changed,
     g: FlowGraph,
-    counted: Counted,
+    counted: WorkingMemory,
     limits: Limits,
     offered: Offered,
     figures: Figures,

@@ -19,10 +19,10 @@ from penstock.plans.metrics.evaluate_arrays import (
     NUMBERS,
     WHOLE,
     Changed,
-    Counted,
     Figures,
     JobArrays,
     Memory,
+    WorkingMemory,
     evaluate,
 )
 from penstock.plans.metrics.fill_progressively import FlowGraph, offered_arrays, room_arrays
@@ -253,7 +253,7 @@ def _memory(job: JobArrays, graph: FlowGraph) -> Memory:
     )
     return Memory(
         graph,
-        Counted(
+        WorkingMemory(
             by_group=np.zeros(nodes, np.int64),
             first_of_group=np.zeros(2 * nodes + 1, np.int64),
             largest=np.zeros(2 * nodes, np.int64),

@@ -170,7 +170,7 @@ TAKE_SPARK = {
         "engine/planning/metrics_on_spark.py",
         "engine/planning/plan_topologies.py",
         "engine/planning/planning_settings.py",
-        "engine/planning/foresee_memory.py",
+        "engine/planning/memory_estimate.py",
         "engine/store/spark_tables.py",
         "engine/store/spark_rows.py",
         "engine/store/write_rows_in_workers.py",

@@ -12,7 +12,7 @@ import pytest
 from penstock.engine.commands import capture
 from penstock.engine.commands.key_values import given_settings
 from penstock.engine.commands.main import app
-from penstock.engine.flink.capture.run_capture import Captured
+from penstock.engine.flink.capture.run_capture import CaptureResult
 from penstock.engine.output import redaction
 from penstock.engine.output.redaction import (
     REDACTED,
@@ -246,7 +246,7 @@ def test_errors_about_settings_do_not_repeat_secrets(spark):
 
 
 def test_a_capture_without_jobs_names_the_program_but_not_its_arguments(monkeypatch, capsys):
-    nothing = Captured([], [], [], [], None, "")
+    nothing = CaptureResult([], [], [], [], None, "")
     monkeypatch.setattr(capture, "run_capture", lambda *_, **__: nothing)
     with pytest.raises(SystemExit):
         app(["capture", "--", "true", "hunter"])

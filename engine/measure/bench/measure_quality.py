@@ -21,27 +21,31 @@ from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.measure_suites import draw_differences
 from penstock.engine.measure.bench.print_results import render_template
 from penstock.engine.output.people import Styled, is_terminal, print_table
-from penstock.engine.output.say import say, say_beside_output
+from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.planning.find_custom_planners import (
     find_custom_planners,
     name_of_planner,
     names_custom_planner,
     send_planners,
 )
-from penstock.engine.planning.foresee_memory import (
+from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     is_local,
     memory_of_workers,
     require_memory_of_workers,
     rows_at_once,
 )
-from penstock.engine.planning.plan_by_custom_planners import Question, plan_by_custom_planners, question
+from penstock.engine.planning.plan_by_custom_planners import (
+    CallSettings,
+    call_settings,
+    plan_by_custom_planners,
+)
 from penstock.engine.planning.plan_in_process import ReadTopologies, plan_frames, read_in_process
 from penstock.engine.planning.plan_in_workers import call_in_workers, count_inputs, count_rows
 from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.plan_topologies import read_topologies
 from penstock.engine.planning.planning_settings import ROWS_PER_PARTITION, partitions_for, planning_settings
-from penstock.engine.planning.tell_metrics import number
+from penstock.engine.planning.print_metrics import number
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.frames.spark_schemas import free
@@ -115,7 +119,7 @@ def measure_quality(
     engine.planning.custom_planners.question. `seconds`: time limit of a planner for a batch.
     """
     read = read_in_process(str(path), report, job_defaults=job_defaults)
-    asked = question(costs, read.frames["topologies"], seconds, constants=constants)
+    asked = call_settings(costs, read.frames["topologies"], seconds, constants=constants)
     measured = {}
     for planner in planners:
         name = name_of_planner(planner)
@@ -145,7 +149,9 @@ def _compare_all(
     return MeasuredQuality({"inputs": inputs, "planners": rows, "compared": compared}, plans)
 
 
-def plan_and_measure(read: ReadTopologies, planner: Any, asked: Question, choices: Choices) -> PlannerQuality:
+def plan_and_measure(
+    read: ReadTopologies, planner: Any, asked: CallSettings, choices: Choices
+) -> PlannerQuality:
     """Plan what was read by Flink's rules or somebody's planner, and measure the plans.
 
     That is done part by part, of which only metrics are kept: memory grows with the topologies that were
@@ -177,7 +183,7 @@ def _put_together(summaries: Sequence[Mapping[str, Any]], plans: Sequence[pl.Dat
 
 
 def _plan_and_measure(
-    frames: dict[str, pl.DataFrame], planner: Any, asked: Question, choices: Choices
+    frames: dict[str, pl.DataFrame], planner: Any, asked: CallSettings, choices: Choices
 ) -> PlannerQuality:
     inputs = len(frames["topologies"]) + len(frames["rejected"])
     # A planner that is named is loaded before: starting its process is no planning.
@@ -360,12 +366,12 @@ def _planned_and_measured(
     """plan_and_measure by each planner in a worker, which imports it when it needs it."""
 
     def plan(frames: dict[str, pl.DataFrame]) -> "InParts":
-        from penstock.engine.planning.plan_by_custom_planners import question
+        from penstock.engine.planning.plan_by_custom_planners import call_settings
         from penstock.engine.planning.plan_in_process import ReadTopologies
         from penstock.plans.planners.plan_in_parts import InParts
 
         read = ReadTopologies(frames, len(frames["topologies"]) + len(frames["rejected"]), 0.0)
-        asked = question(costs, frames["topologies"], seconds, part=True, constants=constants)
+        asked = call_settings(costs, frames["topologies"], seconds, part=True, constants=constants)
         tables: dict[str, pa.Table] = {}
         for place, name in enumerate(planners):
             measured = plan_and_measure(read, name, asked, choices)
@@ -419,15 +425,15 @@ def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
                 name, message = row["rejected_as"][rule]
                 said = f"{row['planner']}: {count:,} topologies rejected: {rule}; the first is {name}:"
                 why = message.splitlines()[0].removeprefix(f"planner {row['planner']}: ")
-                say_beside_output(Styled(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
+                print_beside_output(Styled(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
         for pair in case["compared"]:
             _print_pair(case, pair)
 
 
 def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
     if is_terminal():
-        say()
-    say(
+        print_line()
+    print_line(
         f"{case['suite']}: {pair['other']} compared with {pair['base']}, {pair['topologies']:,} topologies "
         "that both planned"
     )
@@ -446,15 +452,17 @@ def _print_pair(case: Mapping[str, Any], pair: Mapping[str, Any]) -> None:
     ])  # fmt: skip
     same = [entry["metric"] for entry in pair["metrics"] if entry not in differing]
     if same:
-        say(f"equal everywhere: {', '.join(same)}")
-    say(f"rates that differ by less than {MODEL_ERROR:.0%}, the error of the cost model, count as equal")
+        print_line(f"equal everywhere: {', '.join(same)}")
+    print_line(
+        f"rates that differ by less than {MODEL_ERROR:.0%}, the error of the cost model, count as equal"
+    )
     for entry in differing:
         for kind in ("gains", "losses"):
             if entry["metric"] in ("sustained_records_per_second", "tasks", "slots") and entry[kind]:
                 listed = ", ".join(
                     f"{topology['topology']} ({number(topology['difference'])})" for topology in entry[kind]
                 )
-                say(f"{entry['metric']}, largest {kind}: {listed}")
+                print_line(f"{entry['metric']}, largest {kind}: {listed}")
 
 
 # Quality of plans in a folder: a JSON document, rows of a Delta table, and a page.

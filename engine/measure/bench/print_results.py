@@ -16,7 +16,7 @@ from rich.table import Column
 
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.output.people import is_terminal, print_table
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.plans.errors import InputError
 from penstock.plans.printable import printable_lines
 from penstock.plans.vocabulary import Layer
@@ -516,7 +516,7 @@ def find_changes(seconds: Sequence[float]) -> list[ChangePoint]:
     while end > 0:
         end = best[end][1]
         places.append(end)
-    return _told(seconds, places[-2::-1])
+    return _change_points(seconds, places[-2::-1])
 
 
 def _noise(logs: Sequence[float]) -> float:
@@ -530,7 +530,7 @@ def _unexplained(logs: Sequence[float]) -> float:
     return sum(abs(value - middle) for value in logs)
 
 
-def _told(seconds: Sequence[float], places: Iterable[int]) -> list[ChangePoint]:
+def _change_points(seconds: Sequence[float], places: Iterable[int]) -> list[ChangePoint]:
     ends = [*places, len(seconds)]
     changes, begin = [], 0
     for place, end in pairwise(ends):
@@ -561,8 +561,8 @@ def print_results(rows: Iterable[Mapping[str, Any]]) -> None:
     listed = list(rows)
     if is_terminal():
         for suite, of_suite in groupby(listed, key=lambda row: str(row["suite"])):
-            say()
-            say(suite)
+            print_line()
+            print_line(suite)
             _print_suite(list(of_suite))
         return
     measured = (
@@ -589,7 +589,7 @@ def _print_suite(rows: Sequence[Mapping[str, Any]]) -> None:
     print_table(columns, *([_short_cells(row) for row in of_size] for _, of_size in sizes))
     for row in rows:
         if failed(row):
-            say(f"{row['operators']:,} {row['planner']}: failed {failed(row)}")
+            print_line(f"{row['operators']:,} {row['planner']}: failed {failed(row)}")
 
 
 def _short_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -633,7 +633,7 @@ def failed(row: Mapping[str, Any]) -> str:
 def print_equality(equality: Iterable[Mapping[str, Any]]) -> None:
     """One line per suite: whether planners give equal plans, and the first topology where they differ."""
     for line in equality_lines(equality):
-        say(line)
+        print_line(line)
 
 
 def equality_lines(equality: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -673,7 +673,7 @@ def print_comparison(rows: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_table(columns: Sequence[Column], *groups: Sequence[Sequence[str]]) -> None:
     if is_terminal():
-        say()
+        print_line()
     print_table(columns, *groups)
 
 
@@ -710,11 +710,11 @@ def print_history(series: Iterable[Series]) -> None:
             slower = change.after > change.before
             ratio = max(change.after, change.before) / min(change.after, change.before)
             upgraded = f"; Penstock {last.version} before, {run.version} then" * (run.version != last.version)
-            say(
+            print_line(
                 f"{one_series.suite}, {one_series.operators:,} operators: "
                 f"{one_series.planner} is {ratio:.2f} times as "
                 f"{'slow' if slower else 'fast'} since {run.date}: {_seconds_text(change.after)} s, "
                 f"{_seconds_text(change.before)} s before{upgraded}"
             )
     if listed and not any(one_series.changes for one_series in listed):
-        say("no change of the medians that is more than noise")
+        print_line("no change of the medians that is more than noise")

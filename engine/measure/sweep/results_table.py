@@ -218,7 +218,7 @@ def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
             make_log_durable(path, since)
 
 
-class Measured(NamedTuple):
+class CellResult(NamedTuple):
     """A row of `results`: its error if there is no result, and why the cell failed, wholly or in part."""
 
     error: str | None
@@ -226,7 +226,7 @@ class Measured(NamedTuple):
 
 
 @without_pandas()
-def measured_cells(folder: str) -> dict[tuple[str, int], Measured]:
+def measured_cells(folder: str) -> dict[tuple[str, int], CellResult]:
     """The cells that the table has, by (cell, repetition), as their newest rows have them."""
     path = os.path.join(folder, RESULTS)
     with store_errors(path, "reading"):
@@ -235,7 +235,9 @@ def measured_cells(folder: str) -> dict[tuple[str, int], Measured]:
             return {}
         columns = ["cell", "repetition", "date", "error", "message"]
         rows = sorted(to_table(delta_table.scan(columns)).to_pylist(), key=lambda row: row["date"])
-        return {(row["cell"], row["repetition"]): Measured(row["error"], failure_of_row(row)) for row in rows}
+        return {
+            (row["cell"], row["repetition"]): CellResult(row["error"], failure_of_row(row)) for row in rows
+        }
 
 
 def failure_of_row(row: Mapping[str, Any]) -> str | None:

@@ -28,7 +28,13 @@ from penstock.engine.measure.bench.measure_quality import plan_and_measure, requ
 from penstock.engine.measure.bench.measure_suites import describe_machine, describe_versions
 from penstock.engine.measure.bench.prepare_inputs import CAPTURED as CAPTURED_FILE
 from penstock.engine.measure.bench.prepare_inputs import WORKLOADS as WORKLOADS_FILE
-from penstock.engine.measure.bench.run_child import Child, ask_child, end_child, python_command, start_child
+from penstock.engine.measure.bench.run_child import (
+    Child,
+    end_child,
+    python_command,
+    request_of_child,
+    start_child,
+)
 from penstock.engine.measure.sweep.grid import (
     CAPTURED,
     PARAMETERS,
@@ -42,7 +48,7 @@ from penstock.engine.measure.sweep.grid import (
     costs_beside,
 )
 from penstock.engine.measure.sweep.results_table import (
-    Measured,
+    CellResult,
     append_rows,
     failure_of_row,
     forget_cells,
@@ -57,7 +63,7 @@ from penstock.engine.planning.find_custom_planners import (
     names_custom_planner,
     send_planners,
 )
-from penstock.engine.planning.plan_by_custom_planners import question
+from penstock.engine.planning.plan_by_custom_planners import call_settings
 from penstock.engine.planning.plan_in_process import ReadTopologies, read_in_process
 from penstock.engine.planning.plan_options import plan_options
 from penstock.operators.common.flink_yaml import core_schema_loader
@@ -88,7 +94,7 @@ COMMIT_SECONDS = 1.0
 _LOCK = ".lock"
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """How many cells were measured now and before, and which failed and why, in grid order.
 
     A cell whose planner failed for some of its topologies counts as failed, too.
@@ -106,7 +112,7 @@ def run_sweep(
     report: Report,
     again: bool,
     anew: bool = False,
-) -> Swept:
+) -> SweepResult:
     """Append a row for each cell that has none to the table in `folder`; what is there stays.
 
     `again`: cells whose row says an error are measured once more, if they are of this grid. `anew`: rows of
@@ -144,10 +150,10 @@ def run_sweep(
         finally:
             append_rows(folder, pending, quality)
         failed = [(c, why) for c in cells if (why := failures.get((c.key, c.repetition)))]
-        return Swept(measured, len(cells) - len(todo), failed)
+        return SweepResult(measured, len(cells) - len(todo), failed)
 
 
-def _open(there: Mapping[tuple[str, int], Measured], cell: Cell, again: bool) -> bool:
+def _open(there: Mapping[tuple[str, int], CellResult], cell: Cell, again: bool) -> bool:
     row = there.get((cell.key, cell.repetition))
     return row is None or (again and row.error is not None)
 
@@ -220,7 +226,7 @@ class CellMeter:
         choices = plan_options(cluster=configuration.cluster).choices
         read, seconds = self._topologies(request.source, configuration.job_defaults)
         terms = CONSTANTS if request.constants is None else read_constants(Path(request.constants))
-        asked = question(request.costs, read.frames["topologies"], request.time_limit, constants=terms)
+        asked = call_settings(request.costs, read.frames["topologies"], request.time_limit, constants=terms)
         measured = plan_and_measure(read, request.planner, asked, choices)
         metrics = {
             row["metric"]: [row["mean"], row["p95"]]
@@ -354,7 +360,7 @@ def _measure_here(request: CellRequest, timeout: float) -> Measure:
                     planner=cell.planner,
                     constants=cell.constants,
                 )
-                answer = ask_child(child, [json.dumps(asked._asdict())], timeout)
+                answer = request_of_child(child, [json.dumps(asked._asdict())], timeout)
                 if answer["failure"]:
                     end_child(child)
                     child = None
@@ -406,7 +412,7 @@ def sweep_grid(
     timeout: float = 3600,
     master: str | None = None,
     spark: Any = None,
-) -> Swept:
+) -> SweepResult:
     """Measure what has no result yet (see run_sweep), here or on the Spark of `master` or `spark`."""
     if master is None and spark is None:
         measure = _measure_here(prepared.request, timeout)
@@ -461,7 +467,7 @@ def _read(path: str, root: Any) -> SweepSpec:
     try:
         spec = SweepSpec.model_validate(value)
     except ValidationError as error:
-        problems = [_said(path, root, problem) for problem in error.errors()]
+        problems = [_error_text(path, root, problem) for problem in error.errors()]
         spec = _right_part(value, [problem["loc"] for problem in error.errors() if problem["loc"]])
     if spec is not None:
         problems += [
@@ -564,7 +570,7 @@ def _line(node: Any, place: Sequence[Any]) -> int:
     return line
 
 
-def _said(path: str, root: Any, error: Any) -> str:
+def _error_text(path: str, root: Any, error: Any) -> str:
     place = [part for part in error["loc"] if not str(part).startswith("function-")]
     line = _line(root, place)
     message = str(error["msg"]).removeprefix("Value error, ")

@@ -27,7 +27,7 @@ from penstock.engine.pyflink.datastream.environment_sources import (
 from penstock.engine.pyflink.datastream.operator_settings import SideOutputTypes, as_output_type
 from penstock.engine.pyflink.datastream.record_operations import collected_values
 from penstock.engine.run.lowering.lower_job import lower_job
-from penstock.engine.run.runtime.run_settings import say_left_out, say_without_effect
+from penstock.engine.run.runtime.run_settings import print_ignored_options, print_left_out
 from penstock.engine.run.runtime.transformations import (
     FILE_DELIMITER,
     PARAM_DELIMITER,
@@ -470,7 +470,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         """The job of `roots`, with the caches filled that it reads, unless it is only to be planned."""
         runs = current_settings().captured is None
         if runs:
-            say_without_effect(self.options())
+            print_ignored_options(self.options())
         unfilled, filled = self._caches.read_by(roots)
         unfilled = unfilled if _is_batch(self.options()) else []
         job = job_from_environment(self, roots, job_name, planned=planned)
@@ -479,7 +479,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
             job = self._with_filled_caches(job, unfilled, roots)
         for cached in unfilled if not runs else ():
             self._caches.fill(cached, [])
-        say_left_out(job, roots)
+        print_left_out(job, roots)
         return job
 
     def _with_filled_caches(

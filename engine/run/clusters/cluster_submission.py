@@ -15,8 +15,8 @@ from pathlib import Path
 from penstock.engine.configuration.cluster_options import Level
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.machine.state_folder import temporary_folder
+from penstock.engine.output.print_line import print_error
 from penstock.engine.output.redaction import redact, redact_value
-from penstock.engine.output.say import complain
 from penstock.engine.run.clusters.session_folder import Cluster
 from penstock.engine.run.clusters.start_session import EXECUTOR_CORES
 from penstock.engine.run.runtime.transformations import (
@@ -255,7 +255,7 @@ def submit_to_cluster(script: ClusterScript) -> str | None:
             if line.startswith(_FAILURE):
                 reason = line.removeprefix(_FAILURE)
             last = line
-            complain(line)
+            print_error(line)
     if process.returncode:
         failed = f"application {application}" if application else "spark-submit"
         said = redact(f"cluster mode on {script.master}: {failed} has failed: {reason or last}")

@@ -33,7 +33,7 @@ from penstock.plans.errors import ConfigurationError, PenstockError
 from penstock.plans.installation import install_command
 
 if TYPE_CHECKING:
-    from penstock.engine.planning.plan_into_store import Stored, WorkOnSpark
+    from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark
 
 
 _LOOPBACK = "127.0.0.1"
@@ -115,7 +115,7 @@ def serve(folder: Path, request: dict[str, Any]) -> None:
             seen = now
 
 
-def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "Stored":
+def plan_on(spark: Any, name: str, work: "WorkOnSpark", report: Report) -> "PlanResult":
     """Make a plan that a client asks for; its settings are its own, and its Spark jobs the group `name`."""
     from penstock.engine.planning.plan_into_store import plan_into_store_on_spark
     from penstock.engine.spark.session import apply_settings

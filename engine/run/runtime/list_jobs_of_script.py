@@ -10,7 +10,7 @@ from pathlib import Path
 
 from penstock.engine.machine.state_folder import this_process
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.commits.commit_run import say
+from penstock.engine.run.commits.commit_run import print_message
 from penstock.engine.run.jobs.job_records import (
     CANCEL,
     JOB,
@@ -182,7 +182,7 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
             control.on_end.append(listed_job.end)
             listed_job.start()
         except OSError as error:
-            _say_once(error)
+            _print_once(error)
         if driver is not None:
             with suppress(OSError):  # who started this driver has ended
                 os.write(driver.told, f"{result.job_id}\n".encode())
@@ -247,7 +247,7 @@ class _ListedJob:
             except FileNotFoundError:  # somebody has removed the folder
                 return
             except Exception as error:
-                say(f"job {self._result.name!r}: {error}")
+                print_message(f"job {self._result.name!r}: {error}")
 
     def _now(self) -> JobResult:
         control, monitor = self._control, self._control.monitor
@@ -268,13 +268,13 @@ class _ListedJob:
             write_state(self._folder, {"runs": tables["runs"]})  # last: what it says is final is so
         except (OSError, PenstockError) as error:
             if self._folder.exists():
-                _say_once(error)
+                _print_once(error)
 
 
 _said: list[None] = []
 
 
-def _say_once(error: Exception) -> None:
+def _print_once(error: Exception) -> None:
     if not _said:
         _said.append(None)
-        say(f"this job is not listed, or not as it goes: {error}")
+        print_message(f"this job is not listed, or not as it goes: {error}")

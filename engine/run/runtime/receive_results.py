@@ -21,7 +21,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.run.commits.commit_run import say
+from penstock.engine.run.commits.commit_run import print_message
 from penstock.engine.run.runtime.errors import (
     JobCancelledError,
     JobCompileError,
@@ -438,7 +438,7 @@ class _Run:
     def lose(self) -> None:
         """Cancel the job because nobody can read its records any more."""
         if self._thread.is_alive() and len(self._begun.compiled.terminals) > 1:
-            say(
+            print_message(
                 f"job {self.name!r} is cancelled, and its sinks get nothing: the records of its "
                 "execute_and_collect were neither read to the end nor closed"
             )

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.engine.run.commits.commit_run import say
+from penstock.engine.run.commits.commit_run import print_message
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.kept_script import KeptJob, KeptScript
 from penstock.engine.run.runtime.transformations import Job
@@ -95,7 +95,9 @@ class KeptVertices:
         files = self._job.files_of(vertex_id) if vertex.chain.vertex in self._finished else None
         if files is None:
             if self._job.is_of_others(vertex_id):
-                say(f"{vertex.chain.name!r} runs again: what it put out was kept with another state folder")
+                print_message(
+                    f"{vertex.chain.name!r} runs again: what it put out was kept with another state folder"
+                )
             folder = self._job.begin_vertex(vertex_id)
             written = input_of(vertex).mapInArrow(keep_rows(function, folder), from_arrow_schema(KEPT))
             files = [KeptFile(**row) for row in written.toArrow().to_pylist()]
@@ -200,7 +202,7 @@ class RecoveredJob:
             self.script.note_done(self.number, self.name)
             self.kept.remove()
         except OSError as error:
-            say(f"job {self.name!r} has finished, but {self.script.folder} cannot say so: {error}")
+            print_message(f"job {self.name!r} has finished, but {self.script.folder} cannot say so: {error}")
 
 
 class ScriptRecovery:
@@ -256,7 +258,7 @@ def use_recovery(recovery: ScriptRecovery | None) -> Iterator[None]:
         yield
     except BaseException as error:
         if not (isinstance(error, SystemExit) and not error.code):
-            _say_what_is_kept(recovery.script)
+            _print_saved_vertices(recovery.script)
             raise
         recovery.script.remove()
         raise
@@ -265,10 +267,10 @@ def use_recovery(recovery: ScriptRecovery | None) -> Iterator[None]:
     recovery.script.remove()
 
 
-def _say_what_is_kept(script: KeptScript) -> None:
+def _print_saved_vertices(script: KeptScript) -> None:
     with suppress(OSError):
         ids = [job_id for _, job in script.jobs() for job_id in job.ids()[-1:]]
         if ids:
-            say(f"what is finished is kept: penstock run --resume {ids[-1]} goes on from there")
+            print_message(f"what is finished is kept: penstock run --resume {ids[-1]} goes on from there")
         else:
             script.remove()

@@ -40,10 +40,10 @@ from penstock.engine.run.commits.commit_run import (
     acknowledge_runs,
     begin_run,
     commit_run,
+    finish_earlier_runs,
+    print_message,
     published_jobs,
     run_is_published,
-    say,
-    settle_earlier_runs,
     undo_run,
 )
 from penstock.engine.run.commits.journal import JournalRun
@@ -324,7 +324,7 @@ def begin_job(job: Job, control: RunControl) -> BegunRun | JobResult:
     backoff = restart_backoff(job.config)
     tables = plan_to_run(job)
     following = next_run(job)
-    repeated = settle_earlier_runs(following)
+    repeated = finish_earlier_runs(following)
     recovered = control.recovered = recovered_job(job, tables, control.job_id)
     collects = any(isinstance(transformation.operator, CollectSink) for transformation in job.transformations)
     if repeated is not None and not collects:
@@ -410,7 +410,7 @@ def end_job(
         try:
             undo_run(begun.opened)
         except Exception as undo_error:
-            say(
+            print_message(
                 f"job {job.name!r}: what it staged is not removed ({undo_error}); "
                 "`penstock recover` removes it"
             )
@@ -419,7 +419,7 @@ def end_job(
             try:
                 listener(result)
             except Exception as unheard:  # the job's own failure is what counts
-                say(f"job {job.name!r}: how it ended is not noted: {unheard}")
+                print_message(f"job {job.name!r}: how it ended is not noted: {unheard}")
         raise
     ended(control, result)
     if control.recovered is not None:
@@ -461,7 +461,7 @@ def _is_done(control: RunControl) -> bool:
 
 def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], why: str) -> JobResult:
     """The result of a job that an earlier run has done: no vertex has run."""
-    say(f"job {job.name!r} is not run again: {why}")
+    print_message(f"job {job.name!r} is not run again: {why}")
     nothing = CompiledJob((), ())
     result = JobResult(
         control.job_id,

@@ -31,7 +31,7 @@ from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor
 from penstock.engine.run.runtime.recover_jobs import KeptVertices
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, ship_python
-from penstock.engine.run.runtime.run_settings import say_once, spark_settings_for_runs, task_settings
+from penstock.engine.run.runtime.run_settings import print_once, spark_settings_for_runs, task_settings
 from penstock.engine.run.runtime.spark_application import cancel_group, is_remote, job_group
 from penstock.engine.run.runtime.transformations import Job
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
@@ -280,11 +280,11 @@ def workers_python(spark: SparkSession, job: Job) -> Iterator[None]:
         yield
         return
     if is_remote(spark):
-        say_once([f"{_OPTION} {wanted}"], "the workers of a session run on the session's own Python")
+        print_once([f"{_OPTION} {wanted}"], "the workers of a session run on the session's own Python")
         yield
         return
     if any(wanted.startswith(f"{folder or os.path.basename(path)}/") for path, folder in job.archives):
-        say_once([f"{_OPTION} {wanted}"], "workers run already where they unpack a job's archives")
+        print_once([f"{_OPTION} {wanted}"], "workers run already where they unpack a job's archives")
         yield
         return
     context = spark.sparkContext

@@ -17,7 +17,7 @@ from penstock.engine.configuration.run_options import (
     SORT_MEMORY_BYTES,
     STATE_MEMORY_BYTES,
 )
-from penstock.engine.output.say import complain
+from penstock.engine.output.print_line import print_error
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.engine.run.runtime.transformations import Job, Transformation, topology_of, topology_to_run
@@ -58,7 +58,7 @@ WITHOUT_EFFECT: dict[str, str] = {
 _said: set[str] = set()
 
 
-def say_without_effect(options: Mapping[str, str]) -> None:
+def print_ignored_options(options: Mapping[str, str]) -> None:
     """A line on standard error for each reason, with its options that were not named before."""
     by_reason: dict[str, list[str]] = {}
     for key in sorted(options):
@@ -66,25 +66,25 @@ def say_without_effect(options: Mapping[str, str]) -> None:
         if why is not None:
             by_reason.setdefault(why, []).append(key)
     for why, keys in by_reason.items():
-        say_once(keys, why)
+        print_once(keys, why)
 
 
-def say_left_out(job: Job, roots: Iterable[Transformation]) -> None:
+def print_left_out(job: Job, roots: Iterable[Transformation]) -> None:
     """A warning with the sinks among `roots` that PyFlink leaves out of a job whose records are collected."""
     names = [root.name for root in roots if root.kind == "sink" and root not in job.transformations]
     if names:
-        complain(
+        print_error(
             f"warning: job {job.name!r} collects records, and as in PyFlink it leaves out the sinks "
             f"{', '.join(names)}; run them with execute, or set python.operator-chaining.enabled to false"
         )
 
 
-def say_once(names: Iterable[str], why: str) -> None:
+def print_once(names: Iterable[str], why: str) -> None:
     """A warning that `names` have no effect; none if all of them were named before."""
     new = [name for name in names if name not in _said]
     if new:
         _said.update(new)
-        complain(f"warning: {', '.join(new)}: no effect, because {why}")
+        print_error(f"warning: {', '.join(new)}: no effect, because {why}")
 
 
 #: Blocks are up to a megabyte each: few of them make an Arrow batch large enough. Checksums show whether a

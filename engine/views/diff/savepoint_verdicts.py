@@ -278,7 +278,7 @@ KEEP_ALL_IDS = (
 KEEP_IDS = "give operators with state the uid, or the uid hash, that they had; keep their max parallelism"
 
 
-class Required(StrEnum):
+class RequiredVerdict(StrEnum):
     """The values of --require."""
 
     RESTORES = Verdict.RESTORES.value
@@ -287,10 +287,10 @@ class Required(StrEnum):
     REFUSED = Verdict.REFUSED.value
 
 
-class Worse:
+class WorseVerdict:
     """Counts verdicts that are worse than required, and keeps the first names."""
 
-    def __init__(self, required: Required | None) -> None:
+    def __init__(self, required: RequiredVerdict | None) -> None:
         self._required = required
         self._number = 0
         self._shown: list[str] = []

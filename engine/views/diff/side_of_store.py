@@ -15,7 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 from xxhash import xxh3_128_digest
 
-from penstock.engine.planning.foresee_memory import require_memory_to_read_on
+from penstock.engine.planning.memory_estimate import require_memory_to_read_on
 from penstock.engine.planning.plan_in_process import plan_frames
 from penstock.engine.planning.plan_options import PlanOptions
 from penstock.engine.store.open_plan import StoredPlan

@@ -120,7 +120,7 @@ def _read_head(connection: socket.socket) -> tuple[bytes | None, bytes]:
     return bytes(received[:end]), bytes(received[end:])
 
 
-class Rest(io.RawIOBase):
+class PrefixedStream(io.RawIOBase):
     """What has been read of a connection, and then what comes."""
 
     def __init__(self, received: bytes, connection: socket.socket) -> None:
@@ -406,7 +406,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._page(HTTPStatus.SERVICE_UNAVAILABLE, _message_page("Too many", "Close other pages."))
         else:
             self.connection.settimeout(_TIMEOUT_SECONDS)
-            self.rfile = BufferedReader(Rest(head + rest, self.connection))
+            self.rfile = BufferedReader(PrefixedStream(head + rest, self.connection))
             super().handle_one_request()
 
     def do_GET(self) -> None:

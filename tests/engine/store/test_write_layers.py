@@ -14,7 +14,7 @@ from penstock.engine.planning import plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.engine.planning.plan_into_store import (
-    Stored,
+    PlanResult,
     WorkOnSpark,
     WriteLayers,
     plan_into_store_on_spark,
@@ -67,7 +67,7 @@ def plan_into(
     topologies: list[dict[str, Any]],
     until: Layer = Layer.SLOTS,
     planner: Planner = Planner.JOINS,
-) -> Stored:
+) -> PlanResult:
     file = store.parent / "topologies.jsonl"
     file.write_bytes(b"\n".join(map(orjson.dumps, topologies)))
     choice = Choice(planner, "as asked", on_spark=True)

@@ -191,7 +191,7 @@ def test_what_has_no_effect_says_so_once(
     env.set_buffer_timeout(5)
     assert env.options()["pipeline.jars"] == "file:///a.jar;file:///b.jar;file:///c.jar"
     for _ in range(2):
-        no_effect.say_without_effect(env.options())
+        no_effect.print_ignored_options(env.options())
     said = capsys.readouterr().err.splitlines()
     assert [line.partition(", because")[0] for line in said] == [
         "warning: execution.checkpointing.interval: no effect",

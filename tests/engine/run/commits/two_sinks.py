@@ -21,8 +21,8 @@ from penstock.engine.run.commits.commit_run import (
     NextRun,
     begin_run,
     commit_run,
+    finish_earlier_runs,
     run_is_published,
-    settle_earlier_runs,
 )
 from penstock.operators.chain.operator import OperatorContext
 from penstock.operators.common.row import Row
@@ -83,7 +83,7 @@ def begin(sinks, job="two sinks", fingerprint="as before"):
 
 def run(sinks, job="two sinks", fingerprint="as before"):
     """A whole run; False where an earlier one has done its work."""
-    repeated = settle_earlier_runs(NextRun(job, fingerprint, sinks))
+    repeated = finish_earlier_runs(NextRun(job, fingerprint, sinks))
     if repeated is not None:
         run_is_published(repeated)
         return False

@@ -13,32 +13,32 @@ from penstock.engine.output.redaction import redact
 from penstock.plans.printable import printable_lines
 
 
-def say(*pieces: Piece) -> None:
+def print_line(*pieces: Piece) -> None:
     """One line on standard output."""
-    _say(sys.stdout, pieces)
+    _print(sys.stdout, pieces)
 
 
-def say_beside_output(*pieces: Piece) -> None:
+def print_beside_output(*pieces: Piece) -> None:
     """One line on standard error: what is said beside the output of a command or script."""
-    _say(sys.stderr, pieces)
+    _print(sys.stderr, pieces)
 
 
-def repeat(text: str) -> None:
+def print_again(text: str) -> None:
     """A line that somebody else has written, on standard output at once, without the secrets of settings."""
     sys.stdout.write(encodable(printable_lines(redact(text)), sys.stdout) + "\n")
     sys.stdout.flush()
 
 
-def complain(message: str) -> None:
+def print_error(message: str) -> None:
     """A message of one line or more on standard error, without the secrets of settings."""
     with suppress(OSError):  # nobody may be there to read it
         sys.stderr.write(encodable(printable_lines(redact(message)), sys.stderr) + "\n")
 
 
-def _say(stream: TextIO, pieces: Sequence[Piece]) -> None:
+def _print(stream: TextIO, pieces: Sequence[Piece]) -> None:
     if may_be_terminal(stream):
-        from penstock.engine.output.people import said_on_terminal
+        from penstock.engine.output.people import print_on_terminal
 
-        if said_on_terminal(stream, pieces):
+        if print_on_terminal(stream, pieces):
             return
     stream.write(encodable("".join(map(plain, pieces)), stream) + "\n")

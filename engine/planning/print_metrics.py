@@ -4,20 +4,20 @@ import polars as pl
 from rich.table import Column
 
 from penstock.engine.output.people import print_table
-from penstock.engine.output.say import say
+from penstock.engine.output.print_line import print_line
 from penstock.plans.metrics.plan_metrics import METRICS, Metrics, fleet_metrics
 
 
-def tell_fleet(plans: pl.DataFrame) -> None:
+def print_fleet_metrics(plans: pl.DataFrame) -> None:
     """Print the mean, the middle and the extremes of each metric over all topologies."""
     names = ("mean", "smallest", "median", "p95", "largest")
     columns = [Column("metric"), *(Column(name, justify="right", no_wrap=True) for name in names)]
     rows = fleet_metrics(plans).iter_rows(named=True)
     print_table(columns, [(row["metric"], *(number(row[name]) for name in names)) for row in rows])
-    say(f"{len(plans):,} topologies")
+    print_line(f"{len(plans):,} topologies")
 
 
-def tell_topology(metrics: Metrics) -> None:
+def print_topology_metrics(metrics: Metrics) -> None:
     """Print the metrics of the only topology, and its vertices."""
     (row,) = metrics.plans.iter_rows(named=True)
     values = [

@@ -27,13 +27,13 @@ from penstock.engine.machine.available_memory import (
     resident_bytes,
     shown_bytes,
 )
-from penstock.engine.spark.foresee_spark_memory import (
+from penstock.engine.spark.spark_memory_estimate import (
     BYTES_BESIDE_A_HEAP,
     LEAST_HEAP_MEBIBYTES,
     heap_bytes,
     least_for_spark,
 )
-from penstock.engine.spark.foresee_spark_memory import HINT as SPARK_HINT
+from penstock.engine.spark.spark_memory_estimate import HINT as SPARK_HINT
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
 
