@@ -32,7 +32,7 @@ import os, signal, sys
 from pyflink.common import Row, Types
 from pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.run.commits import commit_run
-from penstock.engine.run.recovery import kept_script
+from penstock.engine.run.runtime import kept_script
 from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks.staged_files import TextSink
 

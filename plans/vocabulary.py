@@ -24,7 +24,6 @@ DecisionName = Literal[
     "execution_slot_sharing_groups",
     "plan",
 ]
-PlannerName = Literal["auto", "joins", "columnar", "flink"]
 DrawnLayerName = Literal["stream_graph", "job_graph", "execution_graph"]
 SeveralInputsName = Literal["operator", "union"]
 VerdictName = Literal["restores", "restores-with-warnings", "allow-non-restored", "refused"]

@@ -15,7 +15,7 @@ from penstock.engine.store.plan_versions import find_version, list_versions, tab
 from penstock.engine.store.repair_manifest import find_damage, repair_manifest
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import Rows, StoreTables
-from penstock.engine.store.vacuum_store import Vacuumed, drop_version, vacuum_store
+from penstock.engine.store.vacuum_store import Vacuumed, drop_version, remove_unfinished, vacuum_store
 from penstock.engine.store.version_notes import PlanVersion
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.flink_options import parse_duration
@@ -54,6 +54,8 @@ def vacuum_command(
 ) -> None:
     """Remove the files of versions that were dropped, and of writes that were given up.
 
+    Rows that killed commands left behind more than seven days ago are removed first.
+
     Readers never open a dropped version, so only those that had begun before the drop read its files, and
     --retain gives them time. Writers that are at work are left alone.
     """
@@ -63,9 +65,12 @@ def vacuum_command(
             "Delta's VACUUM gives back the space of its tables",
         )
     age = _given_age(retain, "--retain")
+    delta = tables_of(store)
+    if not dry_run and (unfinished := remove_unfinished(delta)):
+        print_line(f"{store}: {len(unfinished):,} unfinished writes and drops cleaned up")
     removed: list[Vacuumed] = []
     waiting: list[Vacuumed] = []
-    for vacuumed in vacuum_store(tables_of(store), age.total_seconds(), remove=not dry_run):
+    for vacuumed in vacuum_store(delta, age.total_seconds(), remove=not dry_run):
         (waiting if vacuumed.waits else removed).append(vacuumed)
     word = "would be removed" if dry_run else "removed"
     print_line(f"{store}: {_sum(removed)} {word}")

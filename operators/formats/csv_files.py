@@ -157,9 +157,8 @@ def _values(column: pa.ChunkedArray, as_they_are: bool, parse: Parse) -> list[An
 # Records on their way from a source to its operator, some at a time.
 
 
-#: Values in a chunk, about; sources whose values may be large also keep chunks below CHUNK_BYTES.
+#: Values in a chunk, about.
 CHUNK_VALUES = 4096
-CHUNK_BYTES = 1 << 20
 
 
 class Chunk(NamedTuple):

@@ -29,7 +29,7 @@ import os
 import posixpath
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any, Literal, Self
@@ -451,12 +451,6 @@ class JournalPart:
     record: RunRecord
     folder: str  #: path or URI of the folder it lies in
     path: str  #: of this part of the journal, in the folder's file system
-
-
-def runs_in(folder: str) -> Iterator[JournalRun]:
-    """The sound runs of this user with a record in `folder`, by id."""
-    parts, _ = parts_in(folder)
-    yield from runs_of(parts)[0]
 
 
 def parts_in(folder: str) -> tuple[list[JournalPart], list[PassedOver]]:

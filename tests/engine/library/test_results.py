@@ -173,8 +173,8 @@ def test_a_comparison_counts_what_plans_take(tmp_path, capsys):
 def test_names_of_literals_are_the_values_of_their_enums():
     enums = {
         "LayerName": Layer, "PartitionerName": Partitioner, "SlotSharingName": SlotSharingStrategy,
-        "NetworkName": PROFILES, "DecisionName": Decision, "PlannerName": penstock.Planner,
-        "DrawnLayerName": DrawnLayer, "SeveralInputsName": SeveralInputs,
+        "NetworkName": PROFILES, "DecisionName": Decision, "DrawnLayerName": DrawnLayer,
+        "SeveralInputsName": SeveralInputs,
         "ShapeName": [shape.name for shape in SHAPES], "TableName": TABLES,
     }  # fmt: skip
     for name, values in enums.items():
