@@ -1,1 +1,1 @@
-"""What passes stand on: frames of polars and of Spark, counts, walks over arrays, refusals."""
+"""Shared foundations of passes: frames of polars and Spark, counts, walks over arrays, refusals."""

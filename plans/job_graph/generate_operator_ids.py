@@ -21,7 +21,7 @@ _EVEN_BYTES_COMPILED = np.uint64(0x00FF00FF00FF00FF)
 
 
 def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
-    """As generate_operator_ids gives them."""
+    """Return the result of generate_operator_ids, compiled."""
     named, of_uids = graph.uids
     largest = int(np.diff(graph.bounds).max(initial=1))
     hashes = np.zeros((len(named), 2), np.uint64)
@@ -45,13 +45,13 @@ def operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
 
 
 def _topologies_with_uids(bounds: Ints, named: Flags) -> Flags:
-    """Whether any node of each topology has a uid."""
+    """Return whether any node of each topology has a uid."""
     return np.logical_or.reduceat(named, bounds[:-1]) if len(named) else named
 
 
 @compiled
 def _hash_of_number(number: int, copies: int) -> tuple[np.uint64, np.uint64]:
-    """murmur3-128 of that many copies of a number of four bytes, little end first."""
+    """murmur3-128 of `copies` copies of a little-endian 4-byte number."""
     single = uint64(number)
     pair = single | (single << uint64(32))
     low = high = uint64(0)
@@ -65,7 +65,7 @@ def _hash_of_number(number: int, copies: int) -> tuple[np.uint64, np.uint64]:
 
 @compiled
 def _times_37_per_byte_compiled(half: np.uint64) -> np.uint64:
-    """Each byte times 37 modulo 256: odd and even bytes apart, so that no carry meets a neighbour."""
+    """Multiply each byte by 37 modulo 256; odd and even bytes separately, so that carries stay in place."""
     even = ((half & _EVEN_BYTES_COMPILED) * uint64(37)) & _EVEN_BYTES_COMPILED
     odd = (((half >> uint64(8)) & _EVEN_BYTES_COMPILED) * uint64(37)) & _EVEN_BYTES_COMPILED
     return even | (odd << uint64(8))
@@ -87,10 +87,10 @@ def _walk_compiled(
     ids: Halves,
     colliding: Ints,
 ) -> None:
-    """Writes ids, and per topology the node whose uid collides (-1: none).
+    """Write ids, and per topology the node whose uid collides (-1: none).
 
-    `cells`: a power of two, more than twice the nodes of any topology. Where a topology has a uid, hashes it
-    has seen are in a table of that many cells, each marked with the topology it was last filled for.
+    `cells`: a power of two, more than twice the nodes of any topology. If a topology has a uid, its hashes so
+    far are in a table of that many cells, each marked with the topology that last filled it.
     """
     count = bounds[-1]
     known, queued = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -112,7 +112,8 @@ def _walk_compiled(
             if named[node]:
                 low, high = of_uids[node, 0], of_uids[node, 1]
             else:
-                # Where the last visit stopped: all inputs before it have ids, so a wide node costs one pass.
+                # Resume at the last visit's position: all inputs before it have ids, so a wide node costs one
+                # pass.
                 position, last = first_unknown[node], in_bounds[node + 1]
                 while position < last and known[in_sources[position]]:
                     position += 1
@@ -152,18 +153,21 @@ _EVEN_BYTES = 0x00FF00FF00FF00FF00FF00FF00FF00FF
 
 
 def _times_37_per_byte(digest: int) -> int:
-    """Each of 16 bytes times 37 modulo 256: odd and even bytes apart, so that no carry meets a neighbour."""
+    """Multiply each of 16 bytes by 37 modulo 256; odd and even bytes separately, so that carries stay in
+    place.
+    """
     even = (digest & _EVEN_BYTES) * 37 & _EVEN_BYTES
     odd = ((digest >> 8) & _EVEN_BYTES) * 37 & _EVEN_BYTES
     return even | odd << 8
 
 
 def generate_operator_ids(graph: StreamGraphArrays) -> tuple[Ints, Ints]:
-    """An id a node, as two big-endian longs, and the nodes whose uids collide, one of a topology at most.
+    """Return one id per node, as two big-endian longs, and the nodes with colliding uids (at most one per
+    topology).
 
     An id is murmur3-128 of the uid; without one, of the node's number in the walk, repeated once for every
     chainable output, then mixed with the ids of its inputs. A node waits until its inputs have ids, unless it
-    has a uid. Topologies with a collision keep zeros from there on: Flink refuses them.
+    has a uid. Topologies with a collision have zeros from there on: Flink refuses them.
 
     Source: StreamGraphHasherV2.
     """
@@ -209,7 +213,7 @@ def _digests(uids: UidHashes) -> list[int | None]:
 
 
 def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray) -> int | None:
-    """The node with a colliding uid, at which the walk ends."""
+    """Walk one topology; return the node with a colliding uid, at which the walk ends."""
     sources, in_bounds, in_sources, out_bounds, out_targets, chainable, of_uids = graph
     digest_of, from_bytes = mmh3.mmh3_x64_128_digest, int.from_bytes
     queued = bytearray(end - start)
@@ -228,7 +232,8 @@ def _walk(graph: _Lists, start: int, end: int, ids: list[int], known: bytearray)
             if digest in seen:
                 return node
         else:
-            # Where the last visit stopped: all inputs before it have ids, so a wide node costs one pass.
+            # Resume at the last visit's position: all inputs before it have ids, so a wide node costs one
+            # pass.
             position, last = first_unknown.get(node, in_bounds[node]), in_bounds[node + 1]
             while position < last and known[in_sources[position]]:
                 position += 1

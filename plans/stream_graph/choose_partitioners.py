@@ -12,7 +12,7 @@ CLASSES = PARTITIONER_CLASSES
 
 POINTWISE = (Partitioner.FORWARD, Partitioner.RESCALE)
 KEYED = (Partitioner.HASH, Partitioner.CUSTOM)
-"""Partitioners that are equal only if they come from the same partition."""
+"""Partitioners that are equal only if they come from the same partition transformation."""
 
 ALIGNED = (*POINTWISE, Partitioner.BROADCAST, Partitioner.CUSTOM)
 """Partitioners that do not support unaligned checkpoints."""
@@ -21,7 +21,7 @@ UNSPECIFIED_FORWARD, CONSECUTIVE_HASH = UNSPECIFIED_FORWARD_CLASS, CONSECUTIVE_H
 """Forward classes of dynamic graphs. Edges that are not chained get an ordinary partitioner instead."""
 
 PLACES = (TOPOLOGY, "source", "target", "in_index", "out_index", "type_number", "unique_id")
-"""The ends of an edge, and its places among the edges of both."""
+"""The ends of an edge, and its positions among the edges of both."""
 
 SOURCE_ATTRIBUTES = (
     "name",

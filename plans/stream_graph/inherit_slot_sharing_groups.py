@@ -1,4 +1,4 @@
-"""Slot sharing groups inherited from inputs, over arrays; both planners call it."""
+"""Slot sharing groups inherited from inputs, over arrays, for both planners."""
 
 import numpy as np
 
@@ -10,10 +10,10 @@ NO_GROUP = -1
 
 
 def inherited_groups(own_groups: Ints, sources: Ints, targets: Ints) -> Ints:
-    """The number of each node's group; 0 if no node above names one, or if inputs disagree.
+    """Return the number of each node's group; 0 if no node above names one, or if inputs disagree.
 
     In: the number of the group that each node names, or NO_GROUP; the nodes at both ends of each edge. Edges
-    into a node come after those into its sources, as they do if ids are in creation order.
+    into a node come after edges into its sources, as they do if ids are in creation order.
     """
     inherited = np.array(own_groups, np.int32)
     edges = (np.array(ends, np.int32) for ends in (sources, targets))
@@ -22,7 +22,7 @@ def inherited_groups(own_groups: Ints, sources: Ints, targets: Ints) -> Ints:
 
 
 def _inherit(own_groups: Ints, sources: Ints, targets: Ints, inherited: Ints) -> None:
-    """The loop (see run_loop). The group of an edge's source is final."""
+    """The compiled loop (see run_loop). The group of an edge's source is final."""
     for edge in range(len(sources)):
         source, target = sources[edge], targets[edge]
         if own_groups[target] != NO_GROUP:

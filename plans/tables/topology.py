@@ -1,4 +1,4 @@
-"""Tables of the topology layer, and what was rejected."""
+"""Tables of all layers, and of rejected topologies and runs."""
 
 from penstock.plans.tables.column_types import (
     BOOL,
@@ -262,7 +262,7 @@ RUNS = table(
 )
 
 
-# Tables of the slots layer: who shares a slot, and what a slot needs.
+# Tables of the slots layer: assignment of tasks to slots, and resources of slots.
 
 
 EXECUTION_SLOT_SHARING_GROUPS = table(
@@ -371,8 +371,8 @@ REJECTED = table(
     (
         "error_stage",
         STR,
-        "input; the layer at which Flink refuses it: stream_graph, job_graph, …; planner: a planner of your "
-        "own breaks a rule; unsupported: Flink has no API for it (--planner flink)",
+        "input; the layer at which Flink refuses it: stream_graph, job_graph, …; planner: a custom planner "
+        "breaks a rule; unsupported: Flink has no API for it (--planner flink)",
     ),
     ("error", STR, "kind of the first error; Flink's exception class where Flink refuses"),
     ("message", STR, "Flink's message where Flink refuses, else the errors joined by newlines"),
@@ -400,7 +400,7 @@ SETTING_REFUSAL = table(
     ("allowed", STR, "what is allowed"),
     ("hint", STR, "what to do"),
 )
-"""A setting that Flink refuses: Flink's exception, and Penstock's explanation."""
+"""A setting that Flink refuses: Flink's exception and Penstock's explanation."""
 
 JOB_SETTINGS = table(
     TOPOLOGY_ID,

@@ -1,4 +1,4 @@
-"""Execution job vertices, and the tasks that have to run at the same time: scheduling regions."""
+"""Execution job vertices, and scheduling regions: tasks that have to run at the same time."""
 
 import polars as pl
 
@@ -19,7 +19,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 def find_pipelined_regions(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame) -> pl.DataFrame:
     """One row per job vertex (key topology_id, vertex): regions, the scheduling region of each subtask.
 
-    As in joins.find_pipelined_regions; rows are those of ordered_vertices.
+    As joins.find_pipelined_regions; rows are in the order of ordered_vertices.
 
     Example: tests/passes/fixtures/task_regions.txt.
     """
