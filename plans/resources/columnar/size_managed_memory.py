@@ -1,4 +1,4 @@
-"""Computes how much of a slot's managed memory each operator may use."""
+"""The amount of a slot's managed memory that each operator may use."""
 
 from decimal import Decimal
 from functools import cache
@@ -24,7 +24,7 @@ HASHMAP_FACTORY = "org.apache.flink.runtime.state.hashmap.HashMapStateBackendFac
 
 
 def fractions_of_slot(use_case: ManagedMemoryUseCase, task_manager: TaskManager) -> list[float]:
-    """The share of a slot for all consumers of `use_case`, for each bit set of active use cases."""
+    """Return the share of a slot for all consumers of `use_case`, for each bit set of active use cases."""
     options = task_manager.options
     weight = {
         ManagedMemoryUseCase.OPERATOR: options.operator_weight,
@@ -41,7 +41,7 @@ def fractions_of_slot(use_case: ManagedMemoryUseCase, task_manager: TaskManager)
 
 
 def _rounded_down(weight: int, total: int) -> float:
-    """weight / total, cut off after the 16th decimal. Source: ManagedMemoryUtils.getFractionRoundedDown."""
+    """weight / total, truncated after the 16th decimal. Source: ManagedMemoryUtils.getFractionRoundedDown."""
     return float(Decimal(weight * 10**_FRACTION_SCALE // total).scaleb(-_FRACTION_SCALE))
 
 
@@ -65,7 +65,7 @@ def size_managed_memory(
     consumers = columns.filter(pl.col(_FRACTIONS).map.values().list.max() > 0)
     if consumers.is_empty():
         return empty("managed_memory")
-    slot_fraction, of_slot = pl.col("slot_fraction"), pl.lit(float(task_manager.managed_bytes_per_slot))
+    slot_fraction, slot_bytes = pl.col("slot_fraction"), pl.lit(float(task_manager.managed_bytes_per_slot))
     return (
         join_topology(consumers, settings, {})
         .select(
@@ -86,27 +86,29 @@ def size_managed_memory(
         )
         .filter(pl.col("fraction") > 0)
         .with_columns((pl.col("fraction") * _memory_of_slot(task_manager)).alias("slot_fraction"))
-        .with_columns((of_slot * slot_fraction).floor().cast(pl.Int64).alias("bytes"))
+        .with_columns((slot_bytes * slot_fraction).floor().cast(pl.Int64).alias("bytes"))
         .drop("active")
     )
 
 
-def state_backend_uses_managed_memory(of_cluster: str | None) -> pl.Expr:
-    """Whether the state backend of a row of job_settings takes managed memory.
+def state_backend_uses_managed_memory(cluster_backend: str | None) -> pl.Expr:
+    """Return whether the state backend of a row of job_settings takes managed memory.
 
     Columns and source: see joins.size_managed_memory.
     """
     config = pl.col("config").map
-    of_job, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)
-    name = pl.coalesce(of_job, pl.lit(of_cluster, pl.String), deprecated, pl.lit(HASHMAP))
+    job_backend, deprecated = config.get(STATE_BACKEND), config.get(DEPRECATED_STATE_BACKEND)
+    name = pl.coalesce(job_backend, pl.lit(cluster_backend, pl.String), deprecated, pl.lit(HASHMAP))
     enabled = config.get(BATCH_STATE_BACKEND_ENABLED).fill_null("true").str.to_lowercase()
-    of_batch = (pl.col("job_type") == JobType.BATCH.value) & (enabled == "true")
-    return ~of_batch & (name.str.to_lowercase() != HASHMAP) & (name != HASHMAP_FACTORY)
+    is_batch = (pl.col("job_type") == JobType.BATCH.value) & (enabled == "true")
+    return ~is_batch & (name.str.to_lowercase() != HASHMAP) & (name != HASHMAP_FACTORY)
 
 
 @cache
 def _active_use_cases() -> pl.Expr:
-    """Bit set of the use cases that share the slot, in the order of `USE_CASES`, the first one highest."""
+    """Return the bit set of the use cases that share the slot, in the order of `USE_CASES`, the first one
+    highest.
+    """
     bits = pl.lit(0, pl.Int32)
     for use_case in USE_CASES:
         active = pl.col(_FRACTIONS).map.get(use_case.value).is_not_null()
@@ -118,10 +120,12 @@ def _active_use_cases() -> pl.Expr:
 
 @cache
 def _memory_of_slot(task_manager: TaskManager) -> pl.Expr:
-    """The memory that all consumers of a row's use_case together get in a slot with `active` use cases."""
+    """Return the share of a slot for all consumers of a row's use_case together, given the `active` use
+    cases.
+    """
     memory = pl.lit(0.0)
     for use_case in USE_CASES:
         fractions = fractions_of_slot(use_case, task_manager)
-        of_use_case = pl.col("active").replace_strict(dict(enumerate(fractions)), return_dtype=pl.Float64)
-        memory = pl.when(pl.col("use_case") == use_case.value).then(of_use_case).otherwise(memory)
+        share = pl.col("active").replace_strict(dict(enumerate(fractions)), return_dtype=pl.Float64)
+        memory = pl.when(pl.col("use_case") == use_case.value).then(share).otherwise(memory)
     return memory
