@@ -25,7 +25,7 @@ class SlotSharingGroups(NamedTuple):
     no vertex opens a slot while another one is free.
     """
 
-    group_group_of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group
+    group_of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group
     slots: Ints  #: number of slots per group
     first_slot: Ints  # per vertex, the first slot of its group
 
