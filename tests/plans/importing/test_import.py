@@ -163,7 +163,7 @@ def test_graphs_of_networkx():
     [
         (networkx.Graph([(1, 2)]), {}, "an undirected graph"),
         (networkx.DiGraph([(1, 2), (2, 1)]), {}, "an acyclic graph"),
-        ([1, 2], {}, "found list"),
+        ([1, 2], {}, "got list"),
         (networkx.DiGraph([(1, 2, {"partitioner": "hsh"})]), {}, "did you mean hash"),
         (networkx.DiGraph([(1, 2)]), {"parallelism": 0}, "a whole number from 1"),
         (networkx.DiGraph([(1, 2)]), {"partitioner": "hsh"}, "did you mean hash"),
@@ -390,7 +390,7 @@ def test_names_are_unique_and_refusals_are_said(tmp_path):
     [
         ("a.dot", b"digraph {", "line 1, column 10: found the end of the file"),
         ("a.dot", b"\xff\xfe", "is not UTF-8"),
-        ("a.graphml", b"<graphml>", "it is no GraphML"),
+        ("a.graphml", b"<graphml>", "it is not GraphML"),
         ("a.graphml", b"", "no such"),
         ("a.csv", b"source,target\na,b,c,d\n", "line 2: found 4 cells"),
         ("a.tsv", b"a\tb\n\tc\n", "line 2"),
