@@ -1,4 +1,4 @@
-"""Plans of Flink jobs: the tables of each layer, and the passes that derive a layer from the one before."""
+"""Tables of each layer of a Flink job's plan, and the passes that derive a layer from the one before."""
 
 import os
 

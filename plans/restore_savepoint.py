@@ -129,7 +129,7 @@ class SavepointState(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """An exception that Flink would raise: the simple name of the class, and the message."""
+    """The simple class name and the message of an exception that Flink would raise."""
 
     error: str
     message: str

@@ -174,7 +174,7 @@ def read_tables(returned: Any) -> dict[str, pl.DataFrame]:
 
 
 def reader_of(decision: Decision) -> Callable[[Any], Any]:
-    """Return the function that reads answers to this decision: a frame, or frames by table."""
+    """Return the function that reads answers to this decision, as a frame or as frames by table."""
     return read_tables if decision is Decision.PLAN else partial(read_answer, decision=decision)
 
 

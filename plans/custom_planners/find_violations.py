@@ -1,4 +1,4 @@
-"""The invariants of every plan, checked over its tables: vectorised, all topologies at once."""
+"""Check the invariants of every plan over its tables, for all topologies at once."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum

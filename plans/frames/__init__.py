@@ -1,1 +1,1 @@
-"""Shared foundations of passes: frames of polars and Spark, counts, walks over arrays, refusals."""
+"""Shared foundations of passes for polars and Spark (frames, counts, walks over arrays, refusals)."""

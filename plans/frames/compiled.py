@@ -145,7 +145,7 @@ def _is_worker() -> bool:
 
 
 def _is_watched() -> bool:
-    """Return whether a person sees standard error: at a terminal or in a notebook."""
+    """Return whether a person sees standard error, at a terminal or in a notebook."""
     try:
         return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel.")
     except (AttributeError, ValueError):  # no standard error, or a closed one

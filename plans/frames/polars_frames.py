@@ -1,4 +1,4 @@
-"""Helpers of columnar passes: Arrow conversion, joins on the topology, look-ups by topology and id."""
+"""Helpers of columnar passes for Arrow conversion, joins on the topology, and look-ups by topology and id."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
@@ -20,7 +20,7 @@ _FEW_CELLS = 1 << 16
 
 
 class Cells(NamedTuple):
-    """An index of a table's rows: one cell per possible id, topology by topology."""
+    """An index of a table's rows with one cell per possible id, topology by topology."""
 
     topologies: Ints  # sorted
     first: Ints  #: each topology's first cell

@@ -1,4 +1,4 @@
-"""Refusals in polars: topologies that Flink would refuse to plan, with its exception class and message."""
+"""Find topologies that Flink would refuse to plan, in polars, with its exception class and message."""
 
 import numpy as np
 import polars as pl
@@ -78,7 +78,7 @@ def settings_refused_at(settings: pl.DataFrame, stage: str, precedence: list[pl.
 
 
 def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return one row per refused topology: the reason that Flink would raise first.
+    """Return one row per refused topology, with the reason that Flink would raise first.
 
     As frames.spark_frames.first_refusals. Precedences compare element by element; a prefix comes first.
     """
@@ -93,8 +93,8 @@ def first_refusals(reasons: list[pl.DataFrame]) -> pl.DataFrame:
 
 
 def first_refused(refusals: list[pl.DataFrame]) -> pl.DataFrame:
-    """Return one row per refused topology: its first refusal among those of several layers, in
-    their order.
+    """Return one row per refused topology, the first of its refusals in several layers, in the order of the
+    layers.
     """
     if not refusals:
         return pl.DataFrame(schema=_FIRST)

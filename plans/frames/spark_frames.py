@@ -135,7 +135,7 @@ _ROWS_PER_BLOCK = 250_000
 
 
 def number_in_order(rows: DataFrame, order: str, number: str) -> DataFrame:
-    """Add the column `number`: the number of rows of the topology with a smaller `order`.
+    """Add the column `number`, the number of rows of the topology with a smaller `order`.
 
     `order` contains distinct whole numbers from 0 per topology. Rows are counted and ordered within blocks,
     and the counts of earlier blocks are added, so no task sees a whole topology.
@@ -181,7 +181,7 @@ def refusals(
 
 
 def refused_settings(job_settings: DataFrame) -> DataFrame:
-    """Return the settings that Flink refuses when it reads them: topology_id and the columns of
+    """Return the settings that Flink refuses when it reads them, in topology_id and the columns of
     SETTING_REFUSAL.
     """
     return job_settings.select(TOPOLOGY, F.inline("setting_refusals"))
@@ -201,7 +201,7 @@ def first_of_topology(rows: DataFrame, order: list[str]) -> DataFrame:
 
 
 def first_refusals(reasons: list[DataFrame]) -> DataFrame:
-    """Return one row per refused topology: the reason that Flink would raise first."""
+    """Return one row per refused topology, with the reason that Flink would raise first."""
     first = F.min(F.struct("precedence", "error_stage", "error", "message", "location")).alias("first")
     return (
         reduce(DataFrame.unionByName, reasons)

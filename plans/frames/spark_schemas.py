@@ -116,7 +116,9 @@ def has_ended(spark: Any) -> bool:
 
 @contextmanager
 def unless_ended(spark: Any) -> Iterator[None]:
-    """Ignore errors of the block if the session has ended: the resources to clean up are gone, too."""
+    """Ignore errors of the block if the session has ended, as the resources to clean up are
+    then gone, too.
+    """
     try:
         yield
     except Exception:

@@ -42,7 +42,7 @@ def unchanged(rows: pa.Table) -> pa.Table:
 
 
 class Part:
-    """Rows read by a walk: nodes or edges.
+    """Rows read by a walk, either nodes or edges.
 
     `number`: the column that numbers nodes or vertices (of an edge: its source), by which rows are sorted
     within a topology, then by `order`. `compact` removes data that the walk does not need, such as texts; it

@@ -121,7 +121,9 @@ class SpecShape(StrEnum):
 
 
 class Routing(StrEnum):
-    """How an operator's input is partitioned: NAMB's values of `connection.routing`, then more of Flink's."""
+    """How an operator's input is partitioned, by NAMB's values of `connection.routing` and then more of
+    Flink's.
+    """
 
     NONE = "none"
     BALANCED = "balanced"

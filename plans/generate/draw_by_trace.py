@@ -67,8 +67,8 @@ def draw_by_trace(
 
 
 def _levels(random: Random, shares: Mapping[str, Any]) -> list[int]:
-    """Return the number of tasks of each level: one on the critical path, the others spread as
-    in the trace.
+    """Return the number of tasks of each level, one on the critical path and the others spread as in the
+    trace.
     """
     tasks = _drawn(random, shares["tasks"])
     length = 1

@@ -170,7 +170,7 @@ class _TransformationWriter:
         }
 
     def _read(self, edges: Sequence[Mapping[str, Any]], keyed: bool, kind: Kind) -> int:
-        """The transformation that an input reads: edges of one partitioner are united before it."""
+        """Return the transformation that an input reads; edges of one partitioner are united before it."""
         explicit = {self._explicit_partition(edge) for edge in edges}
         if len(explicit) == 1:
             (only,) = explicit

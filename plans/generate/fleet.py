@@ -1,4 +1,4 @@
-"""Drawn fleets: their spec, their random numbers and their topologies."""
+"""Spec, random numbers and topologies of drawn fleets."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -80,7 +80,7 @@ Draw = Callable[..., pl.Expr]
 
 
 def draws(seed: int) -> Draw:
-    """Return the Draw of a seed: the upper 52 bits of Spark's xxhash64(seed, keys, salt)."""
+    """Return the Draw of a seed, the upper 52 bits of Spark's xxhash64(seed, keys, salt)."""
 
     def draw(salt: str, *keys: pl.Expr) -> pl.Expr:
         hashed = _hashed(seed, salt, keys, lambda hashes: (hashes >> np.uint64(12)) * 2.0**-52, pl.Float64)
@@ -180,7 +180,7 @@ def _require(parameter: str, value: float, low: int, high: int) -> None:
 
 
 INDEX, ID = "index", "id"
-"""Which topology of the fleet a row is of, from 0, and the transformation's id."""
+"""Columns of the number of a row's topology in the fleet, from 0, and of the transformation's id."""
 
 DEFAULT_PARALLELISM = 4
 
@@ -249,8 +249,8 @@ GENERATOR = 2
 
 
 def topology_rows(fleet: Fleet, start: int, stop: int) -> pl.DataFrame:
-    """Return topologies number `start` to `stop` - 1: INDEX, `name`, `fingerprint` and the settings of the
-    shape.
+    """Return INDEX, `name`, `fingerprint` and the settings of the shape, of topologies number `start` to
+    `stop` - 1.
 
     The name is shape-seed-index. The fingerprint is SHA-256 over the recipe (shape, version of the generator,
     Spec) and the index, which determine every row of the topology: no pass over the rows is needed.
@@ -447,7 +447,7 @@ OPTIONS: tuple[RandomOption, ...] = (
 
 
 def draw_options(rows: pl.DataFrame, spec: Spec) -> pl.DataFrame:
-    """Add the columns read by `operator_options`: a column `draw_<option>` each, and three for uids."""
+    """Add the columns read by `operator_options`, a column `draw_<option>` each and three for uids."""
     draw = draws(spec.seed)
     keys = (pl.col(INDEX), pl.col(ID))
     salts = [option.column for option in OPTIONS] + ["uid", "uid_hash", "uid_used_twice"]

@@ -1,4 +1,4 @@
-"""Shape `giant`: one large topology with everything that makes large ones hard to plan."""
+"""Shape `giant`, one large topology with everything that makes large ones hard to plan."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -58,7 +58,7 @@ def layered(spec: Spec) -> Fleet:
 
 
 def _nodes(operators: pl.DataFrame, draw: Draw, width: int, layers: int) -> pl.DataFrame:
-    """One row per transformation: ID, the `node` of its operator, `operator`, `join` and input ids."""
+    """Return ID, the `node` of its operator, `operator`, `join` and input ids, one row per transformation."""
     operator, inner = pl.col("operator"), width * layers
     blocks = inner // PARTITION_BLOCK
     column = operator % width
@@ -70,7 +70,7 @@ def _nodes(operators: pl.DataFrame, draw: Draw, width: int, layers: int) -> pl.D
         return below(draw("block", pl.col(INDEX), block), PARTITION_BLOCK)
 
     def node_id(number: pl.Expr) -> pl.Expr:
-        """Return an operator's id: one for itself and for every operator and partition before it."""
+        """Return an operator's id, which counts it and every operator and partition before it."""
         position = number - width
         block = position // PARTITION_BLOCK
         is_partitioned = position % PARTITION_BLOCK >= partition_position(block)
@@ -268,7 +268,7 @@ def wide(spec: Spec) -> Fleet:
 
 
 class Shape(NamedTuple):
-    """A named generator: from a Spec to the description of its fleet."""
+    """A named generator that derives the description of its fleet from a Spec."""
 
     name: str
     fleet: Callable[[Spec], Fleet]
@@ -370,7 +370,7 @@ WORKLOADS = "workloads"
 
 
 class DrawnShape(NamedTuple):
-    """A generator besides the shapes: its name, a description, and its options."""
+    """The name, description and options of a generator besides the shapes."""
 
     name: str
     about: str

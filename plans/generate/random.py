@@ -1,4 +1,4 @@
-"""Shape `random`: fleets of topologies with every kind and option of Flink's DataStream API.
+"""Shape `random`, fleets of topologies with every kind and option of Flink's DataStream API.
 
 The shares match the golden data's random topologies: about 19 transformations with 12 operators each, of all
 sizes. With refusals, Flink refuses a few topologies in a hundred (a forward partition between unequal
@@ -115,7 +115,7 @@ def _sizes(spec: Spec) -> tuple[float, float]:
 
 
 def _rows(units: pl.DataFrame, spec: Spec, draw: Draw, chunks: int) -> pl.DataFrame:
-    """One row per transformation: INDEX, ID, the topology's size, its number of sources and `rarity`.
+    """Return INDEX, ID, the topology's size, its number of sources and `rarity`, one row per transformation.
 
     `rarity` is the factor for the shares of options that may make Flink refuse a topology.
     """
@@ -181,7 +181,7 @@ def _kinds(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
 
 
 def _inputs(rows: pl.DataFrame, draw: Draw) -> pl.DataFrame:
-    """Add `inputs`: ids of earlier transformations, as many as the kind takes.
+    """Add `inputs`, ids of earlier transformations, as many as the kind takes.
 
     Whether an earlier transformation can be read follows from its own draw of a kind, so no row depends on
     another: sinks are the lowest draws, virtual kinds the highest, and operators that may have side outputs

@@ -1,4 +1,4 @@
-"""Limits on reading foreign files: bytes, depth, nodes, edges and seconds.
+"""Limit the bytes, depth, nodes, edges and seconds of reading foreign files.
 
 A small file can expand to a huge one: by compression, aliases, products of subgraphs, or nesting. Every
 reader of foreign files checks the size of its results with these functions before it creates them.

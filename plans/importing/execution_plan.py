@@ -67,8 +67,8 @@ def is_execution_plan(document: Mapping[str, Any]) -> bool:
 
 
 def from_execution_plan(document: Mapping[str, Any], name: str) -> Imported:
-    """Return a topology named `name`: the operators and edges as given, with Flink's defaults
-    (see ASSUMED).
+    """Return a topology named `name` of the operators and edges as given, with Flink's defaults (see
+    ASSUMED).
     """
     nodes = document["nodes"]
     errors = errors_of_nodes(nodes, "node", _node_errors)

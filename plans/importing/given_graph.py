@@ -243,7 +243,7 @@ def _attributes_left(
 
 
 def attribute_name(name: object) -> str:
-    """Return the name of an attribute for notes: plain words unquoted."""
+    """Return the name of an attribute for notes, unquoted if it is plain words."""
     return name if isinstance(name, str) and _PLAIN_NAME(name) else shorten(name, 60)
 
 
@@ -375,7 +375,7 @@ def _known(attributes: Mapping[str, Any], keys: Iterable[str], take: Mapping[str
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether an attribute has no value: None, an empty text, or NaN, as in GraphML."""
+    """Return whether an attribute is None, an empty text, or NaN, as in GraphML, and so has no value."""
     return (
         value is None
         or (isinstance(value, str) and not value)

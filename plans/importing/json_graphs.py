@@ -1,4 +1,4 @@
-"""Import graphs of other tools in JSON: lists of nodes and edges under the names used by these tools.
+"""Import graphs of other tools in JSON, as lists of nodes and edges under the names used by these tools.
 
 Sources: networkx.readwrite.json_graph (node_link_data, adjacency_data, cytoscape_data), the data sets of
 vis.js, the force layouts of d3, elements of Cytoscape.js, the JSON Graph Format 2, Arroyo's REST interface.
@@ -37,7 +37,7 @@ _DIRECTION = "from source to target"
 
 
 class _Parts(NamedTuple):
-    """The parts of a document: lists of nodes (None: absent) and edges, and the rest."""
+    """Lists of a document's nodes (None if absent) and edges, and the rest."""
 
     form: str
     nodes: list[Any] | None

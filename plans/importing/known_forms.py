@@ -167,7 +167,7 @@ def is_job_details(document: Mapping[str, Any]) -> bool:
 
 
 def from_job_details(document: Mapping[str, Any], name: str) -> Imported:
-    """Return a topology named `name`: as from_flink_plan, with names, max parallelism and slot sharing
+    """Return a topology named `name`, as from_flink_plan, with names, max parallelism and slot sharing
     groups.
 
     Groups are distinguished by their ids and named as in the document, if it names them.

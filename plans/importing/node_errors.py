@@ -1,4 +1,4 @@
-"""Errors in the nodes of Flink's JSON: their form, and the nodes that they read."""
+"""Find errors in the form of nodes in Flink's JSON, and in the nodes that they read."""
 
 import re
 from collections import Counter

@@ -64,8 +64,8 @@ _FORWARD = Partitioner.FORWARD.upper()
 
 
 def is_plan_json(document: Mapping[str, Any]) -> bool:
-    """Return whether an object is a line of export: it has later layers, or a stream graph without its
-    settings.
+    """Return whether an object is a line of export, with later layers or a stream graph without
+    its settings.
     """
     graph = document.get("stream_graph")
     if any(key in document for key in _LATER_LAYERS):
@@ -79,7 +79,9 @@ def is_refusal(document: Mapping[str, Any]) -> bool:
 
 
 def from_plan_json(document: Mapping[str, Any]) -> Imported:
-    """Return the topology of a planned line: its stream graph, or, if that is missing, its job vertices."""
+    """Return the topology of a planned line, from its stream graph or, if that is missing, its
+    job vertices.
+    """
     errors = plan_json_errors(document)
     if errors:
         return errors

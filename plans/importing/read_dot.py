@@ -127,7 +127,7 @@ def _wrong(file: str, text: str, place: int, token: str, allowed: str = "") -> I
     line = text.count("\n", 0, place) + 1
     column = place - (text.rfind("\n", 0, place) + 1) + 1
     return InputError(
-        f"{file}, line {line:,}, column {column:,}: token {token}"
+        f"{file}, line {line:,}, column {column:,}: found {token}"
         + (f"; allowed: {allowed}" if allowed else ""),
         "it is read as DOT, the language of Graphviz",
     )
@@ -232,10 +232,10 @@ class _Reader:
 
     def _unexpected(self, allowed: str) -> InputError:
         token = self._token
-        token = "the end of the file" if token.kind is _END else shorten(token.text, 40)
+        description = "the end of the file" if token.kind is _END else shorten(token.text, 40)
         if token.kind is _KEYWORD:
-            token = f"the keyword {token.text}"
-        return _wrong(self._file, self._text, token.place, token, allowed)
+            description = f"the keyword {token.text}"
+        return _wrong(self._file, self._text, token.place, description, allowed)
 
     def _is_id(self) -> bool:
         return self._token.kind in (_ID, _QUOTED, _HTML)

@@ -1,4 +1,4 @@
-"""Read edge lists as graphs: each line has an edge, its ends and further facts about it.
+"""Read edge lists as graphs. Each line has an edge, its ends and further facts about it.
 
 Trivial Graph Format and the adjacency lists of networkx are supported, too.
 """
@@ -47,7 +47,7 @@ _PARTITIONERS = frozenset(map(str, Partitioner))
 
 
 class _Row(NamedTuple):
-    """A non-blank line; `facts`: the object at its end."""
+    """A non-blank line, with the object at its end as `facts`."""
 
     number: int
     cells: Sequence[str]
@@ -139,7 +139,7 @@ def _data_lines(text: str, comments: _Comments) -> Iterator[tuple[int, str]]:
 
 
 def _mode(sample: Sequence[tuple[int, str]], by_ending: str | None) -> str:
-    """Return how the lines are divided: at a separator, at arrows, or at spaces."""
+    """Return how the lines are divided, by a separator, arrows, or spaces."""
     lines = [line for _, line in sample]
     if not lines:
         return by_ending or _SPACES
@@ -364,7 +364,7 @@ def _has_ends(cells: Sequence[str]) -> bool:
 
 
 class _Columns(NamedTuple):
-    """Positions in a row: of both ends, of their attributes, and of the edge's."""
+    """Positions in a row of both ends, of their attributes, and of the edge's."""
 
     width: int
     source: int
@@ -525,7 +525,9 @@ class _Reader:
 
 
 def _read_tgf(text: str, file: str, name: str) -> GivenGraph | None:
-    """Read Trivial Graph Format: nodes with labels, a line with only #, and edges; None for anything else."""
+    """Read Trivial Graph Format (nodes with labels, a line with only #, and edges); None for
+    anything else.
+    """
     lines = [line.strip() for line in text.splitlines()]
     if lines.count("#") != 1:
         return None
@@ -546,7 +548,7 @@ def _read_tgf(text: str, file: str, name: str) -> GivenGraph | None:
 
 
 def _read_multiline_adjacency(text: str, name: str) -> GivenGraph | None:
-    """Read networkx's multi-line adjacency list: a node and a count, then as many lines of targets; else
+    """Read networkx's multi-line adjacency list (a node and a count, then as many lines of targets), else
     None.
     """
     comments = _Comments()

@@ -53,7 +53,7 @@ def json_in_text(text: str) -> dict[str, Any] | None:
 
 
 def read_explain(text: str, file: str, name: str) -> GivenGraph:
-    """Return the tree of operators of EXPLAIN as a graph: an operator per line, below its reader.
+    """Return the tree of operators of EXPLAIN as a graph, with an operator per line, below its reader.
 
     An Exchange is the partitioner of the edge that goes through it. Reused parts occur once. Raises
     InputError.
@@ -141,7 +141,7 @@ class Content(StrEnum):
 
 
 class NoJob(NamedTuple):
-    """A known kind of content that cannot be imported: its description, and a hint."""
+    """The description of a known kind of content that cannot be imported, and a hint."""
 
     what: str
     hint: str

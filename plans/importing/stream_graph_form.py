@@ -68,7 +68,7 @@ _DECIMALS = 16
 
 
 def memory_weights(vertices: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Map nodes to weights, for the operators that claim memory: proportional in each slot sharing group.
+    """Map nodes to weights for the operators that claim memory, proportional in each slot sharing group.
 
     In: vertices of plan JSON. Weights are the smallest integers of that proportion; if these exceed the
     largest weight, millionths.

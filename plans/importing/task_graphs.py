@@ -1,4 +1,4 @@
-"""Read task graphs of scheduling research as graphs: STG, daggen, DAX of Pegasus, Alibaba's batch tasks.
+"""Read task graphs of scheduling research (STG, daggen, DAX of Pegasus, Alibaba's batch tasks) as graphs.
 
 Sources: the Standard Task Graph Set (Tobita, Kasahara: A standard task graph set for fair evaluation of
 multiprocessor scheduling algorithms, Journal of Scheduling 5, 2002); daggen (github.com/frs69wq/daggen);
@@ -64,7 +64,7 @@ def is_wfformat(document: Mapping[str, Any]) -> bool:
 
 
 def from_wfformat(document: Mapping[str, Any], name: str, options: ImportOptions) -> Imported:
-    """Return a topology named `name`: an operator per task, an edge per dependency.
+    """Return a topology named `name` with an operator per task and an edge per dependency.
 
     Tasks without parents are sources, tasks without children are sinks. The properties of a task and of its
     execution (coreCount, runtimeInSeconds, …) become attributes of its node.
@@ -182,7 +182,7 @@ def _executed(workflow: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _plain(task: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a task that are attributes of a node: all but its edges."""
+    """Return the values of a task that are attributes of a node, which are all but its edges."""
     return {key: value for key, value in task.items() if key not in ("id", "parents", "children")}
 
 
@@ -204,7 +204,8 @@ _ALIBABA_ATTRIBUTES = ("task_type", "status", "start_time", "end_time", "plan_cp
 
 
 def read_stg(text: str, file: str, name: str) -> GivenGraph:
-    """Return a task graph: the number of tasks, then per task its number, processing time, and predecessors.
+    """Return a task graph, given as the number of tasks and then per task its number, processing time, and
+    predecessors.
 
     Graphs of the Standard Task Graph Set have two more tasks than the number, of time 0: an entry and an
     exit. Raises InputError with the line.
@@ -240,7 +241,8 @@ def read_stg(text: str, file: str, name: str) -> GivenGraph:
 
 
 def read_daggen(text: str, file: str, name: str) -> GivenGraph:
-    """Return a graph of daggen: per task its number, its children, type, cost and share of serial work.
+    """Return a graph of daggen, given per task as its number, its children, type, cost and share of serial
+    work.
 
     Transfers are tasks, too. Raises InputError with the line.
     """
@@ -271,7 +273,7 @@ def read_daggen(text: str, file: str, name: str) -> GivenGraph:
 
 
 def read_dax(text: bytes, file: str, name: str) -> GivenGraph:
-    """Return a workflow of Pegasus in XML: jobs, and for each child its parents. Entities are refused.
+    """Return a workflow of Pegasus in XML with jobs and, for each child, its parents. Entities are refused.
 
     Raises InputError.
     """
@@ -386,8 +388,7 @@ def read_pegasus(text: str, file: str, name: str) -> GivenGraph:
 
 
 def read_alibaba(text: str, file: str) -> list[GivenGraph]:
-    """Return the jobs of Alibaba's table batch_task: a graph per job, with the dependencies between its
-    tasks.
+    """Return the jobs of Alibaba's table batch_task, a graph per job with the dependencies between its tasks.
 
     A task's name contains its number and the numbers of the tasks that it waits for: R3_1_2 waits for 1 and
     2. Tasks with names without numbers (task_…) have no dependencies. Instances of a task are its

@@ -87,7 +87,7 @@ def _walk_compiled(
     ids: Halves,
     colliding: Ints,
 ) -> None:
-    """Write ids, and per topology the node whose uid collides (-1: none).
+    """Write ids, and per topology the node whose uid collides, or -1.
 
     `cells`: a power of two, more than twice the nodes of any topology. If a topology has a uid, its hashes so
     far are in a table of that many cells, each marked with the topology that last filled it.

@@ -31,7 +31,8 @@ class DepthFirstOrder(NamedTuple):
 
 
 def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
-    """Walk from the entry points, by id: chainable outputs first, then others chained chains not walked yet.
+    """Walk from the entry points, by id, into chainable outputs first, then into others in chains not walked
+    yet.
 
     Entry points are the sources and the heads that sources are chained chained. Raises LostTopologiesError if
     the walk reaches no operator of a topology.
@@ -75,7 +76,7 @@ def _require_vertices(bounds: Ints, vertices: Ints) -> None:
 
 
 class _WalkInput(NamedTuple):
-    """The graph of a walk: its entries, and the outputs of each node."""
+    """The graph of a walk, with its entries and the outputs of each node."""
 
     entries: Ints
     out_bounds: Ints

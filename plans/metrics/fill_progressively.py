@@ -1,4 +1,5 @@
-"""The steady state under backpressure: how far the sources of each topology can be raised together.
+"""Compute the steady state under backpressure, in which all sources of a topology are raised together as far
+as possible.
 
 A loop over arrays (see frames.compiled): topologies one after the other, so that results for one do not
 depend on others, and floats are summed in the order of ids.
@@ -65,7 +66,7 @@ class Limits(NamedTuple):
 
 
 class OfferedFlow(NamedTuple):
-    """The flow at offered rates, without throttling: per node, edge and topology.
+    """The flow at offered rates, without throttling, per node, edge and topology.
 
     `load`: seconds/s of a vertex' tasks, at its head; `beyond_load`: the excess of its first subtask over the
     even share; `network_load`: of network threads. `level`: the limit of a source as a multiple of its
@@ -151,7 +152,7 @@ def offered_arrays(nodes: int, edges: int, topologies: int) -> OfferedFlow:
 
 
 def room_arrays(nodes: int, edges: int, kinds: int) -> Room:
-    """Return arrays of zeros; `kinds`: number of kinds of slots."""
+    """Return arrays of zeros for `kinds`, the number of kinds of slots."""
     sizes = dict.fromkeys(Room._fields, nodes)
     sizes |= {"along": edges, "held_along": edges, "kind_limit": kinds}
     whole = ("order", "waiting", "free", "binds", "stopped")

@@ -450,7 +450,7 @@ _CUT = 10**16
 
 
 class _Consumer(NamedTuple):
-    """A node that uses managed memory: its weight (None: it has none), and its slot-scope use cases."""
+    """A node that uses managed memory, with its weight (None if it has none) and its slot-scope use cases."""
 
     place: int
     weight: int | None
@@ -463,7 +463,7 @@ class ManagedMemoryOfGroups:
     def __init__(
         self, tables: Mapping[str, pl.DataFrame], places: Mapping[int, int], task_manager: TaskManager
     ) -> None:
-        """`places`: position of each node by id."""
+        """Take `places`, the position of each node by id."""
         self._consumers = []
         rows = tables["stream_nodes"].select(
             "id",

@@ -150,8 +150,8 @@ _STRIDE = 0x9E3779B97F4A7C15
 def operator_costs(
     stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, *known_costs: pl.DataFrame | None
 ) -> pl.DataFrame:
-    """One row per stream node, with columns of COSTS: from the first of `known_costs` that has the value, or
-    ASSUMED.
+    """Return one row per stream node with columns of COSTS, each from the first of `known_costs` that has the
+    value, or from ASSUMED.
 
     A selectivity that none of them gives follows from levels (see selectivity_of_levels).
     """
@@ -179,7 +179,7 @@ def operator_costs(
 
 
 def _outputs(edges: pl.DataFrame) -> pl.Series:
-    """Return the number of outputs of each edge's source: the main one and side outputs."""
+    """Return the number of outputs of each edge's source, including side outputs."""
     if edges["output_tag"].null_count() == len(edges):
         return pl.Series("outputs", np.ones(len(edges), np.int64))
     return edges.select(pl.col("output_tag").fill_null("").n_unique().over(TOPOLOGY, "source"))["output_tag"]

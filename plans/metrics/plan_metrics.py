@@ -1,5 +1,5 @@
-"""The table plan_metrics: resources that each plan needs, and the load that it sustains under a
-cost model.
+"""Derive the table plan_metrics, with the resources that each plan needs and the load that it sustains under
+a cost model.
 """
 
 from collections.abc import Callable, Mapping
@@ -195,7 +195,9 @@ def slots_of_tables(tables: Tables) -> Slots:
 
 
 def _vertices(tables: Tables, arrays: Vertices) -> pl.DataFrame:
-    """One row per job vertex: load, tasks, utilisation of its busiest task, the parallelism it needs."""
+    """Return one row per job vertex with its load, its tasks, the utilisation of its busiest task, and the
+    parallelism it needs.
+    """
     vertices = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     names = tables["job_vertices"].select(TOPOLOGY, "vertex", "name")
     loads = _frame(arrays, {TOPOLOGY: "topologies", "vertex": "vertices"})
@@ -221,7 +223,7 @@ def _measure_plans(tables: Tables, arrays: Plans) -> pl.DataFrame:
 
 
 def _frame(arrays: Vertices | Plans, names: Mapping[str, str]) -> pl.DataFrame:
-    """Return arrays as columns; `names`: new names of some."""
+    """Return arrays as columns; `names` maps some fields to other column names."""
     columns = arrays._asdict()
     renamed = {new: columns.pop(old) for new, old in names.items()}
     return pl.DataFrame({**renamed, **columns}).with_columns(
@@ -289,7 +291,7 @@ def _buffers(tables: Tables, network: NetworkOptions) -> pl.DataFrame:
 
 
 def fleet_metrics(plans: pl.DataFrame) -> pl.DataFrame:
-    """One row per numeric metric: sum, mean, quartiles and extremes over all topologies."""
+    """Return the sum, mean, quartiles and extremes over all topologies, one row per numeric metric."""
     numbers = [name for name in METRICS if plans.schema[name].is_numeric()]
     rows = [
         {

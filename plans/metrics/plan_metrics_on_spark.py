@@ -1,4 +1,6 @@
-"""The table plan_metrics from tables in Spark: a walk for rates and loads, aggregates for everything else."""
+"""Derive the table plan_metrics in Spark, with a walk for rates and loads and aggregates for
+everything else.
+"""
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum

@@ -202,7 +202,7 @@ MOST_NEEDED = 2**31 - 1
 
 
 class ModelCluster(NamedTuple):
-    """The cluster of a plan: constants, slots per TaskManager, bytes per network buffer."""
+    """The constants of a plan's cluster, its slots per TaskManager, and its bytes per network buffer."""
 
     constants: Constants
     slots: int
@@ -292,7 +292,7 @@ def copies_read(order: SortedGraph) -> Floats:
 
 
 def shares_of_outputs(order: SortedGraph) -> Floats:
-    """Return the part of its producer's records that an edge gets: all of its output, which is one of
+    """Return the part of its producer's records that an edge gets, which is all of its output among
     `outputs`.
     """
     tags = order.edges.tags

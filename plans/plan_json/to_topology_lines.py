@@ -137,8 +137,8 @@ def text_of_parts(parts: Parts) -> Iterator[str]:
 
 
 def join_parts(texts: list[pl.DataFrame]) -> pl.Series:
-    """Return the line of each place, joined once: polars' operations on columns of long texts take quadratic
-    time.
+    """Return the line of each place, joined once, as polars' operations on columns of long texts take
+    quadratic time.
     """
     rows = pl.concat([text.with_columns(pl.lit(part).alias("part")) for part, text in enumerate(texts)])
     in_order = rows.sort("place", "part", maintain_order=True)

@@ -88,7 +88,7 @@ def plan_as_read(
 
 
 class _PartQueue:
-    """Parts in progress: one that is read waits, and at most as many as there are threads are
+    """Parts in progress. One that is read waits, and at most as many as there are threads are
     planned ahead.
     """
 
@@ -186,7 +186,7 @@ def read_topologies(
     before_block: Callable[[], None] = lambda: None,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables:
-    """Return the tables of `topologies`: paths, objects, or the tables (topologies, transformations)
+    """Return the tables of `topologies`, given as paths, objects, or the tables (topologies, transformations)
     themselves.
 
     As engine.planning.plan_topologies.read_topologies; paths are local, tables are PyArrow's or Polars'. For

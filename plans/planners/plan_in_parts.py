@@ -43,7 +43,7 @@ Tables = dict[str, pl.DataFrame]
 
 
 TO_ARROW, WITHOUT_REFUSED = "to_arrow", "without_refused"
-"""Stages that are no steps."""
+"""Stages besides the steps."""
 
 
 _NO_TOPOLOGIES = np.zeros(0, np.int64)
@@ -222,7 +222,7 @@ def side_by_side(
 
 
 def in_polars_threads(call: Callable[[pl.Series], pl.Series], times: int) -> None:
-    """Run the call `times` times at once: polars evaluates two or more expressions in a thread each."""
+    """Run the call `times` times at once. polars evaluates two or more expressions in a thread each."""
     row = pl.DataFrame({"row": [0]})
     once = pl.col("row").map_batches(call, return_dtype=pl.Int64)
     others = [once.alias(str(number)) for number in range(1, times)] or [pl.lit(1)]
@@ -255,7 +255,7 @@ def one_after_the_other(work: Callable[[Part], Done], parts: Iterable[Part]) -> 
 class _InterruptibleWork:
     """Work in threads that stops early once its results are no longer wanted.
 
-    Signals reach the main thread only. A process that is asked to stop would wait for its threads, and
+    Signals reach the main thread only. A process that is stopped by a signal would wait for its threads, and
     nothing else ends a loop over the rows of one large part.
     """
 
@@ -319,7 +319,7 @@ _SPLIT = (*_SIZED_BY, "topologies", "job_settings", "stream_edges")
 
 
 class InParts(NamedTuple):
-    """The tables, and the seconds per stage: its share of the elapsed time, as parts overlap."""
+    """The tables, and the seconds per stage as its share of the elapsed time, as parts overlap."""
 
     tables: dict[str, pa.Table]
     seconds: dict[str, float]
@@ -443,7 +443,7 @@ def _rows(tables: Mapping[str, pl.DataFrame]) -> int:
 
 
 def _part_numbers(tables: Mapping[str, pl.DataFrame], parts: int) -> Ints:
-    """Return the part of each topology: adjacent topologies, in parts of equal size."""
+    """Return the part of each topology; a part is adjacent topologies, and all parts have the same size."""
     sizes = pl.concat([tables[name].select(TOPOLOGY) for name in _SIZED_BY]).group_by(TOPOLOGY).len("rows")
     rows = look_up(tables["topologies"].select(TOPOLOGY), sizes, {})["rows"].fill_null(0).to_numpy()
     before = np.cumsum(rows) - rows

@@ -78,7 +78,7 @@ def packed_parts(batches: Batches, tables: Collection[str]) -> Iterator[tuple[st
 
 
 def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
-    """For `mapInArrow` over PACKED rows of one table: yield the rows of the table."""
+    """Yield the rows of one table from PACKED rows, for `mapInArrow`."""
     for batch in batches:
         for block in batch.column("block"):
             yield from pa.ipc.open_stream(block.as_buffer())

@@ -83,7 +83,7 @@ class MemoryOptions:
     """PYTHON in taskmanager.memory.managed.consumer-weights; 0 if the option does not name it."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigurationError."""
+        """Raise ConfigurationError for values out of range."""
         for name in (described.name for described in fields(self)):
             value = getattr(self, name)
             if name in _FRACTIONS:

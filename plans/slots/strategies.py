@@ -150,7 +150,7 @@ def _uneven_vertices(graph: JobGraphArrays, inputs: _Inputs) -> Flags:
 
 
 def _reach(sources: Ints, targets: Ints, reached: Flags) -> None:
-    """The compiled loop (see run_loop): targets of reached vertices are reached."""
+    """Mark the targets of reached vertices as reached, in a compiled loop (see run_loop)."""
     for edge in range(len(targets)):
         if reached[sources[edge]]:
             reached[targets[edge]] = True

@@ -1,4 +1,4 @@
-"""The reasons against chaining: one record each, read by passes, `explain`, `--what-if` and docs.
+"""Records of the reasons against chaining, one each, read by passes, `explain`, `--what-if` and docs.
 
 A new reason is one record here, at its position in Flink's order, and a case in
 tests/passes/fixtures/stream_edges.txt.
@@ -61,14 +61,14 @@ class EdgeFacts(NamedTuple):
 
 
 class SwitchOn(NamedTuple):
-    """A change planned by `--what-if`: a flag of job_settings becomes true."""
+    """A change planned by `--what-if` that sets a flag of job_settings to true."""
 
     setting: str
     meaning: str
 
 
 class FollowProducer(NamedTuple):
-    """A change: the reader, and the operators chained to it, takes an attribute of the producer."""
+    """A change by which the reader, and the operators chained to it, takes an attribute of the producer."""
 
     attribute: str
     meaning: str
@@ -76,7 +76,7 @@ class FollowProducer(NamedTuple):
 
 
 class ChainAlways(NamedTuple):
-    """A change: the source or target of the edge gets the strategy ALWAYS."""
+    """A change that gives the source or target of the edge the strategy ALWAYS."""
 
     end: str
     meaning: str
@@ -179,7 +179,8 @@ class NotChainableReason(StrEnum):
                 "put both into one slot sharing group" if facts.may_chain and facts.may_share_slots else None
             ),
             what_if=FollowProducer(
-                "slot_sharing_group", "the reader, and what is chained to it, joins the producer's group"
+                "slot_sharing_group",
+                "the reader, and the operators chained to it, joins the producer's group",
             ),
         ),
     )
@@ -275,13 +276,14 @@ class NotChainableReason(StrEnum):
             method=_OPERATORS,
             values=lambda facts: facts.both("parallelism"),
             change=lambda facts: (
-                f"give the reader, and what is chained to it, the parallelism {facts.source['parallelism']}"
+                "give the reader, and the operators chained to it, the parallelism "
+                f"{facts.source['parallelism']}"
                 if facts.may_follow
                 else None
             ),
             what_if=FollowProducer(
                 "parallelism",
-                "the reader, and what is chained to it, gets the producer's parallelism",
+                "the reader, and the operators chained to it, gets the producer's parallelism",
                 implies=frozenset({"PARTITIONER_NOT_FORWARD"}),  # without a partitioner it is REBALANCE
             ),
         ),
@@ -320,7 +322,7 @@ class NotChainableReason(StrEnum):
                 "because": facts.partitioner_because,
             },
             change=lambda facts: (
-                "give the reader, and what is chained to it, the parallelism "
+                "give the reader, and the operators chained to it, the parallelism "
                 f"{facts.source['parallelism']}: the partitioner becomes FORWARD"
                 if facts.may_follow
                 else None
@@ -355,11 +357,11 @@ class NotChainableReason(StrEnum):
         ReasonRecord(
             meaning="a [custom planner](planners-of-your-own.md) keeps the operators apart",
             condition=None,
-            sentence="the planner that was chosen keeps them apart",
-            requires="the planner that was chosen wants them chained",
+            sentence="the chosen planner keeps them apart",
+            requires="the chosen planner chains them",
             method="none of Flink's: see --planner",
             values=lambda facts: {"decides": "apart"},
-            change=lambda facts: "plan without it, or change what it decides",
+            change=lambda facts: "plan without it, or change its decision",
             is_preference=True,
         ),
     )

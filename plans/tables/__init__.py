@@ -1,4 +1,4 @@
-"""Every table of a plan, declared once: name, columns, Arrow types and comments.
+"""Declare the name, columns, Arrow types and comments of every table of a plan.
 
 Key columns are integers. `topology_id` (xxhash64 of the name) keys every table; within it, `id` keys
 transformations and stream nodes, and the id of its head node (`vertex`) keys a job vertex.

@@ -78,7 +78,7 @@ _LISTS = (
 
 
 def type_name(kind: pa.DataType) -> str:
-    """Return the type in Spark's notation, without nullability: `map<string,int>`, `array<bigint>`.
+    """Return the type in Spark's notation without nullability, such as `map<string,int>` or `array<bigint>`.
 
     Variants of one type (large lists, string views, dictionaries) share a name. A type that Spark lacks keeps
     Arrow's name.

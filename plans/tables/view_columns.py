@@ -1,4 +1,4 @@
-"""Column names in SQL: a key has the same name in every view."""
+"""Column names of the SQL views, where a key has the same name in every view."""
 
 from penstock.plans.tables import TABLES
 

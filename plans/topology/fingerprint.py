@@ -1,4 +1,5 @@
-"""SHA-256 over a topology's canonical text: equal for equal topologies, in whichever form they were given.
+"""Compute SHA-256 over a topology's canonical text, equal for equal topologies in whichever form they were
+given.
 
 The canonical text of a `transformations` topology is one header line, then one line per transformation in id
 order, each ending in a newline. The digest covers the header and the hex digests of blocks of BLOCK lines, so
@@ -68,8 +69,8 @@ def header_text(
 def transformations_fingerprints(
     headers: Sequence[bytes], rows: pa.StringArray | pa.LargeStringArray, starts: _Ints, lengths: _Ints
 ) -> list[str]:
-    """Return hex digests of topologies with canonical `rows`: `lengths` rows per topology, from
-    `starts` on.
+    """Return hex digests of topologies with canonical `rows`, which begin at `starts` and have `lengths` rows
+    each.
     """
     first, end, bounds = block_bounds(starts, lengths)
     digests = text_digests(rows, bounds)

@@ -1,4 +1,4 @@
-"""The options that Flink reads during planning: keys, deprecated keys, types and defaults.
+"""Keys, deprecated keys, types and defaults of the options that Flink reads during planning.
 
 Flink: ExecutionOptions, BatchExecutionOptions, PipelineOptions, CheckpointingOptions, StateRecoveryOptions,
 JobManagerOptions, StateChangelogOptions. Options outside this table are carried with the job and ignored.
@@ -46,7 +46,7 @@ _ISO_DURATION = re.compile(
 
 
 class FlinkValueError(ValueError):
-    """A value that Flink parses and then refuses: the reason, Flink's exception class and its message."""
+    """The reason, exception class and message with which Flink refuses a value that it parsed."""
 
     def __init__(self, reason: str, error: str, flink_message: str) -> None:
         super().__init__(reason)
@@ -55,7 +55,7 @@ class FlinkValueError(ValueError):
 
 
 def parse_duration(value: str) -> int:
-    """Return the whole milliseconds of a Flink duration: "10 s", "100" (ms), "PT1M"
+    """Return the whole milliseconds of a Flink duration such as "10 s", "100" (ms) or "PT1M"
     (TimeUtils.parseDuration).
     """
     trimmed = value.strip(_JAVA_WHITESPACE)
@@ -83,7 +83,7 @@ def _iso_nanos(text: str) -> int:
 
 
 def parse_memory_size(value: str) -> int:
-    """Return the bytes of a Flink memory size: "128 mb", "1024" (MemorySize.parse)."""
+    """Return the bytes of a Flink memory size such as "128 mb" or "1024" (MemorySize.parse)."""
     number, unit = _LEADING_NUMBER.fullmatch(value.strip(_JAVA_WHITESPACE)).groups()  # type: ignore[union-attr]
     if not number:
         raise ValueError("does not start with a number")
@@ -373,7 +373,7 @@ def parse_cached_files(value: str) -> dict[str, str]:
 
 
 def _files(value: str) -> list[str]:
-    """Return the text of each file: the elements of a YAML list, else the parts between semicolons."""
+    """Return the text of each file, the elements of a YAML list or else the parts between semicolons."""
     try:
         document = load_yaml(value)
         if isinstance(document, list):
@@ -388,8 +388,8 @@ def _named_entry(fields: dict[str, str]) -> tuple[str | None, _Entry]:
 
 
 def _fields(text: str) -> dict[str, str]:
-    """Return the fields of one file: a YAML map, else key:value pairs between commas; a duplicate is an
-    error.
+    """Return the fields of one file, given as a YAML map or else as key:value pairs between commas; a
+    duplicate is an error.
     """
     in_yaml = _fields_in_yaml(text)
     if in_yaml is not None:
@@ -579,7 +579,7 @@ def parallelism_overrides(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def key_set(config: Mapping[str, str], option: FlinkOption) -> str | None:
-    """Return the key under which the option is set: its own before deprecated ones; None if unset."""
+    """Return the key under which the option is set, preferring its own to deprecated ones; None if unset."""
     return next((key for key in (option.key, *option.deprecated) if key in config), None)
 
 

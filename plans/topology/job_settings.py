@@ -62,7 +62,7 @@ JOB_GRAPH_STEPS = (
 
 
 class SettingRefusal(Exception):
-    """An option that Flink refuses: its exception class and message; `ours` is Penstock's explanation."""
+    """Flink's exception class and message for an option that it refuses; `ours` is Penstock's explanation."""
 
     def __init__(self, error: str, flink_message: str, ours: TopologyError) -> None:
         super().__init__(flink_message)
@@ -84,7 +84,7 @@ class SettingRefusal(Exception):
 
 
 class FlinkRefusal(Exception):
-    """A job that Flink refuses for its settings: the stage, Flink's exception class and its message.
+    """The stage, exception class and message with which Flink refuses a job for its settings.
 
     `ours`: Penstock's explanations, listed after Flink's error.
     """
@@ -218,7 +218,7 @@ def _read_checkpointing(config: Mapping[str, str], batch: bool, *, reads_changel
     if tolerable < 0:
         raise _refused_setting(config, options.TOLERABLE_FAILED_CHECKPOINTS, _NO_MESSAGE, "0 or more")
     if unaligned and concurrent > 1:
-        allowed = "1 beside unaligned checkpoints"
+        allowed = "1 with unaligned checkpoints"
         raise _refused_setting(config, options.MAX_CONCURRENT_CHECKPOINTS, _CONCURRENT_AND_UNALIGNED, allowed)
     if reads_changelog:
         read_setting(config, options.STATE_CHANGELOG)
@@ -393,7 +393,7 @@ def setting_errors(config: Mapping[str, str]) -> list[TopologyError]:
 
 
 def refusals_of_config(config: Mapping[str, str]) -> list[str]:
-    """Return Flink's job-independent objections to a configuration: one sentence per refusal."""
+    """Return Flink's job-independent objections to a configuration, one sentence per refusal."""
     try:
         derived = _derived(tuple(config.items()), False)
     except FlinkRefusal as refusal:
@@ -460,7 +460,7 @@ def check_stream_graph_checkpointing(
             ErrorKind.MISSING_KEY,
             "stream_graph",
             "checkpointing true without an interval",
-            f"config {options.CHECKPOINTING_INTERVAL.key} beside it",
+            f"config {options.CHECKPOINTING_INTERVAL.key}",
             f'add "config": {{"{options.CHECKPOINTING_INTERVAL.key}": "…"}}',
         )
     ]

@@ -1,4 +1,4 @@
-"""Topologies in JSON that spans lines: pretty-printed objects in sequence, and arrays of objects.
+"""Read topologies in JSON that spans lines, as pretty-printed objects in sequence or as arrays of objects.
 
 Text is cut at brackets and commas, without recursion and with at most one element in memory; elements are
 parsed elsewhere. Damage stays local: a string ends with its line, as JSON's strings do, and a surplus closing

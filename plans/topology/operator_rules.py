@@ -218,7 +218,11 @@ def sink_errors(entry: dict[str, Any], where: str) -> list[TopologyError]:
     needs = {"writer": ("committer", "pre_write", *committing), "committer": committing}
     errors = [
         TopologyError(
-            ErrorKind.MISSING_KEY, where, f"{key} without {needed}", f"{key} beside {needed}", f"add {needed}"
+            ErrorKind.MISSING_KEY,
+            where,
+            f"{key} without {needed}",
+            f"{key} together with {needed}",
+            f"add {needed}",
         )
         for needed, keys in needs.items()
         if needed not in entry

@@ -102,7 +102,7 @@ NESTED_COLUMNS = {
 
 
 class ParsedLine(NamedTuple):
-    """One line: its row, and the entries of its arrays."""
+    """The row of one line, and the entries of its arrays."""
 
     row: dict[str, Any]
     transformations: Sequence[Any] = ()
@@ -173,7 +173,7 @@ LINES = (
 
 
 class TopologyLine(NamedTuple):
-    """A row of LINES: a line, an element of a document, or a placeholder for one that is too long."""
+    """A row of LINES, for a line, an element of a document, or a placeholder for one that is too long."""
 
     value: bytes
     source_file: str | None

@@ -1,4 +1,4 @@
-"""Rules for the keys of one JSON object: a quick test of a value, and the errors if it fails."""
+"""Rules for the keys of one JSON object, each with a quick test of a value and the errors if it fails."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -62,7 +62,7 @@ Rules = Mapping[str, Rule]
 
 
 def shorten(value: Any, limit: int = 120) -> str:
-    """Return the value as an error quotes it: never longer than a line."""
+    """Return the value as an error quotes it, never longer than a line."""
     text = _start_of_repr(value, limit)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -127,7 +127,7 @@ def _at_most(size: int) -> int:
 
 
 def _unpacked_size_of_lz4(data: bytes) -> int:
-    """Return the decompressed size of a block, which Arrow needs: the sum over its sequences.
+    """Return the decompressed size of a block, summed over its sequences; Arrow needs it.
 
     Source: lz4_Block_format.md of LZ4.
     """
@@ -154,7 +154,7 @@ def _length_of_lz4(data: bytes, at: int, first: int) -> tuple[int, int]:
 
 
 def _unpacked_size_of_snappy(data: bytes) -> int:
-    """Return the number before a block: seven bits per byte, the lowest first."""
+    """Return the number before a block, in seven bits per byte, the lowest first."""
     size = 0
     for place, byte in enumerate(data[:5]):
         size |= (byte & 127) << 7 * place

@@ -371,7 +371,7 @@ def validate_topology(
                 TopologyError(
                     ErrorKind.KEY_NOT_ALLOWED,
                     "topology",
-                    "key chaining beside stream_graph",
+                    "key chaining together with stream_graph",
                     "name, stream_graph, parallelism, max_parallelism, config",
                     "in a stream graph, set chaining_enabled",
                 )

@@ -176,7 +176,7 @@ _QUICK = {
 
 
 def transformations_hold(transformations: list[Any]) -> bool:
-    """Return whether `validate_transformations` would find no error: the same rules in one quick pass."""
+    """Return whether `validate_transformations` would find no error, by the same rules in one quick pass."""
     return bool(transformations) and all(map(_holds, transformations, range(1, len(transformations) + 1)))
 
 
@@ -256,7 +256,7 @@ def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionO
 
 
 def _sort(error: TopologyError) -> tuple[str, str]:
-    """Return the key by which omitted errors are counted: the kind and the subject."""
+    """Return the key by which omitted errors are counted, the kind and the subject."""
     return error.error, error.found.partition(" ")[0]
 
 

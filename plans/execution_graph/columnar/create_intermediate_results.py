@@ -1,4 +1,4 @@
-"""The tables of tasks: execution vertices, the partitions they produce and the partitions they read."""
+"""Create the tables of tasks, of the partitions they produce, and of the partitions they read."""
 
 from typing import Any, TypeVar
 
@@ -24,7 +24,7 @@ Subtasks = TypeVar("Subtasks", bound=npt.NDArray[np.signedinteger[Any]])
 def partitions_of_subtask(
     subtask: Subtasks, producers: Subtasks, consumers: Subtasks
 ) -> tuple[Subtasks, Subtasks]:
-    """Return the partitions that a consuming subtask reads: the first, and the one after the last."""
+    """Return the first of the partitions that a consuming subtask reads, and the one after the last."""
     first: Any = subtask * producers // consumers
     return first, np.maximum(first + 1, (subtask + 1) * producers // consumers)
 
@@ -32,7 +32,7 @@ def partitions_of_subtask(
 def subtasks_of_partition(
     partition: Subtasks, producers: Subtasks, consumers: Subtasks
 ) -> tuple[Subtasks, Subtasks]:
-    """Return the consuming subtasks that read a partition: the first, and the one after the last."""
+    """Return the first of the consuming subtasks that read a partition, and the one after the last."""
     end: Any = _rounded_up((partition + 1) * consumers, producers)
     # With more producers than consumers, a partition has one reader: the last whose range starts before it.
     return np.minimum(_rounded_up(partition * consumers, producers), end - 1), end
@@ -145,7 +145,7 @@ def execution_edges(placed_edges: pl.DataFrame) -> pl.DataFrame:
 
 
 def expand_execution_edges(execution_edges: pl.DataFrame, *also: str) -> pl.DataFrame:
-    """One row per ExecutionEdge: a partition that a subtask reads.
+    """Return one row per ExecutionEdge, a partition that a subtask reads.
 
     In: execution_edges, all or the rows of chosen job edges; columns `also` are carried over. Out (key
     topology_id, target_vertex, input_index, subtask, partition): those columns and first_subpartition,
@@ -166,7 +166,7 @@ def expand_execution_edges(execution_edges: pl.DataFrame, *also: str) -> pl.Data
 
 
 def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
-    """One row per subtask (key topology_id, vertex, subtask): execution_vertices.
+    """Return execution_vertices, one row per subtask (key topology_id, vertex, subtask).
 
     In: task_regions (see find_pipelined_regions).
 
@@ -178,7 +178,9 @@ def execution_vertices(task_regions: pl.DataFrame) -> pl.DataFrame:
 
 
 def explode_subtasks(tasks: pl.DataFrame, numbers: str, number: str) -> pl.DataFrame:
-    """One row per subtask: the list column `numbers` as `subtask` (from 0) and `number`, the last columns."""
+    """Return one row per subtask, with the list column `numbers` as `subtask` (from 0) and `number`, the last
+    columns.
+    """
     others = [name for name in tasks.columns if name != numbers]
     subtasks = pl.int_ranges(0, pl.col(numbers).list.len(), dtype=pl.Int32).alias("subtask")
     return tasks.select(*others, subtasks, pl.col(numbers).alias(number)).explode("subtask", number)

@@ -1,4 +1,4 @@
-"""The basis of all tables of tasks: sorted job vertices, and job edges with the positions of their ends.
+"""Sort job vertices, and find the positions of the ends of job edges, the basis of all tables of tasks.
 
 The walks over tasks get both as arrays.
 """
@@ -83,7 +83,7 @@ def job_graph_arrays(ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame)
 
 
 def with_task_numbers(ordered_vertices: pl.DataFrame, name: str, numbers: Ints) -> pl.DataFrame:
-    """One row per job vertex: its part of `numbers`, one per task in order, as the list `name`."""
+    """Add to each job vertex its part of `numbers`, one per task in order, as the list `name`."""
     offsets = np.append(0, np.cumsum(ordered_vertices["parallelism"].to_numpy(), dtype=np.int64))
     lists = pa.LargeListArray.from_arrays(offsets, numbers.astype(np.int32))
     return ordered_vertices.select(TOPOLOGY, "vertex", pl.Series(name, lists))

@@ -119,7 +119,8 @@ def refuse_execution_graphs(
     connected_edges: pl.DataFrame,
     task_regions: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per refused topology (see first_refusals): Flink's checks in their order, then limit_tasks.
+    """Return one row per refused topology (see first_refusals) by Flink's checks in their order, then
+    limit_tasks.
 
     Columns and source: see joins.refuse_execution_graphs.
 

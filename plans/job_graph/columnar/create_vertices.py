@@ -1,4 +1,4 @@
-"""Job vertices: one per chain, to which each stream node of the chain belongs."""
+"""Create job vertices, one per chain, to which each stream node of the chain belongs."""
 
 import json
 from binascii import hexlify
@@ -40,7 +40,7 @@ _FORWARD_GROUPS = {TOPOLOGY: pl.Int64, "vertex": pl.Int32, "forward_group": pl.I
 def find_forward_groups(
     chain_vertices: pl.DataFrame, typed_edges: pl.DataFrame, job_settings: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per vertex of a dynamic graph: the smallest vertex connected to it by forward edges.
+    """Return for each vertex of a dynamic graph the smallest vertex connected to it by forward edges.
 
     Columns and source: see joins.set_dynamic_parallelism.
 

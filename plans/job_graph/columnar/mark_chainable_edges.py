@@ -29,7 +29,7 @@ _NODE_COLUMNS = (TOPOLOGY, "id", "uid", "no_output_until_end_of_input", "among_s
 def walk_stream_graph(
     stream_nodes: pl.DataFrame, stream_edges: pl.DataFrame, edge_ends: pl.DataFrame
 ) -> pl.DataFrame:
-    """Properties of nodes that require a walk in Flink's order: one row per row of stream_nodes.
+    """Return properties of nodes that require a walk in Flink's order, one row per row of stream_nodes.
 
     Out: id_lower, id_upper, preorder, branch, closings, no_output as in joins.walk_stream_graph; vertex (head
     of the chain); vertex_place (number of the vertex in the order in which Flink creates them, which is its

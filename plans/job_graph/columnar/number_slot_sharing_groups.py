@@ -112,7 +112,7 @@ def fraction_rounded_down() -> pl.Expr:
 
 
 def _maps(in_groups: Flags, group_of_row: Ints, fractions: npt.NDArray[np.float64]) -> pl.Series:
-    """Return one map per row: each use case (a column) in the row's group to the row's fraction."""
+    """Return one map per row, from each use case (a column) in the row's group to the row's fraction."""
     bounds = np.append(0, np.cumsum(in_groups.sum(axis=1)[group_of_row])).astype(np.int32)
     rows = np.flatnonzero(bounds[1:] > bounds[:-1])
     entries = np.flatnonzero(in_groups[group_of_row[rows]])
@@ -275,7 +275,7 @@ def number_co_location_groups(grouped_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: job_vertices (see number_slot_sharing_groups). Out: slot_sharing_groups.
+    """Return slot_sharing_groups of job_vertices (see number_slot_sharing_groups).
 
     Example: tests/passes/fixtures/slot_sharing_groups.txt.
     """
@@ -292,7 +292,7 @@ def slot_sharing_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def co_location_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
-    """In: job_vertices (see number_co_location_groups). Out: co_location_groups.
+    """Return co_location_groups of job_vertices (see number_co_location_groups).
 
     Example: tests/passes/fixtures/co_location_groups.txt.
     """
@@ -308,7 +308,7 @@ def co_location_groups(job_vertices: pl.DataFrame) -> pl.DataFrame:
 
 
 def sort_vertices_topologically(vertices: pl.DataFrame, connected_edges: pl.DataFrame) -> pl.DataFrame:
-    """One row per row of vertices: creation_order, topological_order, pipelined_region.
+    """Return creation_order, topological_order and pipelined_region, one row per row of vertices.
 
     Columns and source: see joins.sort_vertices_topologically.
 

@@ -13,7 +13,7 @@ from penstock.plans.tables.column_types import TOPOLOGY
 
 
 def execution_slot_sharing_groups(task_slots: pl.DataFrame, ordered_vertices: pl.DataFrame) -> pl.DataFrame:
-    """One row per task (key topology_id, vertex, subtask): execution_slot_sharing_groups.
+    """Return execution_slot_sharing_groups, one row per task (key topology_id, vertex, subtask).
 
     In: task_slots, with rows in the order of ordered_vertices.
 
@@ -72,7 +72,8 @@ def required_slots(ordered_vertices: pl.DataFrame) -> pl.DataFrame:
 def share_slots(
     ordered_vertices: pl.DataFrame, placed_edges: pl.DataFrame, *, strategy: Strategy
 ) -> pl.DataFrame:
-    """One row per job vertex (key topology_id, vertex): slots, the slot of each subtask by `strategy`.
+    """Return `slots`, the slot of each subtask by `strategy`, one row per job vertex (key topology_id,
+    vertex).
 
     As in joins.create_slot_sharing_groups; rows are in the order of ordered_vertices.
 

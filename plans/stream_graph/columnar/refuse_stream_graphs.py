@@ -154,7 +154,7 @@ def _refuse_edge_settings(stream_edges: pl.DataFrame, settings: pl.DataFrame) ->
 
 
 def _with_target_transformation(rows: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    """Add `target_transformation`: the transformation from which Flink creates the target.
+    """Add `target_transformation`, the transformation from which Flink creates the target.
 
     Flink translates all operators of a sink together with the sink, regardless of their ids.
     """

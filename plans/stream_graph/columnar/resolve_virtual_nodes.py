@@ -99,7 +99,7 @@ def find_edge_ends(
     stream_nodes: pl.DataFrame,
     given_stream_edges: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per row of stream_edges: source_row and target_row, the rows of its ends in stream_nodes.
+    """Return source_row and target_row, the rows in stream_nodes of the ends of each row of stream_edges.
 
     On Spark, joins find them.
     """

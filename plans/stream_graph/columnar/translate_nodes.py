@@ -195,7 +195,8 @@ _GIVEN_EDGE_COLUMNS = (
 def inherit_slot_sharing_groups(
     expanded_transformations: pl.DataFrame, resolved_inputs: pl.DataFrame
 ) -> pl.DataFrame:
-    """One row per stream node: row, the row of its transformation, ascending; slot_sharing_group.
+    """Return one row per stream node with row (the row of its transformation, ascending) and
+    slot_sharing_group.
 
     As in joins.inherit_slot_sharing_groups; "default" for rows that are missing there.
 

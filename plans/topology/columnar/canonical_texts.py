@@ -114,7 +114,9 @@ _IF_SET = "sink_topology"
 
 
 def transformation_columns(rows: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Return valid transformations as one struct array: the columns of TRANSFORMATIONS after topology_id."""
+    """Return valid transformations as one struct array with the columns of TRANSFORMATIONS
+    after topology_id.
+    """
     values = cells(rows, COLUMNS)
     values["sink_topology"] = list(map(sink_topology, rows))
     return pa.StructArray.from_arrays(
@@ -280,7 +282,7 @@ def nodes_with_sources(graph: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Return valid stream nodes as one struct array: the columns of STREAM_NODES after topology_id."""
+    """Return valid stream nodes as one struct array with the columns of STREAM_NODES after topology_id."""
     requirements = [
         [(int(index), need) for index, need in node["input_requirements"].items()] for node in nodes
     ]
@@ -304,7 +306,7 @@ def stream_node_columns(nodes: Sequence[dict[str, Any]]) -> pa.StructArray:
 
 
 def stream_edge_columns(edges: Sequence[dict[str, Any]]) -> pa.StructArray:
-    """Return placed edges as one struct array: the columns of STREAM_EDGES after topology_id.
+    """Return placed edges as one struct array with the columns of STREAM_EDGES after topology_id.
 
     A later pass decides chaining: chainable and chained_source are false, the reasons are empty.
     """
@@ -327,7 +329,9 @@ Bytes = npt.NDArray[np.uint8]
 
 
 def canonical_texts(rows: pa.StructArray) -> pa.StringArray | pa.LargeStringArray:
-    """As `canonical_rows`, compiled if large: one line per row of valid TRANSFORMATIONS columns."""
+    """Return `canonical_rows` as one line per row of valid TRANSFORMATIONS columns, by a compiled loop if
+    there are many.
+    """
     if not is_worth_compiling(len(rows)):
         return canonical_rows(rows)
     kinds = np.zeros(len(_FIELDS), np.int64)

@@ -38,7 +38,7 @@ _ROWS_PER_BATCH = 2**15
 
 
 class GivenTable(NamedTuple):
-    """A table in a folder: its columns, and a function that reads its rows, repeatably."""
+    """The columns of a table in a folder, and a function that reads its rows, repeatably."""
 
     path: Path
     schema: pa.Schema
@@ -336,7 +336,7 @@ def _taken_by_polars(kind: pa.DataType) -> bool:
 
 
 def _require_utf8(column: pa.ChunkedArray, table: str, name: str) -> None:
-    """Raise SchemaError if a text is not UTF-8: Parquet files may contain any bytes, and some make polars
+    """Raise SchemaError if a text is not UTF-8. Parquet files may contain any bytes, and some make polars
     panic.
     """
     try:

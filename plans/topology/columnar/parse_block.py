@@ -1,4 +1,4 @@
-"""A block of topology lines as PARSED: plain lines together, others one by one."""
+"""Parse a block of topology lines as PARSED, plain lines together and others one by one."""
 
 from collections.abc import Iterator, Sequence
 from itertools import repeat
@@ -216,7 +216,7 @@ def _plain_sinks(transformations: pa.StructArray) -> tuple[pa.Array, Flags]:
 
 
 def _values(sinks: pa.StructArray, keys: list[str]) -> pl.DataFrame:
-    """Return the columns that determine each sink's text: for each key its presence and its values."""
+    """Return the columns that determine each sink's text, for each key its presence and its values."""
     present_keys = {field.name for field in sinks.type}
     beside = np.zeros(len(sinks), bool)
     for key in NOT_BESIDE_WRITER:

@@ -159,13 +159,13 @@ def _blocks(texts: Iterable[bytes], file: str, max_line_bytes: int) -> Iterator[
 
 
 class LongLine(NamedTuple):
-    """Replacement for a line that is longer than allowed: its size without the newline."""
+    """A replacement for a line that is longer than allowed, with the line's size without the newline."""
 
     size_bytes: int
 
 
 def whole_lines(texts: Iterable[bytes], max_line_bytes: int) -> Iterator[bytes | LongLine]:
-    """Yield the lines of `texts` in order: many together, each with its newline, or one LongLine.
+    """Yield the lines of `texts` in order, as many together, each with its newline, or as one LongLine.
 
     The last line of `texts` may lack its newline. For a line longer than `max_line_bytes`, at most that many
     bytes and one text are in memory.

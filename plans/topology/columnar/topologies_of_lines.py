@@ -1,4 +1,4 @@
-"""Build the topology tables from one parse of lines: unique names, and the line number of every line."""
+"""Build the topology tables, with unique names and the number of every line, from one parse of lines."""
 
 from array import array
 from collections import Counter
@@ -221,7 +221,7 @@ _LINE = ("form", "error_stage", "block_lines", "name", "source_file", "ordinal",
 
 @dataclass(slots=True)
 class _TopologyBatches:
-    """Contents of the tables so far: Arrow batches of accepted topologies, and the refused lines."""
+    """Arrow batches of accepted topologies so far, and the refused lines."""
 
     topologies: list[pa.RecordBatch] = field(default_factory=list)
     job_settings: list[pa.RecordBatch] = field(default_factory=list)
