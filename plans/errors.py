@@ -29,21 +29,21 @@ class ErrorKind(StrEnum):
 
     LINE_TOO_LONG = "LineTooLong"  #: more bytes than a line may have; the line is not read
     NOT_JSON = "NotJson"  #: the line is not one JSON value
-    NOT_AN_OBJECT = "NotAnObject"  # JSON, but not an object where an object is required
+    NOT_AN_OBJECT = "NotAnObject"  #: JSON, but not an object where an object is required
     DUPLICATE_KEY = "DuplicateKey"  #: an object of the line has a key more than once
     MISSING_KEY = "MissingKey"
     UNKNOWN_KEY = "UnknownKey"
     KEY_NOT_ALLOWED = "KeyNotAllowed"  #: a known key on a kind (or form) that does not take it
     WRONG_TYPE = "WrongType"
     OUT_OF_RANGE = "OutOfRange"  #: right type, value out of range or of the wrong shape
-    UNKNOWN_VALUE = "UnknownValue"  # not in the closed vocabulary of the key
+    UNKNOWN_VALUE = "UnknownValue"  #: not in the closed vocabulary of the key
     UNKNOWN_KIND = "UnknownKind"
-    INVALID_OPTION_VALUE = "InvalidOptionValue"  # a Flink option with a value that Flink cannot parse
+    INVALID_OPTION_VALUE = "InvalidOptionValue"  #: a Flink option with a value that Flink cannot parse
     EMPTY_TOPOLOGY = "EmptyTopology"
     DUPLICATE_ID = "DuplicateId"
     ID_OUT_OF_ORDER = "IdOutOfOrder"  #: ids are not 1..n in creation order
     WRONG_NUMBER_OF_INPUTS = "WrongNumberOfInputs"
-    DANGLING_INPUT = "DanglingInput"  # an input that is not the id of any transformation
+    DANGLING_INPUT = "DanglingInput"  #: an input that is not the id of any transformation
     FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
     CYCLE = "Cycle"
     TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that expand to more edges than a plan can hold
@@ -55,8 +55,7 @@ class ErrorKind(StrEnum):
     TOPOLOGY_ID_COLLISION = "TopologyIdCollision"  #: two different names with one xxhash64
     NO_TOPOLOGY = "NoTopology"  #: table input: transformations of a topology that is not in `topologies`
     MORE_ERRORS = "MoreErrors"  #: follows the first errors of a topology: the number of further ones
-    # table input: topology_id differs from the xxhash64 of the name
-    TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"
+    TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the name's xxhash64
 
 
 class PenstockError(Exception):

@@ -61,14 +61,14 @@ TableName = Literal[
 class TopologyForm(StrEnum):
     """The form in which a topology was written; decides at which pass it enters the plan."""
 
-    TRANSFORMATIONS = "transformations"  # the job as its author wrote it; enters at `resolve_virtual_nodes`
+    TRANSFORMATIONS = "transformations"  #: the job as its author wrote it; enters at `resolve_virtual_nodes`
     STREAM_GRAPH = "stream_graph"  #: already a StreamGraph; enters at `mark_chainable_edges`
 
 
 class Layer(StrEnum):
     """The last layer to plan; layers are in order."""
 
-    TOPOLOGY = "topology"  # the input: topologies and their transformations, or stream graphs
+    TOPOLOGY = "topology"  #: the input: topologies and their transformations, or stream graphs
     STREAM_GRAPH = "stream_graph"  #: operators, the edges between them, and which edges chain
     JOB_GRAPH = "job_graph"  #: chains as vertices, with their data sets, edges, ids and memory
     EXECUTION_GRAPH = "execution_graph"  #: subtasks, partitions, pipelined regions
@@ -107,7 +107,7 @@ SOURCE_KINDS = frozenset({Kind.SOURCE, Kind.LEGACY_SOURCE})
 class ChainingStrategy(StrEnum):
     """Whether an operator may be chained to its inputs or readers; read by `mark_chainable_edges`."""
 
-    ALWAYS = "ALWAYS"  # may be chained to its inputs and to its readers
+    ALWAYS = "ALWAYS"  #: may be chained to its inputs and to its readers
     NEVER = "NEVER"  #: is a chain of its own
     HEAD = "HEAD"  #: begins a chain
     HEAD_WITH_SOURCES = "HEAD_WITH_SOURCES"  #: begins a chain; sources that it reads may be in it
@@ -126,7 +126,7 @@ class Partitioner(StrEnum):
     BROADCAST = "broadcast"  #: every record to all subtasks
     GLOBAL = "global"  #: to the first subtask
     HASH = "hash"  #: by key: to the subtask that has the key's group
-    CUSTOM = "custom"  # chosen by a function of the author
+    CUSTOM = "custom"  #: chosen by a function of the author
 
 
 class StreamExchangeMode(StrEnum):
@@ -134,9 +134,9 @@ class StreamExchangeMode(StrEnum):
 
     UNDEFINED = "UNDEFINED"  #: the job's global exchange mode decides
     PIPELINED = "PIPELINED"  #: read while it is written
-    BATCH = "BATCH"  # read after all of it is written; counts in BATCH runtime mode only
+    BATCH = "BATCH"  #: read after all of it is written; counts in BATCH runtime mode only
     HYBRID_FULL = "HYBRID_FULL"  #: read while it is written, or later; all of it goes to disk
-    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  # the same; only data that is not read at once goes to disk
+    HYBRID_SELECTIVE = "HYBRID_SELECTIVE"  #: the same; only data that is not read at once goes to disk
 
 
 class GlobalStreamExchangeMode(StrEnum):
@@ -156,8 +156,8 @@ class GlobalStreamExchangeMode(StrEnum):
 class ResultPartitionType(StrEnum):
     """How an intermediate data set is transferred; read by regions, slot sharing and buffers."""
 
-    BLOCKING = "BLOCKING"  # read after all of it is written
-    BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"  # the same, and retained after reading
+    BLOCKING = "BLOCKING"  #: read after all of it is written
+    BLOCKING_PERSISTENT = "BLOCKING_PERSISTENT"  #: the same, and retained after reading
     PIPELINED = "PIPELINED"  #: read while it is written, through any number of buffers
     PIPELINED_BOUNDED = "PIPELINED_BOUNDED"  #: read while it is written, through a bounded number of buffers
     PIPELINED_APPROXIMATE = "PIPELINED_APPROXIMATE"  #: the same; readers can restart alone, and lose records
@@ -213,15 +213,15 @@ DEFAULT_SLOT_SHARING_STRATEGY = SlotSharingStrategy.LOCAL_INPUT_PREFERRED
 class ExecutionState(StrEnum):
     """States of an Execution, in the order of a successful run."""
 
-    CREATED = "CREATED"  # not started
-    SCHEDULED = "SCHEDULED"  # waiting for a slot
-    DEPLOYING = "DEPLOYING"  # has a slot; being sent to it
-    INITIALIZING = "INITIALIZING"  # its operators are being opened
-    RUNNING = "RUNNING"  # processing records
-    FINISHED = "FINISHED"  # completed all its work
-    CANCELING = "CANCELING"  # requested to stop
-    CANCELED = "CANCELED"  # stopped
-    FAILED = "FAILED"  # ended with an error, or lost
+    CREATED = "CREATED"  #: not started
+    SCHEDULED = "SCHEDULED"  #: waiting for a slot
+    DEPLOYING = "DEPLOYING"  #: has a slot; being sent to it
+    INITIALIZING = "INITIALIZING"  #: its operators are being opened
+    RUNNING = "RUNNING"  #: processing records
+    FINISHED = "FINISHED"  #: completed all its work
+    CANCELING = "CANCELING"  #: requested to stop
+    CANCELED = "CANCELED"  #: stopped
+    FAILED = "FAILED"  #: ended with an error, or lost
 
 
 class BufferSide(StrEnum):

@@ -25,16 +25,16 @@ class Invariant(StrEnum):
 
     PLANNER_RAISED = "PlannerRaised"  #: the planner raises no exception
     PLANNER_TIMED_OUT = "PlannerTimedOut"  #: the planner answers within its time limit
-    PLANNER_SCHEMA = "PlannerSchema"  # the answer has the required columns and types
-    UNKNOWN_KEY = "UnknownKey"  # every row concerns an operator, edge, vertex or task of the topology
-    DECIDED_TWICE = "DecidedTwice"  # nothing is decided twice
+    PLANNER_SCHEMA = "PlannerSchema"  #: the answer has the required columns and types
+    UNKNOWN_KEY = "UnknownKey"  #: every row concerns an operator, edge, vertex or task of the topology
+    DECIDED_TWICE = "DecidedTwice"  #: nothing is decided twice
     VALUE_NOT_ALLOWED = "ValueNotAllowed"  #: values are allowed ones and not null
     PARALLELISM_OUT_OF_RANGE = "ParallelismOutOfRange"  #: 1 to the operator's max parallelism
-    RESULT_CHANGING_PARTITIONER = "ResultChangingPartitioner"  # hash, broadcast, global and custom stay
+    RESULT_CHANGING_PARTITIONER = "ResultChangingPartitioner"  #: hash, broadcast, global and custom stay
     NOT_CHAINABLE = "NotChainable"  #: edges that cannot be a call inside a task are not chained
     OPERATOR_NOT_IN_ONE_VERTEX = "OperatorNotInOneVertex"  #: every operator is in exactly one vertex
     CHAIN_NOT_CONNECTED = "ChainNotConnected"  #: chained edges connect the operators of a vertex
-    NOT_ACYCLIC = "NotAcyclic"  # data flows forward in chains and in the order of vertices
+    NOT_ACYCLIC = "NotAcyclic"  #: data flows forward in chains and in the order of vertices
     FORWARD_UNEQUAL_PARALLELISM = "ForwardUnequalParallelism"  #: forward edges join equal parallelism
     CO_LOCATION_BROKEN = "CoLocationBroken"  #: co-located vertices share a group, their subtasks a slot
     TASK_NOT_IN_ONE_SLOT = "TaskNotInOneSlot"  #: every task is in exactly one slot, of its own group

@@ -22,12 +22,12 @@ _FEW_CELLS = 1 << 16
 class Cells(NamedTuple):
     """An index of a table's rows with one cell per possible id, topology by topology."""
 
-    topologies: Ints  # sorted
+    topologies: Ints  #: sorted
     first: Ints  #: each topology's first cell
-    spans: Ints  # number of cells of each topology
-    places: Places  # position per cell; the last cell belongs to no row and is NONE
-    in_runs: Ints  # topologies in table order
-    numbers: Ints  # position of each of those in `topologies`
+    spans: Ints  #: number of cells of each topology
+    places: Places  #: position per cell; the last cell belongs to no row and is NONE
+    in_runs: Ints  #: topologies in table order
+    numbers: Ints  #: position of each of those in `topologies`
 
 
 def places_by_cells(

@@ -117,7 +117,7 @@ class SpecShape(StrEnum):
 
     LINEAR = "linear"  #: one operator in each level
     DIAMOND = "diamond"  #: several in the second level, all read by the third
-    STAR = "star"  # several sources, read by one operator that is read by several
+    STAR = "star"  #: several sources, read by one operator that is read by several
 
 
 class Routing(StrEnum):

@@ -106,8 +106,8 @@ class _TransformationWriter:
         self._nodes = {node["id"]: node for node in graph["nodes"]}
         self._edges = {edge["edge_id"]: edge for edge in graph["edges"]}
         self._groups = {node["slot_sharing_group"] for node in graph["nodes"]} != {_DEFAULT_GROUP}
-        self._ids: dict[int, int] = {}  # by node
-        self._partitions: dict[str, int] = {}  # by edge
+        self._ids: dict[int, int] = {}  #: by node
+        self._partitions: dict[str, int] = {}  #: by edge
 
     def add(self, node: Mapping[str, Any]) -> None:
         edges = [self._edges[key] for key in node["in_edges"]]
@@ -299,12 +299,12 @@ class Segments(NamedTuple):
     input.
     """
 
-    of_row: Ints  # -1: in no segment
-    starts: Ints  # first segment per topology, as GivenFleet.starts
-    first: Ints  # the first row, which is the key in draws
-    last: Ints  # the last row; for a run, the operator that is read
+    of_row: Ints  #: -1: in no segment
+    starts: Ints  #: first segment per topology, as GivenFleet.starts
+    first: Ints  #: the first row, which is the key in draws
+    last: Ints  #: the last row; for a run, the operator that is read
     operators: Ints
-    entry: Ints  # for a run, the row that it reads; -1 for a branch
+    entry: Ints  #: for a run, the row that it reads; -1 for a branch
 
 
 def find_segments(fleet: GivenFleet) -> Segments:
@@ -471,7 +471,7 @@ class _Rows(NamedTuple):
     row: Ints
     counts: Ints
     starts: Ints
-    shift: Ints  # per owner: a given row's position here, minus the row
+    shift: Ints  #: per owner: a given row's position here, minus the row
 
 
 def _copies(segments: Segments, seed: int, numbers: Ints, base: Ints) -> Ints:

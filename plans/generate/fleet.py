@@ -203,7 +203,7 @@ class Fleet(NamedTuple):
     shape: str
     spec: Spec
     units: int
-    rows_of_a_unit: int  # at most
+    rows_of_a_unit: int  #: at most
     rows: Callable[[pl.DataFrame], pl.DataFrame]
     settings: Mapping[str, pl.Expr]
     option: str = ""

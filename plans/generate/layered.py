@@ -273,7 +273,7 @@ class Shape(NamedTuple):
     name: str
     fleet: Callable[[Spec], Fleet]
     default_operators: int
-    width: str  # the meaning of the Spec's width for this shape; empty: no width
+    width: str  #: the meaning of the Spec's width for this shape; empty: no width
     about: str
     picture: str
     defaults: str

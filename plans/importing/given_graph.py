@@ -78,7 +78,7 @@ class SeveralInputs(StrEnum):
     """The kind of a node that has several inputs and no kind of its own."""
 
     OPERATOR = "operator"  #: a two_input or multi_input
-    UNION = "union"  # a one_input that reads a union of its inputs
+    UNION = "union"  #: a one_input that reads a union of its inputs
 
 
 class GivenNode(NamedTuple):
@@ -103,20 +103,20 @@ class GivenGraph(NamedTuple):
     nodes: Sequence[GivenNode]
     edges: Sequence[GivenEdge]
     directed: bool = True
-    left_out: Sequence[str] = ()  # parts of the file in neither nodes nor edges
-    assumed: Mapping[str, str] = {}  # values filled in by the reader
-    lists_nodes: bool = False  # whether edges may only name listed nodes; otherwise their ends become nodes
-    keys_are_ids: bool = True  # False: keys are generated, or contained in names
+    left_out: Sequence[str] = ()  #: parts of the file in neither nodes nor edges
+    assumed: Mapping[str, str] = {}  #: values filled in by the reader
+    lists_nodes: bool = False  #: whether edges may only name listed nodes; otherwise their ends become nodes
+    keys_are_ids: bool = True  #: False: keys are generated, or contained in names
 
 
 class ImportOptions(NamedTuple):
     """Choices that a graph itself leaves open."""
 
-    parallelism: int | None = None  # for operators that set none
-    partitioner: str | None = None  # for edges that set none
+    parallelism: int | None = None  #: for operators that set none
+    partitioner: str | None = None  #: for edges that set none
     several_inputs: SeveralInputs = SeveralInputs.OPERATOR
-    take: Mapping[str, str] = {}  # key of a topology file to the attribute with its value
-    reverse: bool = False  # whether edges point from readers to their inputs
+    take: Mapping[str, str] = {}  #: key of a topology file to the attribute with its value
+    reverse: bool = False  #: whether edges point from readers to their inputs
 
 
 AS_GIVEN = ImportOptions()
@@ -271,8 +271,8 @@ class _TransformationWriter:
         self.transformations: list[dict[str, Any]] = []
         self._ids: dict[str, int] = {}
         self.assumed: dict[str, str] = {}
-        self.names: dict[str, str] = {}  # by the keys of nodes
-        self.labels_of_nodes = self.labels_of_edges = 0  # used as names and partitioners
+        self.names: dict[str, str] = {}  #: by the keys of nodes
+        self.labels_of_nodes = self.labels_of_edges = 0  #: used as names and partitioners
         self.errors: list[TopologyError] = []
 
     def operator(self, node: GivenNode, incoming: Sequence[GivenEdge], is_read: bool) -> None:

@@ -58,7 +58,7 @@ class _Html(str):
 
 class _Token(NamedTuple):
     kind: str
-    text: str  # lower case for a keyword; unquoted for a name
+    text: str  #: lower case for a keyword; unquoted for a name
     place: int
 
 
@@ -494,7 +494,7 @@ class _Notes:
 
     def __init__(self) -> None:
         self.assumed: dict[str, str] = {}
-        self.is_drawn = False  # written by `penstock draw`
+        self.is_drawn = False  #: written by `penstock draw`
         self._looks: set[str] = set()
         self._graph: set[str] = set()
         self._listed: dict[str, list[str]] = {}

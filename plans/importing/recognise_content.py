@@ -137,7 +137,7 @@ class Content(StrEnum):
     DOT = "dot"
     PAJEK = "pajek"
     DAGGEN = "daggen"
-    JSON_ARRAY = "json-array"  # of edges, or of elements of Cytoscape; a note names its form
+    JSON_ARRAY = "json-array"  #: of edges, or of elements of Cytoscape; a note names its form
 
 
 class NoJob(NamedTuple):

@@ -368,7 +368,7 @@ _TWO_INPUTS = frozenset(
 )
 _COLLECTION = "Source: Collection Source"
 _TREE = re.compile(r"^[ |]*(?:[:+]- )?(?:\[\d+\]:)?")
-_BETWEEN = ", "  # separates names of fused operators
+_BETWEEN = ", "  #: separates names of fused operators
 
 
 def has_pyflink_names(names: Iterable[str]) -> bool:

@@ -19,15 +19,15 @@ _CHAINED, _OTHERS, _NEITHER = range(3)
 class DepthFirstOrder(NamedTuple):
     """One entry per node; -1 for sources that run inside the head of another chain."""
 
-    preorder: Ints  # within a chain: the order of names in its chained name
+    preorder: Ints  #: within a chain: the order of names in its chained name
     postorder: Ints  #: of heads: creation order of vertices; within a chain: order of operator ids
     branch: Ints  #: the node's branch in its chain: NO_BRANCH (head), ONLY_, FIRST_ or LATER_BRANCH
     closings: Ints  #: brackets that close after it in the chained name
     head: Ints  #: position of the head of its chain; its own for heads
     distance: Ints  #: from the head of its chain
-    vertex: Ints  # number of its vertex in Flink's creation order over all topologies, or -1
+    vertex: Ints  #: number of its vertex in Flink's creation order over all topologies, or -1
     operator_order: Ints  #: position in its vertex's operator ids, or -1
-    no_output: Flags  # emits nothing before the end of its input; spread over its chain as in Flink
+    no_output: Flags  #: emits nothing before the end of its input; spread over its chain as in Flink
 
 
 def order_depth_first(graph: StreamGraphArrays) -> DepthFirstOrder:
@@ -81,16 +81,16 @@ class _WalkInput(NamedTuple):
     entries: Ints
     out_bounds: Ints
     out_targets: Ints
-    rounds: Ints  # per edge
-    chained_outputs: Ints  # number of chained outputs per node
+    rounds: Ints  #: per edge
+    chained_outputs: Ints  #: number of chained outputs per node
 
 
 class _WalkState(NamedTuple):
     """The state of the walk, per node."""
 
-    stack: Ints  # the path to the current node
+    stack: Ints  #: the path to the current node
     next_output: Ints
-    finished: Ints  # for heads: the number of finished operators of the chain
+    finished: Ints  #: for heads: the number of finished operators of the chain
     last_of_chain: Ints
     no_output_on_entry: Flags
 

@@ -18,7 +18,7 @@ class StreamGraphArrays(NamedTuple):
     bounds: Ints  #: topology t has the nodes bounds[t] to bounds[t + 1]
     uids: UidHashes
     no_output: Flags
-    sources: Ints  # the nodes at which walks start
+    sources: Ints  #: the nodes at which walks start
     out_bounds: Ints  #: node n has the output edges out_bounds[n] to out_bounds[n + 1], in Flink's order
     out_targets: Ints
     chainable: Flags  #: per output edge

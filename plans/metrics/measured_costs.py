@@ -27,9 +27,9 @@ class _Edge(NamedTuple):
     source: int
     target: int
     in_index: int
-    writer: int  # the source's job vertex
+    writer: int  #: the source's job vertex
     reader: int
-    copies: int  # copies of each record that the reader gets
+    copies: int  #: copies of each record that the reader gets
 
 
 def measured_costs(tables: Mapping[str, pl.DataFrame]) -> MeasuredCost:

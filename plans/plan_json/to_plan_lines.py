@@ -278,7 +278,7 @@ class Section(NamedTuple):
 
     key: str
     tables: tuple[str, ...]
-    empty: str  # value for a topology without operators
+    empty: str  #: value for a topology without operators
 
 
 SECTIONS = (

@@ -260,7 +260,7 @@ class _InterruptibleWork:
     """
 
     def __init__(self) -> None:
-        self._threads: set[int] = set()  # running the work
+        self._threads: set[int] = set()  #: running the work
         self._interrupted = False
         self._lock = Lock()
         _RUNNING_WORK.add(self)

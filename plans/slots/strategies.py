@@ -27,7 +27,7 @@ class SlotSharingGroups(NamedTuple):
 
     group_of_vertex: Ints  #: group per vertex, numbered by topology, then slot_sharing_group
     slots: Ints  #: number of slots per group
-    first_slot: Ints  # per vertex, the first slot of its group
+    first_slot: Ints  #: per vertex, the first slot of its group
 
 
 def slot_sharing_groups(graph: JobGraphArrays) -> SlotSharingGroups:
@@ -114,7 +114,7 @@ class _Inputs(NamedTuple):
     sources: Ints
     targets: Ints
     all_to_all: Flags
-    decided: Flags  # per vertex: its single input has a free slot for every subtask
+    decided: Flags  #: per vertex: its single input has a free slot for every subtask
 
 
 def _decisive_inputs(graph: JobGraphArrays, groups: SlotSharingGroups) -> _Inputs:

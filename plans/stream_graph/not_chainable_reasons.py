@@ -21,8 +21,8 @@ _NEVER = ChainingStrategy.NEVER.value
 class EdgeExpressions(NamedTuple):
     """A row of edges_with_ends in the expressions of a planner (polars or Spark)."""
 
-    column: Callable[[str], Any]  # returns the column of that name
-    or_else: Callable[[Any, str], Any]  # returns an expression with a value in place of null
+    column: Callable[[str], Any]  #: returns the column of that name
+    or_else: Callable[[Any, str], Any]  #: returns an expression with a value in place of null
     forward: Any  #: whether the partitioner is one of FORWARD_CLASSES
 
     def differs(self, attribute: str) -> Any:
@@ -45,15 +45,15 @@ class EdgeFacts(NamedTuple):
     settings: Mapping[str, Any]  #: row of job_settings
     target_inputs: int  #: edges into the target
     input_edges: int  #: edges into the same input of the target
-    in_chain_of_legacy_source: bool  # the source is a legacy source or in a chain headed by one
-    source_strategy: dict[str, Any]  # its chaining strategy, and the origin of that
+    in_chain_of_legacy_source: bool  #: the source is a legacy source or in a chain headed by one
+    source_strategy: dict[str, Any]  #: its chaining strategy, and the origin of that
     target_strategy: dict[str, Any]  #: the same
-    partitioner_because: str  # the reason for the edge's partitioner
-    may_chain: bool  # chains can grow and all state still fits: all operators have one max parallelism
+    partitioner_because: str  #: the reason for the edge's partitioner
+    may_chain: bool  #: chains can grow and all state still fits: all operators have one max parallelism
     may_share_slots: bool  #: the target's slot sharing group can change: nothing is co-located
     may_follow: bool  #: the target's chain can take the source's parallelism, and results stay the same
     exchange_is_given: bool  #: a partition transformation sets the exchange mode
-    ids_change: bool  # some operator has no uid (state is saved under its id, not its uid hash)
+    ids_change: bool  #: some operator has no uid (state is saved under its id, not its uid hash)
 
     def both(self, attribute: str) -> dict[str, Any]:
         """Return the attribute's values at both ends."""
@@ -72,7 +72,7 @@ class FollowProducer(NamedTuple):
 
     attribute: str
     meaning: str
-    implies: frozenset[str] = frozenset()  # reasons that follow from this one and vanish with it
+    implies: frozenset[str] = frozenset()  #: reasons that follow from this one and vanish with it
 
 
 class ChainAlways(NamedTuple):
@@ -89,17 +89,17 @@ class ReasonRecord:
     `condition` is None for reasons that an edge and its two ends do not decide.
     """
 
-    meaning: str  # the line of docs/tables.md: why the edge is not chained
+    meaning: str  #: the line of docs/tables.md: why the edge is not chained
     condition: Callable[[EdgeExpressions], Any] | None  #: true exactly when the reason holds
-    sentence: str  # shown by pictures and `explain`; formatted with edge, source and target
-    requires: str  # the condition for the edge to be chained
-    method: str  # the check in Flink
-    values: Callable[[EdgeFacts], dict[str, Any]]  # the values listed by `explain`
+    sentence: str  #: shown by pictures and `explain`; formatted with edge, source and target
+    requires: str  #: the condition for the edge to be chained
+    method: str  #: the check in Flink
+    values: Callable[[EdgeFacts], dict[str, Any]]  #: the values listed by `explain`
     change: Callable[[EdgeFacts], str | None] | None = None
     """A change that makes the edge chainable; None if state could be lost or mixed, or results
     could change."""
-    what_if: SwitchOn | FollowProducer | ChainAlways | None = None  # None: no setting makes it true
-    is_preference: bool = False  # a custom planner may still chain the edge
+    what_if: SwitchOn | FollowProducer | ChainAlways | None = None  #: None: no setting makes it true
+    is_preference: bool = False  #: a custom planner may still chain the edge
 
 
 _GENERATOR = "StreamingJobGraphGenerator"
@@ -116,7 +116,7 @@ class NotChainableReason(StrEnum):
 
     _value_: str
     record: ReasonRecord
-    bit: int  # in a set of reasons, the column `reasons` of marked_edges
+    bit: int  #: in a set of reasons, the column `reasons` of marked_edges
 
     def __new__(cls, name: str, record: ReasonRecord) -> Self:
         """Create a reason with its record; its bit is its position among the reasons."""

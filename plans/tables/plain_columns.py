@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.plans.errors import SchemaError
 from penstock.plans.printable import first_and_count
 
-Column: TypeAlias = Any  # an Arrow array or chunked array
+Column: TypeAlias = Any  #: an Arrow array or chunked array
 
 
 def require_unique_columns(names: Iterable[str], frame: str) -> None:

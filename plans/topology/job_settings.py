@@ -37,8 +37,8 @@ class SettingStep(StrEnum):
     edge that may be chained.
     """
 
-    MAX_PARALLELISM = "MAX_PARALLELISM"  # of a transformation that sets none
-    BUFFER_TIMEOUT = "BUFFER_TIMEOUT"  # of an operator that sets none, in STREAMING mode
+    MAX_PARALLELISM = "MAX_PARALLELISM"  #: of a transformation that sets none
+    BUFFER_TIMEOUT = "BUFFER_TIMEOUT"  #: of an operator that sets none, in STREAMING mode
     AUTO_GENERATE_UIDS = "AUTO_GENERATE_UIDS"  #: of any operator
     SORTED_INPUTS_MEMORY = "SORTED_INPUTS_MEMORY"  #: of a keyed operator in BATCH mode
     CACHED_FILES = "CACHED_FILES"  #: after all transformations

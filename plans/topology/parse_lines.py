@@ -178,9 +178,9 @@ class TopologyLine(NamedTuple):
     value: bytes
     source_file: str | None
     block_start: int
-    ordinal: int | None = None  # None: to be counted
+    ordinal: int | None = None  #: None: to be counted
     problem: str | None = None
-    line: int | None = None  # only for an element
+    line: int | None = None  #: only for an element
     too_long_bytes: int | None = None
 
 

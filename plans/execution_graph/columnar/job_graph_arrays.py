@@ -32,11 +32,11 @@ class JobGraphArrays(NamedTuple):
 
     topologies: Ints  #: topology_id per vertex
     vertices: Ints  #: vertex per vertex
-    first: Ints  # per vertex, the first vertex of its topology
+    first: Ints  #: per vertex, the first vertex of its topology
     parallelism: Ints
     slot_sharing_group: Ints
-    co_location_group: Ints  # NO_GROUP without a group
-    logical_region: Ints  # per vertex, the first vertex of its logical pipelined region
+    co_location_group: Ints  #: NO_GROUP without a group
+    logical_region: Ints  #: per vertex, the first vertex of its logical pipelined region
     sources: Ints  #: per edge, by target and input index
     targets: Ints
     all_to_all: Flags  #: per edge; pointwise otherwise

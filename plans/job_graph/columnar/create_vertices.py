@@ -156,7 +156,7 @@ class FromChain(Enum):
     HEAD = auto()  #: the head's value
     ANY = auto()  #: whether any operator has it, chained sources included
     ALL = auto()  #: whether all operators have it, chained sources included
-    SUM = auto()  # sum of resources, without chained sources; null if any operator's resources are null
+    SUM = auto()  #: sum of resources, without chained sources; null if any operator's resources are null
 
 
 class VertexRule(NamedTuple):

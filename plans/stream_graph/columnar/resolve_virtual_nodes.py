@@ -28,10 +28,10 @@ _WRITER = KINDS.index(Kind.WRITER)
 class InputRows(NamedTuple):
     """Links between the rows of transformations, which are in any order."""
 
-    order: Ints  # all rows, grouped by topology and sorted by id, so that inputs come first
+    order: Ints  #: all rows, grouped by topology and sorted by id, so that inputs come first
     bounds: Ints  #: row r has the inputs bounds[r] to bounds[r + 1]
     rows: Ints  #: the row of each input
-    kinds: Ints  # per row, as numbered by KINDS
+    kinds: Ints  #: per row, as numbered by KINDS
 
 
 def input_rows(transformations: pl.DataFrame) -> InputRows:

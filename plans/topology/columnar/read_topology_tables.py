@@ -27,15 +27,13 @@ from penstock.plans.topology.columnar.lines_of_tables import (
 )
 from penstock.plans.topology.columnar.normalized_tables import (
     GivenColumns,
-    GivenTable,
     given_columns,
-    is_delta,
     normalized_topologies,
     normalized_transformations,
-    open_given_table,
     require_given_columns,
     to_nullable_arrow,
 )
+from penstock.plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
 from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
 from penstock.plans.topology.columnar.topologies_of_lines import (
     RejectedTopology,
@@ -191,12 +189,12 @@ _NONE = -1
 class Division(NamedTuple):
     """The part of each topology, which contains all rows with its id in both tables."""
 
-    ids: _Ints  # of topologies, distinct, sorted
+    ids: _Ints  #: of topologies, distinct, sorted
     part_of_id: _Ints
-    order: _Ints  # positions in `topologies`, part by part, ascending in each
+    order: _Ints  #: positions in `topologies`, part by part, ascending in each
     ends: _Ints  #: the end of each part in `order`
-    in_runs: bool  # whether the rows of each part are contiguous, part after part
-    without_topology: list[int | None]  # ids that only transformations have, in their order
+    in_runs: bool  #: whether the rows of each part are contiguous, part after part
+    without_topology: list[int | None]  #: ids that only transformations have, in their order
 
     @property
     def parts(self) -> int:
