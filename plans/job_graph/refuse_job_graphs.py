@@ -84,4 +84,4 @@ MAX_LONG_WEIGHT = (2**63 - 1) // 10**16
 
 NOT_A_FRACTION = "managedMemFraction.OPERATOR should be in range [0.0, 1.0], but was: "
 SMALLEST_TABLE, LOAD_FACTOR = 4, 0.75
-"""Of a Java HashMap: the smallest table has 2^4 places; a table is at most three quarters full."""
+"""A Java HashMap has 2^4 places or more, and is at most three quarters full."""

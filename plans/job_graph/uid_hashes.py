@@ -18,8 +18,9 @@ class UidHashes(NamedTuple):
 
 
 def uid_hashes(uids: pa.Array) -> UidHashes:
-    """Return the hashes of a column of texts or nulls. Source:
-    StreamGraphHasherV2.generateUserSpecifiedHash.
+    """Return the hashes of a column of texts or nulls.
+
+    Source: StreamGraphHasherV2.generateUserSpecifiedHash.
     """
     named = np.asarray(uids.is_valid())
     if not named.any():

@@ -59,7 +59,7 @@ class Finished(Protocol):
     """Receives the tables of a plan as soon as no step needs them."""
 
     def add(self, table: str, parts: Iterable[pa.Table]) -> None:
-        """Take the rows of a table, in parts; each table comes once."""
+        """Take the rows of a table, in parts; each table comes at most once."""
 
     def clear(self) -> None:
         """Drop the rows of all tables received so far, because Flink refuses the topology."""

@@ -51,7 +51,7 @@ from penstock.plans.topology.validate_topology import LINE, parse_topology, vali
 from penstock.plans.topology.validate_transformations import reads_unbounded_source
 from penstock.plans.vocabulary import TopologyForm
 
-# ParsedLine lines as Arrow batches of bounded size.
+# Parsed lines as Arrow batches of bounded size.
 
 
 ROWS_A_BATCH = 16_384
