@@ -295,7 +295,7 @@ def _in_range(
         try:
             make_options(**{**beside, field: value})
         except ConfigurationError as error:
-            allowed = error.message.partition(", allowed ")[2]
+            allowed = error.message.partition(" must be ")[2].rpartition(", got ")[0]
             raise ValueError(f"is not in the range of allowed values, {allowed}") from None
         return value
 

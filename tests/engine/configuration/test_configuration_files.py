@@ -211,7 +211,7 @@ CONTRADICTIONS = {
     f"execution.checkpointing: {_CONCURRENT}": "found '2', allowed: 1 with unaligned checkpoints",
     "execution: {runtime-mode: BATCH, sorted-inputs.enabled: false}": "requires the sorted inputs",
     f"{_MEMORY}.managed.consumer-weights: {{OPERATER: 1}}": "names the consumer 'OPERATER'",
-    f"{_MEMORY}.segment-size: 5000": "powers of two",
+    f"{_MEMORY}.segment-size: 5000": "a power of two",
     "execution.checkpointing.timeout: 1 ms": "10 ms or more",
 }
 
