@@ -90,7 +90,7 @@ def draws(seed: int) -> Draw:
 
 
 def hexadecimal(seed: int, salt: str, *keys: pl.Expr) -> pl.Expr:
-    """Return all 64 bits of the hash behind a draw, as 16 lower-case hex digits."""
+    """Return all 64 bits of the hash of a draw, as 16 lower-case hex digits."""
 
     def digits(hashes: np.ndarray) -> np.ndarray:
         return np.frombuffer(hashes.astype(">u8").tobytes().hex().encode(), "S16").astype("U16")
