@@ -103,7 +103,7 @@ def test_messages_name_file_and_line_of_a_planner():
             penstock.check(penstock.plan(FLEET, planner=planner))
     with pytest.raises(penstock.ConfigurationError, match=here):
         penstock.plan(FLEET, planner=estimate_a_strange_table)
-    with pytest.raises(penstock.ConfigurationError, match="without a decision"):
+    with pytest.raises(penstock.ConfigurationError, match="marked with a decision"):
         penstock.plan(FLEET, planner=len)
     with pytest.raises(penstock.ConfigurationError, match="costs"):
         penstock.plan(FLEET, costs="drawn")
@@ -221,7 +221,7 @@ def test_processes_of_their_own_take_functions_of_modules(tmp_path):
 
     penstock.decides("chaining")(local)
     spec = {"topologies": {"shape": "chain"}, "planners": ["flink", local]}
-    said = "planners: found .*local, which processes of their own cannot import"
+    said = "planners: other processes cannot import .*local"
     with pytest.raises(ConfigurationError, match=said):
         penstock.sweep(spec, tmp_path)
     with pytest.raises(ConfigurationError, match=said):
