@@ -1,4 +1,4 @@
-"""Evaluates changes of decisions about one job: over arrays where it can, else by planning the job whole."""
+"""Evaluate changes of decisions about one job: over arrays if possible, else by planning the whole job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -22,7 +22,7 @@ from penstock.plans.printable import printable
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import TopologyForm
 
-# Metrics of a job after a change of decisions, as a library call.
+# Metrics of a job after a change of decisions.
 
 
 class Change(TypedDict, total=False):
@@ -39,7 +39,7 @@ class Change(TypedDict, total=False):
 
 
 Decided = Mapping[str, Mapping[Any, Any]]
-"""A Change, for code that looks at all decisions alike."""
+"""A Change, for code that treats all decisions alike."""
 
 
 @dataclass(slots=True)
@@ -58,12 +58,12 @@ class ChangedMetrics(JobMetrics):
         """
         if self.evaluate is None:
             raise ConfigurationError(
-                "after: found metrics of another process", "give their change to the after of a Measured"
+                "after() must be called in the process of the metrics", "pass their change to Measured.after"
             )
         return self.evaluate(self.change, change)
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """All but the job, which stays in its process."""
+        """Return all attributes except the job, which stays in its process."""
         return None, {**{each.name: getattr(self, each.name) for each in fields(self)}, "evaluate": None}
 
     def _repr_html_(self) -> str:
@@ -84,26 +84,24 @@ _LARGEST_ID = 2**31 - 1
 
 
 def _checked(change: Any) -> Decided:
-    """A Change with plain Python values in place of NumPy's.
+    """Return a Change with plain Python values in place of NumPy's.
 
-    Which edges and vertices there are is not looked at.
-
-    Raises ConfigurationError if it is no Change.
+    Whether edges and vertices exist is not checked here. Raises ConfigurationError if it is not a Change.
     """
     if not isinstance(change, Mapping):
         raise ConfigurationError(
-            f"change: found {type(change).__name__}, allowed a dict of decisions",
+            f"change must be a dict of decisions, got {type(change).__name__}",
             '{"chaining": {(4, 0): False}}: the edge into operator 4 with in_index 0 is not chained',
         )
     plain: dict[str, dict[Any, Any]] = {}
     for decision, values in change.items():
         if decision not in ANSWERS:
-            raise ConfigurationError(f"change: found {decision!r}, allowed {_ALLOWED}")
+            raise ConfigurationError(f"keys of change must be decisions ({_ALLOWED}), got {decision!r}")
         known, answer = Decision(decision), ANSWERS[decision]
         if not isinstance(values, Mapping):
             raise ConfigurationError(
-                f"change: {decision}: found {type(values).__name__}, "
-                f"allowed a dict of {_key(answer.keys)} to {answer.value}"
+                f"change: {decision} must be a dict of {_key(answer.keys)} to {answer.value}, "
+                f"got {type(values).__name__}"
             )
         plain[decision] = {
             _plain_key(decision, answer.keys, key): _plain_value(known, key, value)
@@ -115,7 +113,7 @@ def _checked(change: Any) -> Decided:
 def _plain_key(decision: str, keys: tuple[str, ...], key: Any) -> Any:
     parts = key if isinstance(key, tuple) else (key,)
     if len(parts) != len(keys) or not all(_is_whole(part, _LARGEST_ID) for part in parts):
-        raise ConfigurationError(f"change: {decision}: found the key {key!r}, allowed {_key(keys)}")
+        raise ConfigurationError(f"change: keys of {decision} must be {_key(keys)}, got {key!r}")
     if all(type(part) is int for part in parts):
         return key
     return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
@@ -130,13 +128,13 @@ def _plain_value(decision: Decision, key: Any, value: Any) -> Any:
     if allowed.endswith("int") and _is_whole(value, largest):
         return int(value)
     raise ConfigurationError(
-        f"change: {decision}: {key}: found {value!r}, allowed a {allowed} ({ANSWERS[decision].value})",
+        f"change: {decision}: {key} must map to a {allowed} ({ANSWERS[decision].value}), got {value!r}",
         f"at most {largest}" if isinstance(value, int) and largest is not None else None,
     )
 
 
 def _is_whole(value: Any, largest: int | None) -> bool:
-    """Whether a value is a whole number, also one of NumPy, that is not too large."""
+    """Return whether a value is a whole number, NumPy's included, within the limit."""
     is_whole = isinstance(value, int | np.integer)
     return is_whole and not isinstance(value, bool) and (largest is None or -largest <= value <= largest)
 
@@ -150,7 +148,7 @@ Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 
 class Setting(NamedTuple):
-    """The options, costs and constants that plans are made and measured with."""
+    """Options, costs and constants for planning and measuring."""
 
     choices: Choices
     costs: Costs
@@ -158,7 +156,7 @@ class Setting(NamedTuple):
 
 
 class ChangedJob:
-    """One job of a plan, whose decisions change. It may be asked by several threads, one after the other."""
+    """One job of a plan, whose decisions change. Threads may share it; evaluations run one by one."""
 
     def __init__(self, tables: Frames, setting: Setting) -> None:
         """`tables`: Flink's plan of this job, with all layers."""
@@ -168,7 +166,7 @@ class ChangedJob:
         self._lock = Lock()
 
     def after(self, before: Change, change: Change) -> ChangedMetrics:
-        """The metrics with the decisions of `before`, which were evaluated, and then those of `change`."""
+        """Return the metrics under the decisions of `before`, which were evaluated, followed by `change`."""
         wanted = _checked(change)
         decided = dict(cast(Decided, before))
         for name, values in wanted.items():
@@ -194,7 +192,7 @@ class ChangedJob:
         return job_by_arrays(self._tables, plan_apart, self._setting.choices, *self._setting[1:])
 
     def _plan(self, decided: Decided, new: Decided) -> Frames:
-        """The plan that follows from decisions; those of vertices that are no more do not count."""
+        """Return the plan under decisions; decisions about vertices that no longer exist are ignored."""
         answers = [
             _answers(Decision(name), values, new.get(name, {}), self._tables)
             for name, values in decided.items()
@@ -219,8 +217,8 @@ class ChangedJob:
             raise BrokenInvariantError(
                 f"{self.name}: "
                 + "\n".join(
-                    f"{violation['error']}: {violation['location']}: found "
-                    f"{violation['found']}, allowed {violation['allowed']}"
+                    f"{violation['error']}: {violation['location']}: got "
+                    f"{violation['found']}; must be {violation['allowed']}"
                     for violation in error
                 )
                 if error
@@ -243,7 +241,7 @@ _ARRAYS = {Decision.CHAINING.value, Decision.SLOT_SHARING_GROUPS.value}
 def _answers(
     decision: Decision, values: Mapping[Any, Any], new: Mapping[Any, Any], tables: Frames
 ) -> Callable[..., Any]:
-    """A planner that answers `values`. Of vertices, what is not `new` counts for those that there are."""
+    """Return a planner that answers `values`, those about vertices only if the vertex exists or is `new`."""
     answer_form = ANSWERS[decision]
     topology = tables["topologies"][TOPOLOGY][0]
     keys = [key if isinstance(key, tuple) else (key,) for key in values]
@@ -266,10 +264,10 @@ def _answers(
             return rows
 
         return decides(decision)(answer)
-    asked = pl.Series(list(new), dtype=pl.Int32)
+    new_vertices = pl.Series(list(new), dtype=pl.Int32)
 
     def answer_of_vertices(job_vertices: pl.DataFrame) -> pl.DataFrame:
-        known = pl.concat([job_vertices["vertex"], asked])
+        known = pl.concat([job_vertices["vertex"], new_vertices])
         return rows.filter(pl.col("vertex").is_in(known.implode()))
 
     return decides(decision)(answer_of_vertices)

@@ -1,4 +1,4 @@
-"""Planning an input into a store, by either planner. Spark is imported only where it is used."""
+"""Plan an input into a store, by either planner. Spark is imported only where it is used."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -40,67 +40,67 @@ if TYPE_CHECKING:
 
 
 class WriteLayers:
-    """A write to a store, to which passes hand tables over (see plans.joins.hand_over_tables.Finished).
+    """A write to a store that receives tables from passes (see plans.joins.hand_over_tables.Finished).
 
-    Nothing of it can be read before `publish`; every other end of it is `discard`. Where the newest version
+    None of it can be read before `publish`; every other end is `discard`. If the newest version
     holds the same topologies, tables wait for `publish`, which may find that nothing has changed.
     """
 
     def __init__(
         self, spark: SparkSession, store: str, *, planner_version: str, options: Mapping[str, str]
     ) -> None:
-        """`planner_version`, `options`: as engine.store.write_plan."""
+        """`planner_version`, `options`: see engine.store.write_plan."""
         self._spark = spark
         self._store = store
         self._planner_version, self._options = planner_version, options
         self._rows: int | None = None
         self._write_id = ""
-        self._begun: set[str] = set()
+        self._started_tables: set[str] = set()
         self._written: dict[str, list[DataFile]] = {}
         self._waits = False
         self._starting = Lock()
 
     def expect(self, rows: int) -> None:
-        """As Finished."""
+        """See Finished."""
         self._rows = rows
 
     def add(self, tables: Mapping[str, DataFrame], packed: Sequence[PackedTables]) -> None:
-        """As Finished. Raises StoreError, MachineError and SchemaError."""
+        """See Finished. Raises StoreError, MachineError and SchemaError."""
         delta = tables_of_spark(self._spark, self._store, packed)
         with store_errors(self._store, "writing"):
             with self._starting:
-                if not self._begun and not self._waits:
+                if not self._started_tables and not self._waits:
                     self._start(tables)
-                self._begun |= set() if self._waits else tables.keys()
+                self._started_tables |= set() if self._waits else tables.keys()
             if self._waits:
                 return
-            about = {} if self._rows is None else dict.fromkeys(tables, self._rows)
-            delta.append_all(tables, self._write_id, about)
+            row_estimates = {} if self._rows is None else dict.fromkeys(tables, self._rows)
+            delta.append_all(tables, self._write_id, row_estimates)
             self._written |= {table: delta.listed_files(table, self._write_id) or [] for table in tables}
 
     def clear(self) -> None:
-        """As Finished."""
+        """See Finished."""
         self.discard()
-        self._begun, self._written, self._waits = set(), {}, True
+        self._started_tables, self._written, self._waits = set(), {}, True
 
     def publish(self, planned: Planned) -> VersionNumber:
-        """The number of the version that holds what `planned` holds, as engine.store.write_plan."""
-        files = [file for of_table in self._written.values() for file in of_table]
-        begun = WriteInProgress(self._write_id, [*self._written], files) if self._written else None
+        """Return the version that holds the tables of `planned`; see engine.store.write_plan."""
+        files = [file for table_files in self._written.values() for file in table_files]
+        in_progress = WriteInProgress(self._write_id, [*self._written], files) if self._written else None
         return write_plan(
             tables_of_spark(self._spark, self._store, planned.packed),
             planned.tables,
             planner_version=self._planner_version,
             options=self._options,
             rows=dict.fromkeys(planned.tables, planned.rows_read),
-            begun=begun,
+            begun=in_progress,
         )
 
     def discard(self) -> None:
-        """Delete what was written, unless it was published."""
-        if self._begun:
+        """Delete the written files, unless they were published."""
+        if self._started_tables:
             with suppress(Py4JError):  # Spark may have ended
-                discard(tables_of_spark(self._spark, self._store), self._begun, self._write_id)
+                discard(tables_of_spark(self._spark, self._store), self._started_tables, self._write_id)
 
     def _start(self, tables: Mapping[str, DataFrame]) -> None:
         delta = tables_of_spark(self._spark, self._store)
@@ -117,15 +117,15 @@ class WriteLayers:
             self._write_id = new_write_id()
 
 
-# Tables between passes are kept in a folder that every executor reaches.
+# Checkpoints: tables between passes, in a folder that every executor reaches.
 
 
 @contextmanager
 def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
-    """Inside the block, `plans.joins.spark_schemas` writes to a folder of its own in `folder`.
+    """Inside the block, `plans.joins.spark_schemas` writes checkpoints to a new folder in `folder`.
 
-    With None, executors keep the tables, or the checkpoint directory that the context has. Raises
-    ConfigurationError where the folder cannot be made.
+    With None, tables stay on the executors, or in the context's checkpoint directory if it has one. Raises
+    ConfigurationError if the folder cannot be created.
     """
     if folder is None:
         yield
@@ -149,7 +149,7 @@ def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
 
 
 class PlanResult(NamedTuple):
-    """What became of an input: the version of the store, topologies counted, and who planned, and why."""
+    """The outcome of planning an input: version, numbers of topologies, planner, and why it was chosen."""
 
     version: VersionNumber
     inputs: int
@@ -169,9 +169,9 @@ def plan_into_store_by_columns(
     max_line_bytes: int,
     custom_planners: "CustomPlanners | None" = None,
 ) -> PlanResult:
-    """By the columnar planner, in this process, without Spark, and by Flink too if that was chosen.
+    """Plan by the columnar planner, in this process, without Spark; and by Flink, too, if that was chosen.
 
-    `custom_planners`: custom planners, who decide in place of Flink's rules.
+    `custom_planners` decide in place of Flink's rules.
     """
     if custom_planners is not None:
         return _by_custom_planners(inputs, out, options, report, custom_planners, max_line_bytes)
@@ -223,7 +223,7 @@ def _by_custom_planners(
     custom_planners: "CustomPlanners",
     max_line_bytes: int,
 ) -> PlanResult:
-    """All topologies at once: who decides is shown Flink's plan of them first."""
+    """Plan all topologies at once: a custom planner first gets Flink's plan of them."""
     from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
     from penstock.engine.planning.plan_in_process import read_in_process
 
@@ -259,7 +259,7 @@ def _write(
 def _write_fleet(
     parts: "Iterator[TopologyTables]", out: str, options: PlanOptions, report: Report, choice: Choice
 ) -> PlanResult:
-    """Many topologies, planned and written in parts while they are read."""
+    """Plan many topologies in parts, and write each part while later ones are read."""
     from penstock.engine.planning.plan_in_process import plan_parts
     from penstock.engine.store.write_plan import WriteWhilePlanning
 
@@ -292,7 +292,7 @@ def _write_giant(
     report: Report,
     choice: Choice,
 ) -> PlanResult:
-    """One topology, each of its tables written as soon as no step reads it; `frames` are emptied."""
+    """Plan one topology, and write each table as soon as no step reads it; `frames` are emptied."""
     from penstock.engine.planning.plan_in_process import plan_giant
     from penstock.engine.store.write_plan import WriteWhilePlanning
 
@@ -310,7 +310,7 @@ def _write_giant(
 
 
 class WorkOnSpark(NamedTuple):
-    """What is to be planned on Spark, with Spark's settings `conf`; `checkpoint_dir`: see checkpoints_in."""
+    """An input to plan on Spark, with Spark's settings `conf`; `checkpoint_dir`: see checkpoints_in."""
 
     inputs: tuple[str, ...]
     out: str
@@ -323,8 +323,9 @@ class WorkOnSpark(NamedTuple):
 
 
 def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> PlanResult:
-    """On the Spark that `session` gives: by columns in its workers, or by the passes over DataFrames (see
-    choose_on_spark).
+    """Plan on Spark: by columns in its workers, or by passes over DataFrames (see choose_on_spark).
+
+    `session` returns the Spark session.
     """
     from penstock.engine.planning.plan_topologies import plan_read_topologies, read_topologies
 
@@ -359,7 +360,7 @@ def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], repo
             write.discard()
             raise
         finally:
-            if planned is not None:  # of a session that goes on, storage would fill up
+            if planned is not None:  # else the storage of a long-lived session would fill up
                 with suppress(Exception):  # Spark may have ended
                     planned.release()
     why = planned.why if planned.why == choice.why else f"{choice.why}; {planned.why}"

@@ -167,7 +167,9 @@ def test_the_first_difference(flinks, penstocks, said):
 
 def test_only_flinks_own_slot_sharing_can_be_compared(file):
     choices = Choices(SlotSharingStrategy.TASK_BALANCED_PREFERRED)
-    with pytest.raises(ConfigurationError, match="found slot sharing task-balanced-preferred"):
+    with pytest.raises(
+        ConfigurationError, match="slot sharing must be local-input-preferred, got task-balanced"
+    ):
         plan_beside_flink([file(GOOD)], choices=choices)
 
 
