@@ -145,7 +145,7 @@ def _measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def require_memory_in_worker(rows: "TaskRows") -> None:
-    """Raise NotEnoughMemoryError if tasks do not fit the worker's machine: running out would end the worker."""
+    """Raise NotEnoughMemoryError if tasks do not fit the worker's machine: running out would end it."""
 
     require_memory_for_tasks()(rows)
 
