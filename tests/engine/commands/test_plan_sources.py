@@ -51,13 +51,13 @@ HOLD_PLANS = (
 HOLD_NONE = {
     "notes.txt": "notes.txt: text without a line of JSON",
     "edges.csv": "edges.csv: found a graph",
-    "empty.jsonl": "empty.jsonl: an empty file",
-    "empty": "empty: an empty folder",
-    "parquet": "parquet: a folder of Parquet files",
-    "binary.dat": "binary.dat: a binary file",
-    "tasks.txt": "tasks.txt: found a graph",
-    "queries.sql": "queries.sql: this is a SQL script",
-    "missing": "missing: nothing is there",
+    "empty.jsonl": "empty.jsonl is an empty file",
+    "empty": "empty is an empty folder",
+    "parquet": "parquet is a folder of Parquet files",
+    "binary.dat": "binary.dat must be a plan store, topology file or script, got a binary file",
+    "tasks.txt": "got a graph",
+    "queries.sql": "queries.sql must be a plan, topology or script, got a SQL script",
+    "missing": "missing does not exist",
 }
 
 
@@ -158,7 +158,7 @@ def test_import_names_what_it_cannot_turn_into_topologies(call, capsys, source):
 def test_a_version_is_named_once_and_of_stores_only(call, capsys):
     assert run("show", "store@1", "--version", "1") == 2
     assert run("show", "jobs.jsonl", "--version", "1") == 2
-    assert "only plan stores have versions" in capsys.readouterr().err
+    assert "a version needs a plan store" in capsys.readouterr().err
 
 
 def test_what_is_planned_on_the_way_has_the_name_of_its_source(call):
