@@ -57,7 +57,7 @@ def open_table(path: str) -> DeltaTable | None:
 
 
 def open_log_tail(path: str) -> LogTail | None:
-    """Return the end of the log of the table at `path`; None without a log, or if only delta-rs can read it."""
+    """Return the log's end for the table at `path`; None if there is none, or only delta-rs can read it."""
     if not is_local(path):
         return None
     folder = local_folder(path)

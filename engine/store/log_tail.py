@@ -170,7 +170,7 @@ def _read_commit(path: str) -> list[Action]:
 
 
 def _require_sound(action: Action) -> None:
-    """Raise ValueError or a built-in error unless the action has the fields that Delta's protocol requires."""
+    """Raise ValueError or a built-in error unless the action has the fields Delta's protocol requires."""
     ((kind, fields),) = action.items()
     if kind not in _KINDS or not isinstance(fields, dict):
         raise ValueError(kind)

@@ -37,7 +37,7 @@ _SIMPLE = {
 
 @cache
 def stored_columns(table: str) -> pa.Schema:
-    """Return a table's declared columns, and `write_id` in tables of plans; NOT NULL at the top level only."""
+    """Return a table's declared columns, and `write_id` in tables of plans; NOT NULL at top level only."""
     if table == MANIFEST:
         return PLAN_VERSIONS
     return TABLES[table].append(pa.field(WRITE_ID, STR, False, {COMMENT: WRITE_ID_COMMENT.encode()}))

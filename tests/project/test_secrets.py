@@ -240,7 +240,7 @@ def test_errors_about_settings_do_not_repeat_secrets(spark):
     with pytest.raises(ConfigurationError) as raised:
         get_session(conf={"spark.driver.my.secret": "hunter 22"})
     assert str(raised.value).startswith(
-        f"spark.driver.my.secret: the running Spark session has none, asked for '{REDACTED}'"
+        f"spark.driver.my.secret must be none, as in the running Spark session, got '{REDACTED}'"
     )
     assert "hunter" not in str(raised.value)
 

@@ -185,7 +185,7 @@ def test_old_java_is_refused_before_spark_starts(tmp_path):
 def test_no_java_is_named(monkeypatch, tmp_path):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ConfigurationError, match=r"found none .*\n.*install Java 17"):
+    with pytest.raises(ConfigurationError, match=r"Java is required .*\n.*install Java 17"):
         find_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(ConfigurationError, match=r"from JAVA_HOME=.* does not run"):
@@ -221,7 +221,7 @@ def test_a_jar_that_nobody_has_is_explained(tmp_path):
     code = f"from penstock.engine.spark.session import get_session\nget_session(conf={conf!r})"
     said = run_python(code, tmp_path).stderr
     assert f"ConfigurationError: Spark cannot fetch the Delta jar {delta_coordinates().text}" in said
-    assert "hint: is the network" in said
+    assert "hint: check the network" in said
 
 
 def test_calls_that_are_cut_off_are_not_logged():

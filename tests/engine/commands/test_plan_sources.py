@@ -49,13 +49,13 @@ HOLD_PLANS = (
     "script.py",
 )
 HOLD_NONE = {
-    "notes.txt": "notes.txt: text without a line of JSON",
-    "edges.csv": "edges.csv: found a graph",
+    "notes.txt": "notes.txt must be a plan store, topology file or script, got text without a line of JSON",
+    "edges.csv": "edges.csv must be a plan store or a script or tables of topologies or topologies, got a graph",
     "empty.jsonl": "empty.jsonl is an empty file",
     "empty": "empty is an empty folder",
     "parquet": "parquet is a folder of Parquet files",
     "binary.dat": "binary.dat must be a plan store, topology file or script, got a binary file",
-    "tasks.txt": "got a graph",
+    "tasks.txt": "tasks.txt must be a plan store or a script or tables of topologies or topologies, got a graph",
     "queries.sql": "queries.sql must be a plan, topology or script, got a SQL script",
     "missing": "missing does not exist",
 }
@@ -145,7 +145,7 @@ def test_what_is_about_stores_names_what_it_was_given(call, capsys, source):
     for command in (("verify",), ("runs",), ("drop", "--older-than", "1d"), ("vacuum",)):
         capsys.readouterr()
         assert run(command[0], source, *command[1:]) == 3
-        assert f"penstock: {source}: found " in capsys.readouterr().err
+        assert f"penstock: {source} must be a plan store, got " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("source", ["store", "tables", "script.py", "parquet", "missing"])

@@ -238,7 +238,7 @@ def test_a_uri_without_slashes_is_no_folder_of_that_name(tmp_path, monkeypatch, 
 
 def test_a_scheme_that_nothing_reaches_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(StoreError, match="must be a path of this machine.*got the URI scheme 'foo'"):
+    with pytest.raises(StoreError, match=r"must be a path of this machine.*got the URI scheme 'foo'"):
         penstock.plan(simple("a"), until="job_graph").write("foo://host/x")
 
 

@@ -83,7 +83,7 @@ def test_a_write_that_fails_leaves_no_rows(store: str):
     with pytest.raises(SchemaError, match=r"job_vertices.*vertex_id: found no such column"):
         write(store, without_columns)
     nulls = topologies(b="1").set_column(2, schema_of("topologies").field("form"), pa.nulls(1, pa.string()))
-    with pytest.raises(SchemaError, match="null in form"):
+    with pytest.raises(SchemaError, match="form must not be null"):
         write(store, {**plan_of(), "topologies": nulls})
     assert (names(store), rows_in(store)) == ({"a"}, 1)
 
