@@ -21,7 +21,7 @@ from penstock.engine.spark.class_archive import (
     ArchivedStart,
     archived_start,
     remember_jars,
-    resolves_what_it_says,
+    uses_only_its_packages,
 )
 from penstock.engine.spark.describe_spark_error import describe_spark_error, disk_error_of_spark
 from penstock.engine.spark.find_java import require_java
@@ -299,7 +299,7 @@ def _session_of_new_context(conf: SparkConf, start: _SessionStart, every: Mappin
                 context = SparkContext(gateway=gateway, conf=conf)
             server = context._accumulatorServer
             vars(server)["handle_error"] = _unless_cut_off(server.handle_error)
-            if archived is None and start.is_local and resolves_what_it_says(every):
+            if archived is None and start.is_local and uses_only_its_packages(every):
                 remember_jars(every, context.getConf().get("spark.jars") or "")
             return SparkSession(context)
         except (Py4JError, PySparkException) as error:

@@ -179,7 +179,7 @@ def test_old_java_is_refused_before_spark_starts(tmp_path):
     fake_java(tmp_path, "11.0.2")
     code = "from penstock.engine.spark.session import get_session\nget_session()"
     said = run_python(code, tmp_path, JAVA_HOME=str(tmp_path)).stderr
-    assert f"ConfigurationError: Java: found 11.0.2 ({tmp_path}/bin/java), allowed 17 or newer" in said
+    assert f"ConfigurationError: Java must be 17 or newer, got 11.0.2 ({tmp_path}/bin/java)" in said
 
 
 def test_no_java_is_named(monkeypatch, tmp_path):

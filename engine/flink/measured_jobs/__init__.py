@@ -1,1 +1,1 @@
-"""Jobs of known cost on the real Flink's MiniCluster, whose rates and processor time are measured."""
+"""Run jobs of known cost on the real Flink's MiniCluster, and measure their rates and processor time."""

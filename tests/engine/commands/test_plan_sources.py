@@ -50,12 +50,12 @@ HOLD_PLANS = (
 )
 HOLD_NONE = {
     "notes.txt": "notes.txt must be a plan store, topology file or script, got text without a line of JSON",
-    "edges.csv": "edges.csv must be a plan store or a script or tables of topologies or topologies, got a graph",
+    "edges.csv": "edges.csv must be a plan store or a script or tables of topologies or topologies, got ",
     "empty.jsonl": "empty.jsonl is an empty file",
     "empty": "empty is an empty folder",
     "parquet": "parquet is a folder of Parquet files",
     "binary.dat": "binary.dat must be a plan store, topology file or script, got a binary file",
-    "tasks.txt": "tasks.txt must be a plan store or a script or tables of topologies or topologies, got a graph",
+    "tasks.txt": "tasks.txt must be a plan store or a script or tables of topologies or topologies, got ",
     "queries.sql": "queries.sql must be a plan, topology or script, got a SQL script",
     "missing": "missing does not exist",
 }

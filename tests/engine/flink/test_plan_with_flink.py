@@ -136,7 +136,7 @@ def test_transformations_that_flink_is_not_asked_about():
 
 @pytest.mark.flink
 def test_a_stack_that_java_cannot_have_is_a_configuration_error():
-    with pytest.raises(ConfigurationError, match="does not start with the memory asked for"):
+    with pytest.raises(ConfigurationError, match="does not start with the requested memory"):
         plan_with_flink([chain(2)], stack="1k")
 
 

@@ -56,7 +56,7 @@ def test_the_first_that_has_the_pyflink_of_the_distribution(home, pythons):
 
 def test_none_that_has_pyflink_is_told_with_what_was_found(home, pythons):
     of_penstock, of_path, environment = pythons("", "2.2.0")
-    found = f"found {of_penstock} \\(none\\), {of_path} \\(2.2.0\\), allowed a Python that has PyFlink 2.3"
+    found = f"a Python with PyFlink 2.3 is required, got {of_penstock} \\(none\\), {of_path} \\(2.2.0\\)"
     with pytest.raises(ConfigurationError, match=found):
         find_python(home, environment, {})
     with pytest.raises(ConfigurationError, match=f"found {of_penstock} \\(none\\), allowed"):
