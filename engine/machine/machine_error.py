@@ -63,12 +63,15 @@ def _is_nowhere() -> bool:
 
 
 def takes_no_files(folder: str, doing: str) -> MachineError:
-    """Return the error for an existing folder, such as /proc, where creating a file raises FileNotFoundError."""
+    """Return the error for an existing folder, such as /proc, in which creating files is impossible.
+
+    The system reports it as FileNotFoundError.
+    """
     return MachineError(f"{doing}: cannot create files in {folder}", "choose a folder on a disk")
 
 
 def machine_error_in_text(error: BaseException, doing: str) -> MachineError | None:
-    """Return machine_error, also for exceptions of Rust, C++ and Java that have the error only in their text."""
+    """Return machine_error, also for exceptions of Rust, C++ and Java that have the error in their text."""
     known = machine_error(error, doing)
     if known is not None:
         return known

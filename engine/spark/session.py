@@ -262,10 +262,7 @@ def _start(master: str | None, requested: Mapping[str, str], app_name: str) -> S
         return _session_from_spark_submit(requested)
     early_start, _early_start = _early_start, None
     origin = ((master, requested, app_name), _environment(), os.getcwd())
-    if (
-        early_start is not None
-        and (early_start.arguments, early_start.environment, early_start.folder) == origin
-    ):
+    if early_start is not None and early_start.origin == origin:
         start = early_start
     else:
         end_early()
@@ -275,7 +272,7 @@ def _start(master: str | None, requested: Mapping[str, str], app_name: str) -> S
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)  # repeats the exception as JSON
     if handles_signals():  # Py4J logs tracebacks of interrupted calls; a command reports why it ends
-        logging.getLogger().addFilter(_is_not_of_a_cut_call)
+        logging.getLogger().addFilter(_is_worth_logging)
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     with noting_handler_errors() as raised:
@@ -317,8 +314,8 @@ def _session_from_spark_submit(settings: Mapping[str, str]) -> SparkSession:
         raise ConfigurationError(f"Spark did not start: {describe_spark_error(error)}") from error
 
 
-def _is_not_of_a_cut_call(record: logging.LogRecord) -> bool:
-    """Return whether a record is anything but Py4J's log of an interrupted call to the JVM."""
+def _is_worth_logging(record: logging.LogRecord) -> bool:
+    """Return False for Py4J's log of an interrupted call to the JVM."""
     return not record.getMessage().endswith("while sending command.")
 
 

@@ -231,7 +231,7 @@ def test_jars_are_noted_by_a_local_start_that_resolved_them(monkeypatch, archive
         _accumulatorServer=SimpleNamespace(handle_error=None), getConf=lambda: {"spark.jars": "file:///a.jar"}
     )
     own = {"spark.master": master, "spark.jars": jars}
-    begun = session._Start((None, {}, "a"), own, archived, {}, "")
+    begun = session._SessionStart((None, {}, "a"), own, archived, {}, "")
     remembered: list[str] = []
     made = SimpleNamespace(_gateway="running")
     monkeypatch.delenv("PYSPARK_SUBMIT_ARGS", raising=False)

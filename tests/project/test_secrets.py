@@ -185,14 +185,14 @@ def test_what_the_jvm_says_is_printable_and_without_secrets(capfd):
     forwarder = JvmOutput(read_end)
     os.write(write_end, b"kept\n")
     forwarder.start()
-    while not forwarder.kept:
+    while not forwarder.captured:
         forwarder.join(0.01)
     forwarder.forward()
     os.write(write_end, b"WARN hunter 22\tin \x1b[2Ja \xc2\x9b \xff\r\n\tat ")
     os.write(write_end, b"java\nlast")
     os.close(write_end)
     forwarder.join()
-    assert forwarder.kept == b"kept\n"
+    assert forwarder.captured == b"kept\n"
     assert capfd.readouterr().err == (f"WARN {REDACTED}  in \\x1b[2Ja \\x9b \ufffd\\r\n        at java\nlast")
 
 

@@ -226,8 +226,8 @@ def test_a_jar_that_nobody_has_is_explained(tmp_path):
 
 def test_calls_that_are_cut_off_are_not_logged():
     cut_off, other = (logging.makeLogRecord({"msg": f"{what} command."}) for what in ("while sending", "a"))
-    assert not session._is_news(cut_off)
-    assert session._is_news(other)
+    assert not session._is_worth_logging(cut_off)
+    assert session._is_worth_logging(other)
 
 
 def test_a_server_whose_jvm_has_ended_prints_no_traceback():
@@ -262,7 +262,7 @@ def test_what_a_signal_handler_raises_while_spark_starts_comes_out_as_it_is(monk
                 raise Py4JNetworkError("Error while sending or receiving") from None
         return "a session"
 
-    monkeypatch.setattr(session, "_prepared", lambda *asked: session._Start(asked, {}, None, {}, ""))
+    monkeypatch.setattr(session, "_prepared", lambda *asked: session._SessionStart(asked, {}, None, {}, ""))
     monkeypatch.setattr(session, "spark_settings", lambda folder: {})
     monkeypatch.setattr(session, "_session_of_new_context", start)
     monkeypatch.setattr(session, "forget_jvm", lambda: forgotten.append(True))

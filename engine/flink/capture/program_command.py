@@ -222,7 +222,7 @@ def _candidate_pythons(environment: Mapping[str, str]) -> list[str]:
 
 
 def flink_of_pythons(environment: Mapping[str, str], named: str | None) -> Path | None:
-    """Return the folder of the first PyFlink with Flink's jars, of the Python `named` or of the candidates."""
+    """Return the folder of the first PyFlink with Flink's jars, of the Python `named` or the candidates."""
     for python in [named] if named else _candidate_pythons(environment):
         pyflink = _pyflink_of_python(python, environment)
         if pyflink is not None and any(pyflink.folder.glob("lib/flink-dist*.jar")):

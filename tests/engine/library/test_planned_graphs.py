@@ -64,7 +64,7 @@ def test_columns_of_ones_own_never_take_the_place_of_a_graphs(layer: LayerName) 
 def test_layers_that_are_not_planned_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     planned = penstock.plan([simple("a"), simple("wrong", parallelism=-5)], until="stream_graph")
     assert planned.nodes().num_rows == planned.tables["stream_nodes"].num_rows
-    with pytest.raises(penstock.ConfigurationError, match="allowed topology, stream_graph"):
+    with pytest.raises(penstock.ConfigurationError, match="one of topology, stream_graph, got 'job_graph'"):
         planned.edges("job_graph")
     with pytest.raises(penstock.ConfigurationError, match="until a later layer"):
         planned.partitions()

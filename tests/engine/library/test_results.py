@@ -65,10 +65,10 @@ def test_a_drawn_fleet_is_the_one_that_the_command_writes(tmp_path):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"operators": "8"}, "operators: found '8', allowed a whole number"),
-        ({"share_of_uids": "all"}, "share_of_uids: found 'all', allowed 0 to 1"),
-        ({"parallelism": 2.5}, "parallelism: found 2.5, allowed a whole number"),
-        ({"spark": 3}, "spark: found int, allowed a SparkSession"),
+        ({"operators": "8"}, "operators must be a whole number, got '8'"),
+        ({"share_of_uids": "all"}, "share_of_uids must be 0 to 1, got 'all'"),
+        ({"parallelism": 2.5}, "parallelism must be a whole number, got 2.5"),
+        ({"spark": 3}, "spark must be a SparkSession, got int"),
     ],
 )
 def test_arguments_of_another_type_are_said(wrong, said):
@@ -206,7 +206,7 @@ def test_functions_are_compared_with_flinks_rules_in_this_process(tmp_path):
     assert (small["base_mean"], small["difference"]) == (small["other_mean"], 0)
     assert quality.plans.num_rows == 2 * tasks[name]["topologies"] + small["topologies"]
     assert (tmp_path / "quality.html").exists()
-    with pytest.raises(ConfigurationError, match="planners: found none to compare"):
+    with pytest.raises(ConfigurationError, match="planners to compare are required"):
         penstock.bench(quality=True)
 
 

@@ -119,7 +119,7 @@ def test_a_parameter_that_is_no_table_is_said(monkeypatch):
     def strange(edges: pl.DataFrame) -> pl.DataFrame:
         return edges
 
-    with pytest.raises(ConfigurationError, match="parameters must be tables .*, got edges"):
+    with pytest.raises(ConfigurationError, match=r"parameters must be tables .*, got edges"):
         custom_planner(strange, monkeypatch)
     with pytest.raises(ConfigurationError, match="allowed parallelism"):
         penstock.decides("colour")  # type: ignore[arg-type]

@@ -180,7 +180,7 @@ def test_what_flinks_rules_forbid_is_said(partitioner: str):
     ("change", "said"),
     [
         ([], "change must be a dict of decisions, got list"),
-        ({"plan": {}}, r"keys of change must be decisions \(parallelism, partitioners, chaining.*, got 'plan'"),
+        ({"plan": {}}, r"keys of change must be decisions \(parallelism, .*, got 'plan'"),
         ({"chaining": [(2, 0)]}, r"change: chaining must be a dict of \(target, in_index\) to .*, got list"),
         ({"chaining": {2: False}}, r"change: keys of chaining must be \(target, in_index\), got 2"),
         ({"chaining": {(2, 0): 0}}, r"chaining: \(2, 0\) must map to a bool \(chainable\), got 0"),
@@ -197,12 +197,12 @@ def test_what_is_no_change_is_refused(change: Any, said: str):
 
 def test_the_job_is_named_where_there_are_several_and_begins_with_flinks_plan():
     jobs = [{"name": name, "transformations": OPERATORS} for name in ("a", "b")]
-    with pytest.raises(ConfigurationError, match="found 2 planned topologies"):
+    with pytest.raises(ConfigurationError, match="the plan has 2 topologies"):
         penstock.plan(jobs).metrics().after({})
-    with pytest.raises(ConfigurationError, match="found no plan of c"):
+    with pytest.raises(ConfigurationError, match="topology c has no plan"):
         penstock.plan(jobs).metrics().after({}, "c")
     mine = penstock.plan(jobs[:1], planner=planner_of({}))
-    with pytest.raises(ConfigurationError, match="allowed Flink's"):
+    with pytest.raises(ConfigurationError, match="needs Flink's plan"):
         mine.metrics().after({})
 
 
