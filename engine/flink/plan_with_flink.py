@@ -171,7 +171,7 @@ class FlinkOutOfMemoryError(FlinkPlannerError):
 class FlinkPlanResult(NamedTuple):
     """The plans and times of a run of Flink.
 
-    `plans` are parsed lines of plan JSON, in the order of the input; with `times_only`, only those of refused
+    `plans` are parsed lines of plan JSON, in the order of the input; with `times_only`, only plans of refused
     topologies. `seconds` is keyed by read, the planned layers, and write; it is the last entry of `runs`.
     `peak_bytes` is the JVM's peak of resident memory, None if the system does not report it.
     """

@@ -324,7 +324,7 @@ class TablesOfTopologies(NamedTuple):
 
 
 class SparkFrames(NamedTuple):
-    """DataFrames: of topologies and transformations, or one with one topology per row."""
+    """DataFrames of topologies and transformations, or one with one topology per row."""
 
     frames: list[Any]
 
@@ -514,7 +514,7 @@ def _plain(key: str, value: Any) -> Any:
 
 
 def _int(value: Any) -> Any:
-    """Convert whole floats to ints: pandas represents ints with nulls as floats."""
+    """Convert whole floats to ints, because pandas represents ints with nulls as floats."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -43,7 +43,7 @@ class ChangedJobs:
     def __init__(
         self, tables: Mapping[str, Any], options: Mapping[str, str], costs: Any, constants: Constants
     ) -> None:
-        """`tables`: Arrow's; `options` of the plan, as in a store; `costs` (see ChosenCosts)."""
+        """Take Arrow `tables`, recorded `options` of the plan, and `costs` (see ChosenCosts)."""
         self._tables, self._options = tables, options
         self._costs, self._constants = costs, constants
         self._jobs: dict[str | None, ChangedJob] = {}

@@ -131,7 +131,7 @@ def _on_spark(spark: "SparkSession", place: str, version: int | None, topology: 
 
 
 def _without_delta(spark: "SparkSession", place: str, version: int | None) -> Plan:
-    """Open a plan like `_on_spark` for a session without Delta: this process reads each table on demand."""
+    """Open a plan for a session without Delta, whose tables this process reads on demand."""
     from penstock.engine.library.small_inputs import dataframe_of_table
 
     with without_pandas():
@@ -170,7 +170,7 @@ def _plan(
     spark: "SparkSession | None" = None,
     arrow: Tables | None = None,
 ) -> Plan:
-    """`arrow`: the Arrow tables if this process reads them, although `tables` are DataFrames."""
+    """Return a Plan; `arrow` are the same tables in Arrow if `tables` are DataFrames read here."""
 
     def write(target: str) -> VersionNumber:
         from penstock.engine.store.delta_rs_tables import DeltaRsTables

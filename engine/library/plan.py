@@ -149,7 +149,7 @@ CustomPlannerFunctions = Callable[..., Any] | Sequence[Callable[..., Any]]
 def _is_custom_planner(planner: Any) -> bool:
     """Return whether `planner` is a custom planner, after loading and checking it.
 
-    Raises ConfigurationError if it is neither custom nor one of Planner.
+    Raises ConfigurationError if it is neither custom nor a member of Planner.
     """
     if isinstance(planner, str):
         if planner in list(Planner):
@@ -255,7 +255,7 @@ def _columns(frame: Any) -> list[str]:
 
 
 class PlanArguments(TypedDict, total=False):
-    """The arguments of `plan` that say nothing of what its tables are."""
+    """Arguments of `plan` that do not affect the type of its tables."""
 
     until: Layer | LayerName
     costs: Any

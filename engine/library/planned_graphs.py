@@ -121,7 +121,7 @@ def graph(tables: Mapping[str, Any], layer: Any, ignored: Any = None) -> Graph[A
 
 
 def _layer(layer: Any, tables: Mapping[str, Any], known: Mapping[Layer, Any]) -> Layer:
-    """Return the requested layer; None: the last one that is planned."""
+    """Return the requested layer, by default the last one that is planned."""
     planned_layers = [
         known_layer
         for known_layer, table_names in known.items()
@@ -255,5 +255,5 @@ def _rows(table: Any) -> list[dict[str, Any]]:
 
 
 def _igraph(name: str) -> str:
-    """Rename attributes that igraph reserves: `name` finds a vertex, `source` and `target` are the ends."""
+    """Rename attributes that igraph reserves (`name` finds a vertex, `source` and `target` are ends)."""
     return {"name": "label", "source": "source_node", "target": "target_node"}.get(name, name)

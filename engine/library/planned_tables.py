@@ -1,4 +1,4 @@
-"""What library calls give: the plans of many topologies, as tables."""
+"""Results of library calls, with the plans of many topologies as tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -249,7 +249,7 @@ class Tables(Mapping[TableName, T], Generic[T]):
         known: Mapping[str, T] | None = None,
         spark: "SparkSession | None" = None,
     ) -> None:
-        """`spark`: the session of tables that are DataFrames."""
+        """Take the session `spark` of tables that are DataFrames."""
         existing = set(names)
         self._names = tuple(cast(TableName, name) for name in TABLES if name in existing)
         self._table = table
@@ -325,7 +325,7 @@ class Plan(Generic[T]):
         arrow: "Tables[pa.Table] | None" = None,
         spark: "SparkSession | None" = None,
     ) -> None:
-        """`spark`: the session of tables that are DataFrames; `arrow`: the same tables in Arrow, if any."""
+        """Take the session `spark` of tables that are DataFrames, and the same tables in `arrow`, if any."""
         self.tables, self._arrow, self._spark = tables, arrow, spark
         self.inputs, self.planned, self.rejected = inputs, planned, rejected
         self.source, self.ignored = source, ignored
@@ -468,7 +468,7 @@ def arrow_tables(plan: Plan[Any], call: str) -> Mapping[str, Any]:
 
 
 def _rows(tables: Tables[Any], name: str) -> str:
-    """Return how many rows a table has, if that is known without work."""
+    """Return the number of rows of a table, if it is known without work."""
     table = tables._made.get(name)
     return "" if table is None or is_spark_frame(table) else f"{table.num_rows:,}"
 

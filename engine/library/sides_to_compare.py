@@ -110,7 +110,7 @@ class Opener:
         return self._side(f"{side} topologies", side, [_read(lines, self._options)])
 
     def open_both(self, old: str, new: str, report: Report) -> tuple[list[Side], int]:
-        """Open both sides; also return how many equal topologies were left out: lines in files of both sides.
+        """Open both sides; also return the number of equal lines in files of both, which are left out.
 
         Same errors as `open`.
         """

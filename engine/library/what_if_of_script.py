@@ -19,7 +19,7 @@ from penstock.plans.errors import ConfigurationError, InputError, PenstockError
 
 
 class JobsOfScript(NamedTuple):
-    """Jobs in the order of their execution; `failure`: the script's error after the last one, if any."""
+    """Jobs in the order of their execution, and the script's `failure` after the last one, if any."""
 
     jobs: list[Job]
     failure: PenstockError | None
@@ -145,7 +145,7 @@ def what_if_of_script(
     wanted: str | None,
     changes: Changes,
 ) -> WhatIfOfScript:
-    """Plan the job with the number or name `wanted` (None: the first one) without and with `changes`.
+    """Plan the job with the number or name `wanted`, by default the first, without and with `changes`.
 
     The script runs twice, its jobs do not. Raises ConfigurationError if no operator has a name in the
     changes, and the errors of jobs_of_script and planning.

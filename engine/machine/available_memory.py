@@ -1,4 +1,4 @@
-"""Measure how much more memory this process can have, and what limits it."""
+"""Measure the memory that is still available to this process, and name its limit."""
 
 import os
 import resource
@@ -26,7 +26,7 @@ _FILES = {
 
 
 class MemoryCgroup(NamedTuple):
-    """A cgroup's memory: its limit, its use, and the part of that in caches that can be dropped."""
+    """The limit and the use of a cgroup's memory, and the part of the use in reclaimable caches."""
 
     limit_bytes: int
     used_bytes: int
@@ -84,7 +84,7 @@ def cores() -> int:
 
 
 def driver_memory_mebibytes() -> int:
-    """Return the heap for a local Spark: half of the memory (Python workers need the rest), from 1 to 30 GiB.
+    """Return half of the memory, from 1 to 30 GiB, as the heap for a local Spark; workers need the rest.
 
     A heap above 30 GiB would lose compressed object pointers and hold less.
     """
@@ -95,7 +95,7 @@ def driver_memory_mebibytes() -> int:
 
 
 def import_root() -> Path:
-    """Return the folder that contains the package `penstock`: site-packages, or the root of a checkout."""
+    """Return the folder with the package `penstock`, which is site-packages or the root of a checkout."""
     return Path(penstock.__file__).resolve().parents[1]
 
 
@@ -108,7 +108,7 @@ _PROC = Path("/proc")
 
 
 class Available(NamedTuple):
-    """Bytes that this process can still make resident, and what sets that limit."""
+    """Bytes that this process can still make resident, and the source of that limit."""
 
     size_bytes: int
     limited_by: str
@@ -129,7 +129,7 @@ def resident_bytes(process: int) -> int:
 
 
 def _machine_memory() -> Available:
-    """Return MemAvailable: free memory, and reclaimable caches. Without /proc, all physical memory."""
+    """Return MemAvailable (free memory, and reclaimable caches). Without /proc, all physical memory."""
     free = _kibibytes(_PROC / "meminfo").get("MemAvailable")
     if free is None:
         free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -36,7 +36,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Have this process killed when `parent` ends (default: the process named by PARENT, if any)."""
+    """Have this process killed when `parent`, or the process named by PARENT, ends."""
     expected = parent or int(os.environ.pop(PARENT, 0))
     if not expected or not sys.platform.startswith("linux"):
         return

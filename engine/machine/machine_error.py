@@ -1,4 +1,4 @@
-"""Recognise errors of the machine: no space left, no permission, a read-only target, a failing disk."""
+"""Recognise errors of the machine, such as a full disk, no permission or a read-only target."""
 
 import errno
 import os

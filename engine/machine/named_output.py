@@ -1,4 +1,4 @@
-"""Name standard output in its errors: a descriptor has no file name that an OSError could contain.
+"""Name standard output in its errors, because an OSError of a descriptor has no file name.
 
 Output to standard error is lost if it cannot be written, because there is nowhere else to report it.
 """

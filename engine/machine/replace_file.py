@@ -49,7 +49,7 @@ def replace_file(target: Path) -> Iterator[BinaryIO]:
 
 
 def require_place(target: Path) -> None:
-    """Check `target` before long work: raise the errors that replace_file would raise at once."""
+    """Check `target` before long work, and raise the errors that replace_file would raise at once."""
     if _descriptor(target) is not None:
         return
     status = _status(target)

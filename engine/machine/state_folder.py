@@ -1,4 +1,4 @@
-"""Folders for data that outlives a command: jobs and sessions of this user, and caches.
+"""Provide folders for data that outlives a command, such as jobs, sessions and caches of this user.
 
 Both folders contain pickles and paths of jars, so a user who can write to them can run code as their owner.
 Only the functions here return them, and they refuse a folder that other users can write to.
@@ -65,7 +65,7 @@ def _machine() -> dict[str, str]:
 
 
 def this_process() -> dict[str, str]:
-    """Return the identity of this process: machine, boot, process id and start time."""
+    """Return machine, boot, process id and start time, which identify this process."""
     return {**_machine(), "pid": str(os.getpid()), "started": _start_of(os.getpid()) or ""}
 
 
@@ -87,7 +87,7 @@ def liveness(owner: Mapping[str, str]) -> Liveness:
 
 
 def describe_owner(owner: Mapping[str, str]) -> str:
-    """Return a process as it is named in messages: `process 71 on host x`."""
+    """Return a process's name for messages, such as `process 71 on host x`."""
     return f"process {owner['pid']} on {owner['host']}"
 
 

@@ -1,7 +1,8 @@
-"""The process of a custom planner: `python -m penstock.engine.planning.answer_planner_calls NAME`.
+"""Answer calls in the process of a custom planner.
 
-It first writes a line of JSON (its functions, or an error), then answers calls. A call arrives on standard
-input as a line of JSON and one Arrow stream for each table; the answer has the same form.
+`python -m penstock.engine.planning.answer_planner_calls NAME` first writes a line of JSON (its functions, or
+an error), then answers calls. A call arrives on standard input as a line of JSON and one Arrow stream for
+each table; the answer has the same form.
 """
 
 import json
@@ -101,7 +102,7 @@ def _argument(table: pa.Table, arrow: bool) -> Any:
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Duplicate standard input and output, then redirect them: output of a planner goes to standard error."""
+    """Duplicate standard input and output, and redirect a planner's output to standard error."""
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
@@ -111,7 +112,7 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent has ended. It is polled: a parent-death signal would follow one of its threads."""
+    """End when the parent has ended. It polls: a parent-death signal would follow one thread of the parent."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -1,4 +1,4 @@
-"""Evaluate changes of decisions about one job: over arrays if possible, else by planning the whole job."""
+"""Evaluate changes of decisions about one job, over arrays if possible, else by planning the whole job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -159,7 +159,7 @@ class ChangedJob:
     """One job of a plan, whose decisions change. Threads may share it; evaluations run one by one."""
 
     def __init__(self, tables: Frames, setting: Setting) -> None:
-        """`tables`: Flink's plan of this job, with all layers."""
+        """Take `tables`, Flink's plan of this job with all layers."""
         self._tables, self._setting = tables, setting
         self.name: str = tables["topologies"]["name"][0]
         self._arrays = self._by_arrays()

@@ -1,4 +1,4 @@
-"""Choose the planner for an input: columnar in this process, or one of the planners on Spark."""
+"""Choose the planner for an input, in this process or on Spark."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -125,7 +125,7 @@ def _obstacle(paths: Sequence[str], wants_spark: bool) -> str | None:
     return None
 
 
-# Estimate how many transformations and topologies an input holds, before it is read.
+# Estimate the numbers of transformations and topologies in an input, before it is read.
 
 
 _SAMPLED_FILES = 16
@@ -179,7 +179,7 @@ def _rows_of(table: Path) -> int:
 
 
 def _sample(file: str) -> tuple[int, bytes] | None:
-    """Return how many bytes at the start of the file were read, and their text; None if reading fails."""
+    """Return the number of bytes read at the start of a file, and their text; None if reading fails."""
     codec = CODECS.get(os.path.splitext(file)[1].lower())
     try:
         with open(file, "rb") as opened:
@@ -190,7 +190,7 @@ def _sample(file: str) -> tuple[int, bytes] | None:
 
 
 def _unpacked(packed: bytes, codec: str) -> bytes:
-    """Decompress the start of a file: up to _SAMPLE_BYTES and a little more."""
+    """Decompress the start of a file, up to _SAMPLE_BYTES and a little more."""
     text = bytearray()
     try:
         for chunk in unpacked_texts(pa.BufferReader(packed), codec, 2**14):

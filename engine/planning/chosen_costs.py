@@ -77,7 +77,7 @@ def chosen_costs(costs: str | None, topologies: pl.DataFrame, part: bool = False
 def _measured(
     costs: str, store: str, version: int | None, topologies: pl.DataFrame, part: bool
 ) -> pl.DataFrame:
-    """Return the costs measured by runs in a version (None: the newest)."""
+    """Return the costs measured by runs in a version, by default the newest."""
     from penstock.engine.store.open_plan import open_plan
     from penstock.plans.metrics.measured_costs import RUN_TABLES, measured_costs
 

@@ -1,4 +1,4 @@
-"""Find custom planners: functions named as package.module:function, or by entry point."""
+"""Find custom planners, which are functions named as package.module:function or by entry point."""
 
 import importlib
 import importlib.util
@@ -116,7 +116,7 @@ def name_of_planner(planner: Any) -> str:
 
 
 def importable_name(planner: Any, argument: str) -> str:
-    """Return the name under which other processes import a planner: its own, or a function's module:function.
+    """Return the name under which other processes import a planner, for a function module:function.
 
     Raises ConfigurationError if the module has no such function.
     """
@@ -190,7 +190,7 @@ def _custom_planner(name: str, function: Any) -> CustomPlanner:
 
 
 def send_planners(spark: "SparkSession", custom_planners: Iterable[CustomPlanner]) -> None:
-    """Let the workers import the modules of custom planners: files, or the packages around them."""
+    """Send the modules of custom planners, files or whole packages, to the workers."""
     modules = {planner.function.__module__.partition(".")[0] for planner in custom_planners}
     for module in sorted(modules - {"penstock"} - set(sys.stdlib_module_names)):
         spec = importlib.util.find_spec(module)  # without running it

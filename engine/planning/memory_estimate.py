@@ -127,7 +127,7 @@ def is_local(context: Any) -> bool:
 
 
 def _growth_of_the_jvm(context: Any) -> int:
-    """Return the bytes by which the JVM may still grow: to its heap, plus its memory outside the heap."""
+    """Return the bytes by which the JVM may still grow, inside and outside its heap."""
     process, heap = getattr(context._gateway, "proc", None), heap_bytes(context)
     if process is None or heap is None:
         return 0

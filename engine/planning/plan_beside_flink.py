@@ -60,7 +60,7 @@ def _comparable_layers(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def find_differences(by_planner: Mapping[str, Digests]) -> list[dict[str, Any]]:
-    """Return one entry per pair of planners and layer of both: how many topologies differ, and the first one.
+    """Return one entry per pair of planners and layer, with the number of differences and the first one.
 
     A topology that only one of the two refuses, or has at all, differs at REFUSAL. A layer that one of them
     leaves out of a plan (given stream graphs) is not compared there.

@@ -249,7 +249,7 @@ def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str
 
 
 def joined(answers: list[Any]) -> Any:
-    """Join answers about different topologies; None if there is no answer."""
+    """Join answers about different topologies; None without any answer."""
     given_answers = [answer for answer in answers if answer is not None]
     if not given_answers:
         return None

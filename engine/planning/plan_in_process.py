@@ -1,4 +1,4 @@
-"""Plan without Spark: small inputs in this process, by the columnar planner."""
+"""Plan small inputs in this process by the columnar planner, without Spark."""
 
 import os
 import time
@@ -44,7 +44,7 @@ _forked = False
 
 @cache
 def _note_forks() -> None:
-    """Register a hook that marks forked children: threads of this process do not continue in them."""
+    """Register a hook that marks forked children, in which this process's threads do not continue."""
     os.register_at_fork(after_in_child=_note)
 
 
@@ -64,7 +64,7 @@ def _require_threads(work: str) -> None:
 
 
 class PlannedTables(NamedTuple):
-    """The result of a plan in this process: plans.joins.run_passes.Planned with Arrow tables."""
+    """The counterpart of plans.joins.run_passes.Planned with Arrow tables."""
 
     tables: dict[str, pa.Table]
     inputs: int
@@ -83,7 +83,7 @@ def plan_in_process(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> PlannedTables:
-    """Plan all topologies into Arrow tables: the same rows as engine.planning.plan_topologies.plan.
+    """Plan all topologies into Arrow tables, with the same rows as engine.planning.plan_topologies.plan.
 
     `topologies`: a path or several, dicts, or two Arrow tables (see read_topologies). No Spark session is
     used or started. A line of a file with more than `max_line_bytes` is rejected. `job_defaults` apply to
@@ -96,7 +96,7 @@ def plan_in_process(
 
 
 class ReadTopologies(NamedTuple):
-    """The topologies of an input: frames by table (see TopologyTables), their number, and seconds to read."""
+    """An input's frames by table (see TopologyTables), its number of topologies, and seconds to read."""
 
     frames: dict[str, pl.DataFrame]
     inputs: int

@@ -1,4 +1,4 @@
-"""Plan fleets on Spark: each of its Python workers plans whole topologies by columns."""
+"""Plan fleets on Spark, whose Python workers plan whole topologies by columns."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -60,7 +60,7 @@ MOST_TOPOLOGIES_HERE = 1_000_000
 class RowCounts(NamedTuple):
     """Sizes of an input.
 
-    `rows`: transformations and given stream nodes of all topologies; `largest`: those of the largest
+    `rows`: transformations and given stream nodes of all topologies; `largest`: rows of the largest
     topology; `most_tasks`: most tasks of a topology if nothing is chained; `giants`: topology_id to rows, for
     topologies above the limit of count_rows.
     """
@@ -105,7 +105,7 @@ def count_rows(topology_tables: TopologyTables | GivenTables, giant_rows: int) -
 
 
 def _sizes(topology_tables: TopologyTables | GivenTables) -> DataFrame:
-    """Return one row per topology: size (transformations or given stream nodes), tasks, and unset.
+    """Return one row per topology with size (transformations or given stream nodes), tasks, and unset.
 
     `unset` counts rows without a parallelism.
     """
@@ -191,7 +191,7 @@ def plan_in_workers(
     """Plan like run_passes, with the same rows, by one call for each of `partitions` of the topologies.
 
     The same call validates given tables. Every topology must fit in a worker. Tables travel in blocks
-    (PACKED); those of the plan stay packed until they are read. `custom_planners` decide in place of Flink's
+    (PACKED); the plan's tables stay packed until they are read. `custom_planners` decide in place of Flink's
     rules, one partition at a time; files of costs must be accessible where the workers run.
     """
     report("plan whole topologies")

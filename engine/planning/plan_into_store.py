@@ -49,7 +49,7 @@ class WriteLayers:
     def __init__(
         self, spark: SparkSession, store: str, *, planner_version: str, options: Mapping[str, str]
     ) -> None:
-        """`planner_version`, `options`: see engine.store.write_plan."""
+        """Take `planner_version` and `options` of engine.store.write_plan."""
         self._spark = spark
         self._store = store
         self._planner_version, self._options = planner_version, options
@@ -149,7 +149,7 @@ def checkpoints_in(spark: SparkSession, folder: str | None) -> Iterator[None]:
 
 
 class PlanResult(NamedTuple):
-    """The outcome of planning an input: version, numbers of topologies, planner, and why it was chosen."""
+    """The version, numbers of topologies, planner, and the reason for it, after planning an input."""
 
     version: VersionNumber
     inputs: int
@@ -223,7 +223,7 @@ def _by_custom_planners(
     custom_planners: "CustomPlanners",
     max_line_bytes: int,
 ) -> PlanResult:
-    """Plan all topologies at once: a custom planner first gets Flink's plan of them."""
+    """Plan all topologies at once, because a custom planner first gets Flink's plan of them."""
     from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
     from penstock.engine.planning.plan_in_process import read_in_process
 
@@ -323,7 +323,7 @@ class WorkOnSpark(NamedTuple):
 
 
 def plan_into_store_on_spark(work: WorkOnSpark, session: Callable[[], Any], report: Report) -> PlanResult:
-    """Plan on Spark: by columns in its workers, or by passes over DataFrames (see choose_on_spark).
+    """Plan on Spark by columns in its workers, or by passes over DataFrames (see choose_on_spark).
 
     `session` returns the Spark session.
     """

@@ -1,4 +1,4 @@
-"""Plan on Spark as a library call: from topologies to the tables of their plans."""
+"""Plan topologies on Spark by a library call, into tables of DataFrames."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -53,13 +53,13 @@ from penstock.plans.topology.joins.topologies_of_lines import (
 )
 from penstock.plans.vocabulary import Layer
 
-# Separate topologies that fit in a partition from those that need blocks.
+# Separate topologies that fit in a partition from topologies that need blocks.
 
 
 def split_by_size(
     read: TopologyTables, giants: Sequence[int]
 ) -> tuple[TopologyTables | None, TopologyTables | None]:
-    """Split topologies into those that are not giants, and giants; None for a half that is empty.
+    """Split topologies into ordinary ones and giants; None for a half that is empty.
 
     `giants` are their topology_ids: few, because each has many rows. Rejected topologies, and the number of
     topologies read, belong to the first of the two halves.
@@ -76,7 +76,7 @@ def split_by_size(
 
 
 def _joined_plans(plans: Sequence[Planned]) -> Planned:
-    """Join plans: the tables of each in sequence, and seconds added up.
+    """Join plans by concatenating their tables and adding up seconds.
 
     The result is not packed: the rows of a table are in one place.
     """
@@ -248,7 +248,7 @@ def _plan_by_joins(
     choices: Choices | None,
     finished: Finished | None,
 ) -> Planned:
-    """Plan by joins: topologies that fit in a partition whole, and `giants` (id to rows) in blocks."""
+    """Plan topologies that fit in a partition whole, and `giants` (id to rows) in blocks, by joins."""
     giant_rows = sum(giants.values())
     with reading_settings(spark, partitions_for(spark, rows)):
         valid = limit_expansion(validated(spark, read))

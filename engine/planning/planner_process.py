@@ -1,4 +1,4 @@
-"""Run a named custom planner in its own process: if it ends, breaks or blocks, only that process does."""
+"""Run a named custom planner in its own process, so that only this ends, breaks or blocks with it."""
 
 import atexit
 import importlib.util
@@ -41,7 +41,7 @@ _DEVICE_SECONDS = b"penstock.device_seconds"
 
 
 class Greeting(BaseModel):
-    """The first line of a program's output: JSON, written once the program is ready."""
+    """The first line of a program's output, JSON that it writes once it is ready."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -157,7 +157,7 @@ class PlannerProgram:
             ) from None
 
     def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
-        """Read the first line of a program's output byte by byte: Arrow's stream follows it."""
+        """Read the first line of a program's output byte by byte, because Arrow's stream follows it."""
         assert process.stdout is not None
         line, end = bytearray(), time.monotonic() + SECONDS_TO_GREET
         while len(line) < _MOST_GREETING_BYTES:
@@ -209,7 +209,7 @@ class PlannerProgram:
         return PlannerProgram, (self.command,)
 
     def files(self) -> Iterable[str]:
-        """Return the files named by its command line: the program, and arguments that are files."""
+        """Return the program, and the arguments of its command line that are files."""
         words = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
         return (path for path in words if os.path.isfile(path))
 
@@ -278,7 +278,7 @@ class PlannerProcess:
         atexit.register(self.stop)
 
     def call(self, place: int, tables: Mapping[str, pa.Table]) -> Any:
-        """Return the answer of the planner's function number `place`: an Arrow table, or a dict of tables.
+        """Return the answer (an Arrow table, or a dict of tables) of the planner's function number `place`.
 
         Raises SchemaError if the answer is malformed, and PlannerEndedError.
         """
@@ -395,7 +395,7 @@ def process_of(name: str) -> PlannerProcess:
 
 
 def _modified(name: str) -> float:
-    """Return when the planner's module was last modified: a changed module is loaded again."""
+    """Return when the planner's module was last modified, because a changed module is loaded again."""
     module = name.partition(":")[0].partition(".")[0]
     with suppress(ImportError, ValueError, AttributeError, OSError):
         spec = importlib.util.find_spec(module)

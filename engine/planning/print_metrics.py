@@ -24,7 +24,7 @@ def print_topology_metrics(metrics: Metrics) -> None:
         (name, row[name] if isinstance(row[name], str) else number(row[name]), about)
         for name, (_, about) in METRICS.items()
     ]
-    columns = [Column("metric"), Column("value", justify="right"), Column("what it is")]
+    columns = [Column("metric"), Column("value", justify="right"), Column("description")]
     print_table(columns, values)
     named = ("vertex", "parallelism", "records/s", "utilisation", "needed parallelism")
     columns = [Column(name, justify="left" if name == "vertex" else "right") for name in named]

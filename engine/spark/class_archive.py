@@ -1,4 +1,4 @@
-"""Archives: of the classes that a local Spark loads, which halve its start, and zips for clusters.
+"""Write archives of the classes that a local Spark loads, which halve its start, and zips for clusters.
 
 The first are Java's class data sharing (JEP 350). The first JVM without an archive writes one when it ends,
 into this user's cache; later ones map it into memory. Java itself ignores an archive of another Java or of
@@ -116,7 +116,7 @@ def archived_start(
 
 @cache
 def _refuse_cache(why: str) -> None:
-    """Print once, in a command, why the cache is not used: without it each start of Spark takes longer."""
+    """Print once, in a command, why the cache is not used, so that each start of Spark takes longer."""
     if handles_signals():
         print_error(f"penstock: {why}")
 
@@ -183,7 +183,7 @@ _MODE_OF_A_FILE = 0o600 << 16
 
 
 def write_archive(target: Path, entries: Mapping[str, Path | str]) -> None:
-    """Write a zip with an entry for each name: a file, all files below a folder, or a text.
+    """Write a zip with an entry (a file, all files below a folder, or a text) for each name.
 
     Python's compiled files are left out. Raises FileExistsError if `target` exists.
     """
@@ -227,7 +227,7 @@ def remembered_jars(settings: Mapping[str, str]) -> list[Path] | None:
 
 
 def uses_only_its_packages(settings: Mapping[str, str]) -> bool:
-    """Return whether the jars of a context started with `settings` are only those of its packages.
+    """Return whether the jars of a context started with `settings` come only from its packages.
 
     A user's own jars would be among them, and a command line for spark-submit may name other packages.
     """

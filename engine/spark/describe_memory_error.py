@@ -102,7 +102,7 @@ def _is_cut_off(error: BaseException) -> bool:
 
 
 def _text(error: BaseException) -> str:
-    """Return its message, or "": an error of Java calls the JVM for it, which may have ended."""
+    """Return its message, or "" if the JVM, which an error of Java calls for it, has ended."""
     try:
         return str(error)
     except Exception:

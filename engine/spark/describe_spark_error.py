@@ -27,7 +27,7 @@ from penstock.plans.installation import own_version
 
 
 def pickle_with_broadcasts(thing: Any) -> tuple[bytes, list[Any]]:
-    """Return the pickle of `thing`, and the broadcast variables in it, which are no longer registered."""
+    """Return the pickle of `thing`, and the broadcast variables in it, after unregistering them."""
     registry: Any = getattr(SparkContext._active_spark_context, "_pickled_broadcast_vars", None)
     if registry is None:
         return dumps_for_workers(thing), []

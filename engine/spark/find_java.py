@@ -13,7 +13,7 @@ MINIMUM_JAVA = 17  #: Spark 4 is compiled for Java 17
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java runtime: the path of its `java`, its full version and the feature release (17, 21, …)."""
+    """The path of a Java runtime's `java`, its full version and the feature release (17, 21, …)."""
 
     path: str
     version: str
@@ -21,7 +21,7 @@ class Java:
 
 
 def find_java(minimum: int = MINIMUM_JAVA) -> Java:
-    """Find the Java that Spark's launcher uses: JAVA_HOME's, else the first `java` on PATH.
+    """Find the Java that Spark's launcher uses, JAVA_HOME's or else the first `java` on PATH.
 
     Raises ConfigurationError if there is none or its version is unknown; `minimum` is the oldest
     release that the error names.

@@ -1,4 +1,4 @@
-"""Get the Spark session that all work uses: the caller's own, or a local one with Penstock's settings."""
+"""Get the Spark session for all work, the caller's own or a local one with Penstock's settings."""
 
 import logging
 import os
@@ -320,7 +320,7 @@ def _is_worth_logging(record: logging.LogRecord) -> bool:
 
 
 def _unless_cut_off(handle_error: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Silence a server's error handler once the JVM has ended: its traceback adds nothing."""
+    """Silence a server's error handler once the JVM has ended, because its traceback adds nothing."""
 
     def handled(request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), EOFError | ConnectionError):

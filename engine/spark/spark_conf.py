@@ -13,7 +13,7 @@ DELTA_CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def spark_conf_dir() -> Path:
-    """Return Penstock's own `spark-conf/`: in `penstock/engine` if installed, else in the root of a checkout.
+    """Return Penstock's own `spark-conf/`, in `penstock/engine` if installed, else in a checkout's root.
 
     Raises ConfigurationError if it is in neither place.
     """

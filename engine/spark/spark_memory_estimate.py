@@ -34,7 +34,7 @@ HINT = (
 
 
 def heap_mebibytes() -> int:
-    """Return the heap for a local Spark: half of the memory, or less if other processes need the rest."""
+    """Return half of the memory as the heap for a local Spark, or less if other processes need more."""
     available = available_memory()
     fits = (available.size_bytes - _bytes_outside_heap(available)) // 2**20
     return max(LEAST_HEAP_MEBIBYTES, min(driver_memory_mebibytes(), fits))

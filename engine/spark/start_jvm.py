@@ -57,7 +57,7 @@ _LONGEST_LINE = 65536
 
 
 class JvmOutput(threading.Thread):
-    """Reads a pipe to its end: into `captured` until `forward` is called, then to standard error."""
+    """Reads a pipe to its end, into `captured` until `forward` is called, then to standard error."""
 
     def __init__(self, read_end: int) -> None:
         super().__init__(name="penstock-jvm-stderr", daemon=True)

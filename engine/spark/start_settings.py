@@ -108,14 +108,14 @@ def _is_local_folder_set(settings: Mapping[str, str]) -> bool:
 
 
 def require_local_folders(settings: Mapping[str, str]) -> None:
-    """Raise MachineError if none of them can be written to: Spark's JVM would end without a message."""
+    """Raise MachineError if none can be written to, because Spark's JVM would end without a message."""
     refused = [_refusal(folder) for folder in local_folders(settings)]
     if refused and all(refused):
         raise next(filter(None, refused))
 
 
 def describe_local_folders(settings: Mapping[str, str]) -> str:
-    """Return a text for users: the folders with their size and free space."""
+    """Return a text for users, which lists the folders with their size and free space."""
     return ", ".join(f"{folder}{_space(folder)}" for folder in local_folders(settings))
 
 
@@ -160,7 +160,7 @@ _SECRET_BYTES = 32
 
 
 def start_settings(master: str | None, settings: Mapping[str, str], app_name: str) -> dict[str, str]:
-    """Return the settings of a session on `master` (None: as configured, else local[*]) with the user's.
+    """Return the settings of a session on `master` (default: as configured, or local[*]) with the user's.
 
     Raises ConfigurationError for Spark's cluster mode: the driver is this process.
     """
@@ -221,7 +221,7 @@ def authentication(master: str, chosen: Mapping[str, str]) -> dict[str, str]:
 
 @cache
 def _private_local_folder() -> str | None:
-    """Return a folder for Spark's shuffles, blocks and functions: private, and removed when the process ends.
+    """Return a private folder for Spark's shuffles, blocks and functions, removed when the process ends.
 
     None if it cannot be created: errors then concern the folder that Spark uses instead.
     """

@@ -1,4 +1,4 @@
-"""The driver of a script in cluster mode: `penstock run` from archives that Spark has unpacked.
+"""Run `penstock run` as the driver of a script in cluster mode, from archives that Spark has unpacked.
 
 spark-submit runs this very file as the application. It starts in a Python that may not have Penstock, so
 it imports nothing else before the archive is on its path.

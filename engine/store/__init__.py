@@ -1,4 +1,4 @@
-"""Plans in Delta tables: only complete versions, side by side, until they are dropped on purpose.
+"""Store complete versions of plans in Delta tables, side by side, until they are dropped on purpose.
 
 A store is a directory with one Delta table for each table of `plans.tables.TABLES` and the table
 `plan_versions`. Every row carries the `write_id` of its write, the tables' partition column. A

@@ -1,4 +1,4 @@
-"""The Parquet files of a write: their records in the manifest, and the detection of damage."""
+"""Write the Parquet files of a store, record them in the manifest, and detect damage."""
 
 import os
 import time

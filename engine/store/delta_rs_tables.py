@@ -1,4 +1,4 @@
-"""The Delta tables of a store through delta-rs (the `deltalake` package): Arrow tables, without a JVM."""
+"""Access the Delta tables of a store as Arrow tables through delta-rs (`deltalake`), without a JVM."""
 
 import os
 import time
@@ -66,7 +66,7 @@ def _listed_writes(store: str, table: DeltaTable) -> list[ManifestRow]:
 
 
 def _manifest_rows(store: str, table: DeltaTable, write_ids: Collection[str] | None = None) -> pa.Table:
-    """Return the manifest's rows, with the columns that it has: rows of some writes, or all (None)."""
+    """Return the manifest's rows of some writes, or all (None), with the columns that it has."""
     known = [field.name for field in table.schema().fields if field.name in PLAN_VERSIONS.names]
     paths = _paths(store, table)
     if paths is None:
@@ -232,7 +232,7 @@ class DeltaRsLogs:
         return set(actions[f"partition.{WRITE_ID}"].to_pylist()) if len(actions) else set()
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
-        """Return a write's files in the table's log; None if there is no table. Raises DeltaError."""
+        """Return a write's files in the table's log; None without a table. Raises DeltaError."""
         path = table_path(self.store, table)
         tail = open_log_tail(path)
         recent = None if tail is None else tail.files(table, write_id)
@@ -439,7 +439,7 @@ class DeltaRsTables(DeltaRsLogs):
 
 
 def as_stored(rows: pa.Table, table: str) -> Iterator[pa.Table]:
-    """Yield rows with the types of the store, some at a time: casting copies."""
+    """Yield rows with the types of the store, some at a time, because casting copies."""
     schema = in_files(table)
     for start in range(0, len(rows), _ROWS_AT_A_TIME):
         yield rows.slice(start, _ROWS_AT_A_TIME).select(schema.names).cast(schema)

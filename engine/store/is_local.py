@@ -10,7 +10,7 @@ from penstock.plans.topology.columnar.find_topology_files import local_path
 
 
 def is_local(store: str) -> bool:
-    """Return whether a store is read without Spark: a path, or a file: URI."""
+    """Return whether a store is a path or a file: URI, so that it is read without Spark."""
     try:
         local_path(store)
     except InputError:

@@ -138,7 +138,7 @@ def _read_commits(log: str, first: int) -> tuple[int, list[Action]]:
 
 
 def _read_checkpoint(log: str) -> tuple[int, float, dict[str, Action]]:
-    """Return version (-1: none), time and state of the last checkpoint. ValueError: it has another form."""
+    """Return version, time and state of the last checkpoint, or version -1. ValueError: an unknown form."""
     try:
         with open(os.path.join(log, "_last_checkpoint"), "rb") as file:
             last = orjson.loads(file.read())

@@ -1,4 +1,4 @@
-"""Read the tables of one version as polars frames: without Spark if the store is local, else with it."""
+"""Read the tables of one version as polars frames, through Spark only if the store is not local."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from penstock.plans.errors import StoreError
 
 
 class StoredPlan(NamedTuple):
-    """A version of a store, and its tables: name to a lazy frame with the columns of plans.tables.TABLES.
+    """A version of a store, with a function from a table's name to a lazy frame of its declared columns.
 
     A frame reads the columns it needs when it is collected.
     """
@@ -37,7 +37,7 @@ class StoredPlan(NamedTuple):
 
 
 def open_plan(store: str, version: int | None = None, topology: str | None = None) -> StoredPlan:
-    """Open that version (default: the newest), with only the rows of `topology` if it is given.
+    """Open a version, by default the newest, with only the rows of `topology` if it is given.
 
     Raises StoreError: not a store, no such version. Each requested table is first checked: StoreError if
     it is damaged.
@@ -68,7 +68,7 @@ AT_VERSION = re.compile(r"(?P<store>.+)@(?P<version>\d+)")
 
 
 def local_store_and_version(path: str) -> tuple[str, int | None] | None:
-    """Return the local store of a path, and the version (None: the newest); None for other paths."""
+    """Return the local store and version (or None) of a path, or None for other paths."""
     if _is_store(path):
         return path, None
     match = AT_VERSION.fullmatch(path)
@@ -90,7 +90,7 @@ PARALLEL_READS = 4
 def read_plan(
     delta: StoreTables[Rows], version: int | None = None, tables: Collection[str] | None = None
 ) -> dict[str, Rows]:
-    """Read that version (default: the newest): table name to rows, with the columns of plans.tables.TABLES.
+    """Read tables of a version, by default the newest, with the columns of plans.tables.TABLES.
 
     `delta`: the store, as DeltaRsTables (Arrow tables) or tables_of_spark (DataFrames). `tables`: only these.
     Raises StoreError: not a store, no such version, a damaged one, a table that the version does not have,

@@ -147,7 +147,7 @@ def tables_of_results(folder: str) -> list[str]:
 
 
 def _kind_of_file(path: str, place: str) -> SourceKind:
-    """Identify a file by its beginning: some line of a topology file begins with a JSON object or array."""
+    """Identify a file by its beginning. Some line of a topology file begins with a JSON object or array."""
     beginning = next(iter(texts_of_file(place)), b"")[:_LOOKED_AT_BYTES]
     content = content_of(beginning)
     if isinstance(content, NoJob):

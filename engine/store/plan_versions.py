@@ -62,7 +62,7 @@ def tables_of(store: str) -> "DeltaRsTables | SparkTables":
 
 
 def log_reader(delta: StoreTables[Rows]) -> StoreTables[Any]:
-    """Return the reader of a store's logs: delta-rs if it is local, because a Spark job takes longer."""
+    """Return delta-rs as the reader of a local store's logs, because a Spark job takes longer."""
     return DeltaRsTables(delta.store) if is_local(delta.store) else delta
 
 
@@ -170,7 +170,7 @@ def version_of(delta: StoreTables[Rows], seen: ManifestRead, listed: ManifestRow
 def read_listed(delta: StoreTables[Rows]) -> ManifestRead:
     """Return the manifest's list of writes, without checking that none is lost.
 
-    Raises StoreError if there is no store, or its manifest cannot be read.
+    Raises StoreError without a store or a readable manifest.
     """
     noted = noted_numbers(delta.store)
     manifest = read_shared(

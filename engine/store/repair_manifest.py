@@ -45,7 +45,7 @@ PARALLEL_CHECKS = 4
 
 
 def find_damage(delta: StoreTables[Rows], version: PlanVersion, tables: Sequence[str]) -> list[Damage]:
-    """Find damage of these tables of a version: in rows, files and, if local, bytes.
+    """Find damage in rows, files and, if local, bytes of these tables of a version.
 
     Other file systems have checksums of their own. If the version was written before the manifest recorded
     files, only damage visible without these records is found. Raises OSError if the machine refuses to read.
@@ -162,7 +162,7 @@ def repair_if_damaged(store: str) -> list[str]:
 
 
 def make_again_if_unreadable(store: str) -> list[str]:
-    """Restore only a manifest that cannot be read: the first half of repair_manifest."""
+    """Restore only a manifest that cannot be read, the first half of repair_manifest."""
     if not is_local(store) or not noted_versions(store):
         return []
     with alone(local_folder(store)):

@@ -43,7 +43,7 @@ class SparkRows:
 
 
 def files_for(spark: SparkSession, rows: int) -> int:
-    """Return the number of files for that many rows: above one per core, a multiple of the cores."""
+    """Return the number of files for that many rows, a multiple of the cores if it exceeds them."""
     files, cores = -(-rows // ROWS_PER_FILE) or 1, spark.sparkContext.defaultParallelism
     return files if files <= cores else -(-files // cores) * cores
 

@@ -1,4 +1,4 @@
-"""The Delta tables of a store through Spark: DataFrames, on any file system that Spark can reach."""
+"""Access the Delta tables of a store as DataFrames, on any file system that Spark can reach."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -128,7 +128,7 @@ def _inside(write_id: str) -> str:
 
 
 def _remove_others(folder: str, inside: str, files: Mapping[str, int]) -> None:
-    """Remove leftover files of repeated tasks, and the subfolder if there are no files."""
+    """Remove leftover files of repeated tasks, and the subfolder if it is empty."""
     for name in os.listdir(os.path.join(folder, inside)):
         if os.path.join(inside, name) not in files:
             os.unlink(os.path.join(folder, inside, name))
@@ -250,7 +250,7 @@ class SparkTables(SparkRows):
         return {row[WRITE_ID] for row in written.distinct().collect()}
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
-        """Return a write's files in the table's log; None if there is no table."""
+        """Return a write's files in the table's log; None without a table."""
         if not self.has(table):
             return None
         rows = (
@@ -319,7 +319,7 @@ def _schema(table: str) -> StructType:
 
 @contextmanager
 def durable_commits(store: str, table: str) -> Iterator[None]:
-    """Sync data added to a local table inside the block: first the files, then the log that names them."""
+    """Sync files added to a local table inside the block, and then the log that names them."""
     if not is_local(store):
         yield
         return
@@ -334,7 +334,7 @@ def durable_commits(store: str, table: str) -> Iterator[None]:
 
 
 def _files(store: str, table: str) -> tuple[int, set[str]]:
-    """Return the version and files of a table's log; version 0 and no files if there is no table."""
+    """Return the version and files of a table's log; version 0 and no files without a table."""
     delta_table = open_table(table_path(store, table))
     if delta_table is None:
         return 0, set()

@@ -89,7 +89,7 @@ def properties_of(table: str) -> dict[str, str]:
 
 
 def in_files(table: str, names: Sequence[str] | None = None) -> pa.Schema:
-    """Return columns as in Parquet files: without comments, and without write_id, which is in their paths."""
+    """Return the columns of Parquet files, without comments and write_id, which is in their paths."""
     columns = PLAN_VERSIONS if table == MANIFEST else TABLES[table]
     return pa.schema([columns.field(name).remove_metadata() for name in names or columns.names])
 
@@ -155,19 +155,19 @@ class StoreTables(Commits, Protocol[Rows]):
         """
 
     def append_all(self, tables: Mapping[str, Rows], write_id: str, rows: Mapping[str, int]) -> None:
-        """`append` all tables of a plan; `rows`: estimated rows of tables for which they are known."""
+        """`append` all tables of a plan, with estimated `rows` of some of them."""
 
     def read(self, table: str, write_id: str, columns: Sequence[str] | None = None) -> Rows:
         """Return the rows of one write, with the declared columns or some of them."""
 
     def delete(self, table: str, write_ids: Collection[str]) -> None:
-        """Delete the rows of these writes in `table`: whole partitions, so no file is rewritten."""
+        """Delete the rows of these writes in `table`, as whole partitions, so that no file is rewritten."""
 
     def write_ids(self, table: str) -> set[str]:
-        """Return the writes that have files in `table`, according to its log; none if there is no table."""
+        """Return the writes that have files in `table`, according to its log; none without a table."""
 
     def listed_files(self, table: str, write_id: str) -> list[DataFile] | None:
-        """Return a write's files in the table's log, without checksums; None if there is no table."""
+        """Return a write's files in the table's log, without checksums; None without a table."""
 
     def read_manifest(self) -> ManifestRead | None:
         """Return the current manifest; None if there is none."""

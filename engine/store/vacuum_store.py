@@ -47,7 +47,7 @@ _TIMES_TO_REMOVE = 5
 
 
 def discard(delta: StoreTables[Rows], tables: Iterable[str], write_id: str) -> None:
-    """Delete the data of a write, unless it was published: an error may follow the commit that publishes.
+    """Delete the data of a write, unless it was published before the error.
 
     Files go first, which makes room on a full disk for the entries in the logs. A local store is cleaned up
     without Spark, because Spark may have caused the failure.
@@ -142,7 +142,7 @@ def alone(folder: str) -> Iterator[None]:
 
 
 class VacuumedWrite(NamedTuple):
-    """A write without a readable version: its former version, if any, and the size of its files.
+    """A write without a readable version, with its former version, if any, and the size of its files.
 
     `waits`: it was dropped so recently that a reader may still use it; its files stay.
     """

@@ -1,4 +1,4 @@
-"""Notes: copies of the manifest's rows in files next to it, for local stores.
+"""Keep copies of the manifest's rows (notes) in files next to it, for local stores.
 
 A manifest whose log has lost its last commits looks like one that never had them; the notes show the loss,
 and a manifest that can no longer be read is restored from them (see repair_manifest).
@@ -285,7 +285,7 @@ def staged_versions(store: str) -> list[PlanVersion]:
 
 
 def stage_note(store: str, version: PlanVersion) -> None:
-    """Write the note of a version before it is published: without space for it, nothing is published."""
+    """Write the note of a version before it is published, so that a full disk prevents publishing."""
     if is_local(store):
         _write(store, f".{version.write_id}", version)
 

@@ -167,7 +167,7 @@ def _publish_write(
 
 
 def new_write_id() -> str:
-    """Return a unique id that starts with the UTC time: `remove_unfinished` computes the age from it."""
+    """Return a unique id that starts with the UTC time, which tells `remove_unfinished` the write's age."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{uuid4().hex[:12]}"
 
 
@@ -184,7 +184,7 @@ def _require_plan(tables: Collection[str]) -> None:
 
 
 def _rows_of(delta: StoreTables[Rows], written: PlanVersion, table: str) -> int:
-    """Return the rows of a write in a table: from its files, or counted if the log does not record them."""
+    """Return the rows of a write in a table, from its files, or counted if the log does not record them."""
     if table not in written.tables:
         return 0
     rows = written.rows_of(table)
@@ -275,7 +275,7 @@ _TABLES_AT_A_TIME = 2
 
 
 class WriteWhilePlanning:
-    """A write to a local store: of a fleet part by part, or of a giant table by table.
+    """Writes a fleet part by part, or a giant table by table, to a local store.
 
     A planner passes tables to it (see plans.columnar.plan_columnar.Finished). None of it can be read before
     `publish`; every other end is `discard`.
@@ -352,7 +352,7 @@ class WriteWhilePlanning:
 
 @dataclass(slots=True)
 class _TableWrite:
-    """A table of a write: its log's version before the write, and the rows and file added so far."""
+    """A table of a write, with its log's version before the write, and the rows and file added so far."""
 
     before: int
     rows: int = 0
@@ -361,7 +361,7 @@ class _TableWrite:
 
 @dataclass(frozen=True)
 class StagedAppend:
-    """Appends rows to tables of a local store: no reader sees any of them before `commit`.
+    """Appends rows to tables of a local store, which no reader sees before `commit`.
 
     Until then they are in files of the write `write_id` that no table's log lists; `clear` and
     `discard` remove them. Tables may come in any order, and repeatedly: all rows of a table go into one file.

@@ -26,7 +26,7 @@ _LOCK = Lock()
 
 
 def with_settings(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
-    """Re-plan `rows`, which are not planned yet, with `settings` over those of their session.
+    """Re-plan `rows`, which are not planned yet, with `settings` over the session's.
 
     The session itself is unchanged: Spark reads settings when it plans a query, and another thread may be
     planning one of the same session. Concurrent callers must want the same settings.

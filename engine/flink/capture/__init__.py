@@ -1,1 +1,1 @@
-"""Capture jobs of real programs as topologies: an agent in the program's JVM writes their StreamGraphs."""
+"""Capture jobs of real programs as topologies, by an agent in the JVM that writes their StreamGraphs."""

@@ -32,14 +32,14 @@ _SHARED = (
 
 _KEYS = "configuration_keys.txt"
 _CLASSES = "META-INF/penstock/classes"
-"""A list of all classes, each after those that it extends, for class loaders that get copies of them."""
+"""A list of all classes, each after its superclasses, for class loaders that get copies of them."""
 
 _MANIFEST = "Manifest-Version: 1.0\r\nPremain-Class: penstock.flink.CaptureAgent\r\n\r\n"
 _FIRST_DATE_OF_ZIP = (1980, 1, 1, 0, 0, 0)
 
 
 def agent_sources() -> list[Path]:
-    """Return the sources of the jar: Java files, and the list of options that leave the JVM."""
+    """Return the Java sources of the jar, and the list of options that leave the JVM."""
     own = Path(__file__).parent
     return [*sorted(own.glob("*.java")), *(own.parent / f"{name}.java" for name in _SHARED), own / _KEYS]
 

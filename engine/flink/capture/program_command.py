@@ -40,7 +40,7 @@ JAVA_OPTIONS = tuple(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package 
 
 
 class FlinkHome(NamedTuple):
-    """A distribution: its folder and version, and the jars of lib and opt."""
+    """The folder and version of a distribution, and the jars of lib and opt."""
 
     folder: Path
     version: str
@@ -71,7 +71,7 @@ def find_flink_home(named_by_option: Path | None, environment: Mapping[str, str]
 def find_flink_home_of_script(
     named_by_option: Path | None, environment: Mapping[str, str], options: Mapping[str, str]
 ) -> FlinkHome:
-    """Find the distribution for a PyFlink script: the PyFlink that would run it, unless one is named.
+    """Find the distribution for a PyFlink script, the PyFlink that would run it unless one is named.
 
     Raises the errors of find_flink_home.
     """
@@ -147,7 +147,7 @@ def _write_empty_configuration(folder: Path) -> Path:
 
 
 def _class_path(home: FlinkHome, more: list[Path], environment: Mapping[str, str]) -> str:
-    """Return the class path in the order of Flink's scripts: flink-dist last, then `more`, then Hadoop's."""
+    """Return the class path in the order of Flink's scripts: flink-dist, `more` and Hadoop's jars come last."""
     ordered = sorted(home.lib, key=lambda jar: bool(_DIST_JAR(jar.name)))
     hadoop = [environment[name] for name in ("HADOOP_CLASSPATH",) if environment.get(name)]
     return os.pathsep.join([*map(str, [*ordered, *more]), *hadoop])
@@ -215,7 +215,7 @@ def _pyflink_of_python(python: str, environment: Mapping[str, str]) -> PyFlink |
 
 
 def _candidate_pythons(environment: Mapping[str, str]) -> list[str]:
-    """Return the Python that runs Penstock, then those of PATH."""
+    """Return the Python that runs Penstock, then the ones on PATH."""
     pythons = [sys.executable]
     pythons += [shutil.which(name, path=environment.get("PATH")) or "" for name in ("python3", "python")]
     return [python for python in dict.fromkeys(pythons) if python]
@@ -245,7 +245,7 @@ class ProgramKind(StrEnum):
 
 
 class Program(NamedTuple):
-    """The program to capture: a file with its arguments, and the options of `flink run`."""
+    """The file of a program to capture, its arguments, and the options of `flink run`."""
 
     file: Path
     kind: ProgramKind
@@ -411,5 +411,5 @@ def _python_beside(home: FlinkHome) -> str | None:
 
 
 def _release(version: str) -> str:
-    """Return the version without the patch: 2.3 for 2.3.0."""
+    """Return the version without the patch, such as 2.3 for 2.3.0."""
     return ".".join(version.split(".")[:2])

@@ -92,7 +92,7 @@ _PRINTED_ERROR = re.compile(rf"(?:^|\x1b\[[0-9;]*m|^{_PROMPT}){re.escape(_ERROR)
 class CaptureResult(NamedTuple):
     """The outcome of a program's run.
 
-    `before` are lines that were already in the file, `lines` those of its jobs, `plans` their plan JSON from
+    `before` are lines that were already in the file, `lines` its jobs, `plans` their plan JSON from
     Flink (if requested), `refusals` requests that were not fulfilled, `problem` the reason why the run is
     incomplete, `changed_file` how the program has changed one of the agent's files.
     """
@@ -173,7 +173,7 @@ def _appended(path: Path, before: list[str], is_sound: Callable[[str], bool]) ->
     if not os.path.lexists(path):
         return [], f"{own}: it no longer exists" if path.name == _JOBS else None
     if path.is_symlink() or not path.is_file():  # reading a FIFO would wait
-        return [], f"{own}: it is no longer a file"
+        return [], f"{own}: it is not a file any more"
     try:
         *lines, _ = path.read_bytes().decode(errors="replace").split("\n")
     except OSError as error:
