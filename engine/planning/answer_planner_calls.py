@@ -112,7 +112,7 @@ def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _end_with(parent: int) -> None:
-    """End when the parent has ended. It polls: a parent-death signal would follow one thread of the parent."""
+    """End when the parent has ended. It polls: a parent-death signal would follow one of its threads."""
 
     def watch() -> None:
         while os.getppid() == parent:

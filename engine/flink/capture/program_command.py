@@ -147,7 +147,10 @@ def _write_empty_configuration(folder: Path) -> Path:
 
 
 def _class_path(home: FlinkHome, more: list[Path], environment: Mapping[str, str]) -> str:
-    """Return the class path in the order of Flink's scripts: flink-dist, `more` and Hadoop's jars come last."""
+    """Return the class path in the order of Flink's scripts.
+
+    The order is lib with flink-dist last, then `more`, then Hadoop's.
+    """
     ordered = sorted(home.lib, key=lambda jar: bool(_DIST_JAR(jar.name)))
     hadoop = [environment[name] for name in ("HADOOP_CLASSPATH",) if environment.get(name)]
     return os.pathsep.join([*map(str, [*ordered, *more]), *hadoop])
