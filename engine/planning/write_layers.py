@@ -1,9 +1,9 @@
-"""Write tables of a plan on Spark while its later layers are planned, and checkpoint tables between passes."""
+"""Write tables of a plan on Spark while later layers are planned, and checkpoint tables between passes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
@@ -22,9 +22,6 @@ from penstock.plans.frames.packed_blocks import PackedTables
 from penstock.plans.frames.spark_schemas import unless_ended
 from penstock.plans.planners.run_joins import Planned
 from penstock.plans.tables import TABLES
-
-if TYPE_CHECKING:
-    pass
 
 
 class WriteLayers:
