@@ -211,7 +211,7 @@ NAME = "name"
 def _split_ignored(topologies: Any, ignore: Sequence[str]) -> tuple[Any, Any]:
     """Split `topologies` into a form without the columns `ignore`, and a frame of `name` and these, if any.
 
-    Raises ConfigurationError if a column is one of Penstock's, and InputError if a frame lacks one.
+    Raises ConfigurationError if Penstock needs a column, and InputError if a frame lacks one.
     """
     if isinstance(ignore, str) or not all(isinstance(column, str) for column in ignore):
         raise ConfigurationError("ignore must be a list of names of columns, such as ['team']")

@@ -58,8 +58,8 @@ def find_custom_planners(planner: Any) -> list[CustomPlanner]:
 
     `planner`: its name, a function marked by penstock.decides, or a tuple or list of such functions with
     different decisions. Modules are searched in the working folder, too. Functions of a planner given by name
-    are loaded and called in a process of their own (see answer_planner_calls), except Penstock's and those of
-    `__main__`. Raises ConfigurationError.
+    are loaded and called in a process of their own (see answer_planner_calls), except Penstock's and
+    `__main__`'s. Raises ConfigurationError.
     """
     if isinstance(planner, str) and not _is_loaded_here(planner):
         if os.getcwd() not in sys.path:

@@ -237,7 +237,7 @@ def _require_topologies(answer: Any, topologies: pl.Series) -> None:
     for rows in answer.values() if isinstance(answer, dict) else [answer]:
         strange = rows.filter(~pl.col(TOPOLOGY).is_in(topologies.implode()).fill_null(False))
         if len(strange):
-            raise SchemaError(f"{TOPOLOGY} must be one of this call, got {strange[TOPOLOGY][0]}")
+            raise SchemaError(f"{TOPOLOGY} must be a topology of this call, got {strange[TOPOLOGY][0]}")
 
 
 def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str, pl.DataFrame]:

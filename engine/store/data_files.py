@@ -154,7 +154,7 @@ class DataFile(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A fault of a version's table, or of one of its files."""
+    """A fault of a version's table or file."""
 
     table: str
     file: str | None

@@ -63,7 +63,7 @@ def identify_source(source: str, version: int | None = None) -> PlanSource:
 
 
 def require_kind(source: str, version: int | None, *allowed: SourceKind) -> PlanSource:
-    """Identify a source like identify_source, and raise InputError unless it is one of `allowed`."""
+    """Identify a source like identify_source, and raise InputError unless its kind is `allowed`."""
     recognised = identify_source(source, version)
     if recognised.kind not in allowed:
         hint = {

@@ -29,7 +29,7 @@ def with_settings(rows: DataFrame, settings: Mapping[str, str]) -> DataFrame:
     """Re-plan `rows`, which are not planned yet, with `settings` over the session's.
 
     The session itself is unchanged: Spark reads settings when it plans a query, and another thread may be
-    planning one of the same session. Concurrent callers must want the same settings.
+    planning in the same session. Concurrent callers must want the same settings.
     """
     java: Any = rows.sparkSession._jsparkSession
     jvm: Any = rows.sparkSession._jvm

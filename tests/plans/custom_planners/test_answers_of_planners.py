@@ -55,7 +55,7 @@ def test_a_planner_that_hangs_ends_as_a_rejection(monkeypatch):
         ),
         (
             pl.DataFrame({"topology_id": [1], "target": [1], "in_index": [0], "chainable": [True]}),
-            "topology_id must be one of this call, got 1",
+            "topology_id must be a topology of this call, got 1",
         ),
     ],
 )
