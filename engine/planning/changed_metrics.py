@@ -73,11 +73,9 @@ _LARGEST_ID = 2**31 - 1
 
 
 def checked_change(change: Any) -> Decided:
-    """A Change with plain Python values in place of NumPy's.
+    """Return a Change with plain Python values in place of NumPy's.
 
-    Which edges and vertices there are is not looked at.
-
-    Raises ConfigurationError if it is no Change.
+    Whether edges and vertices exist is not checked here. Raises ConfigurationError if it is not a Change.
     """
     if not isinstance(change, Mapping):
         raise ConfigurationError(

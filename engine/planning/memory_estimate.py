@@ -181,7 +181,7 @@ BYTES_OF_AN_EXPORTED_ROW = 1_900
 """Mapped for each row of nodes, edges and slots: 500,000 of them take 0.9 GiB, 0.55 GiB resident."""
 
 BYTES_OF_A_NODE_PLANNED_AGAIN = 3_600
-"""For `explain --what-if`: 1 million nodes of one layered topology take 3.5 GiB for each kind of change."""
+"""For `explain --what-if`: 1 million nodes of one layered topology take 3.5 GiB with every change."""
 
 LEAST_TO_READ_ON = 64 * 2**20
 """Reading ends with an error if less than this is left."""
