@@ -54,7 +54,7 @@ class Choice(NamedTuple):
     topologies: int = 0  #: an estimate from a sample of the input
 
 
-def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
+def choose_planner(requested: Planner, inputs: Sequence[str], out: str, wants_spark: bool) -> Choice:
     """Choose the planner of `inputs` before they are read. `wants_spark`: settings for Spark were given.
 
     For inputs on Spark, `choose_on_spark` decides once topologies are counted. Raises ConfigurationError if
@@ -62,45 +62,47 @@ def choose_planner(asked: Planner, inputs: Sequence[str], out: str, wants_spark:
     and, with AUTO, a local Spark does not fit either.
     """
     obstacle = _obstacle([*inputs, out], wants_spark)
-    if asked is Planner.FLINK and obstacle is not None:
-        raise ConfigurationError(f"--planner {asked}: {obstacle}", "leave --planner out, or say joins")
-    if asked is Planner.JOINS:
-        return Choice(asked, "as asked", on_spark=True)
+    if requested is Planner.FLINK and obstacle is not None:
+        raise ConfigurationError(f"--planner {requested}: {obstacle}", "leave --planner out, or say joins")
+    if requested is Planner.JOINS:
+        return Choice(requested, "as asked", on_spark=True)
     if obstacle is not None:
-        return Choice(asked, obstacle, on_spark=True)
+        return Choice(requested, obstacle, on_spark=True)
     size = estimate_size(inputs)
-    in_parts = asked is not Planner.FLINK and is_local(out)
-    if asked is not Planner.AUTO:
+    in_parts = requested is not Planner.FLINK and is_local(out)
+    if requested is not Planner.AUTO:
         require_memory_to_plan(size, in_parts=in_parts)
-        return Choice(asked, "as asked", topologies=size.topologies)
+        return Choice(requested, "as asked", topologies=size.topologies)
     try:
         margin = MARGIN if spark_fits() and not size.is_giant else 1.0
         require_memory_to_plan(size, margin, in_parts=in_parts)
     except NotEnoughMemoryError as error:
-        return on_spark_instead(asked, error)
+        return on_spark_instead(requested, error)
     why = "pipes are read in this process" if any(map(is_pipe, inputs)) else f"about {size} fit in memory"
     return Choice(Planner.COLUMNAR, why, topologies=size.topologies)
 
 
-def on_spark_instead(asked: Planner, error: NotEnoughMemoryError) -> Choice:
+def on_spark_instead(requested: Planner, error: NotEnoughMemoryError) -> Choice:
     """Choose Spark for input too large for this process; raise `error` unless AUTO may choose and it fits."""
-    if asked is not Planner.AUTO or not spark_fits():
+    if requested is not Planner.AUTO or not spark_fits():
         raise error
     return Choice(Planner.AUTO, error.message, on_spark=True)
 
 
-def choose_on_spark(asked: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]) -> Choice:
+def choose_on_spark(
+    requested: Planner, largest: int, most_tasks: int, worker_bytes: Callable[[], int]
+) -> Choice:
     """Choose the planner on Spark by the largest topology and its tasks.
 
     `largest`: most transformations or stream nodes of a topology; `most_tasks`: most tasks of a topology if
     nothing is chained. `worker_bytes` measures the memory of each Python worker; it is called only if that
-    may be too little. Raises ConfigurationError if `asked` is FLINK, which plans without Spark.
+    may be too little. Raises ConfigurationError if `requested` is FLINK, which plans without Spark.
     """
-    if asked is Planner.FLINK:
+    if requested is Planner.FLINK:
         hint = "call penstock.engine.planning.plan_beside_flink.plan_beside_flink"
         raise ConfigurationError("planner flink plans without Spark", hint)
-    if asked in (Planner.JOINS, Planner.COLUMNAR):
-        return Choice(asked, "as asked", on_spark=True)
+    if requested in (Planner.JOINS, Planner.COLUMNAR):
+        return Choice(requested, "as asked", on_spark=True)
     tasks = TaskRows(most_tasks, most_tasks, most_tasks)
     needed = largest * BYTES_OF_A_PLANNED_ROW + bytes_of_tasks(tasks)
     if needed > SMALL_ENOUGH_BYTES:

@@ -278,9 +278,11 @@ def _with_refusals(
         for name, table in ours.tables.items()
         if name != "rejected"
     }
-    kept = _among(from_arrow(ours.tables["rejected"]), rows, "anti")
+    other_rejected = _among(from_arrow(ours.tables["rejected"]), rows, "anti")
     schema = TABLES["rejected"]
-    rejected = pa.concat_tables([to_arrow(kept, "rejected"), added.select(schema.names).cast(schema)])
+    rejected = pa.concat_tables(
+        [to_arrow(other_rejected, "rejected"), added.select(schema.names).cast(schema)]
+    )
     planned = len(tables["topologies"])
     require_nothing_lost(ours.inputs, planned, len(rejected), len(tables["topologies"][TOPOLOGY].unique()))
     return ours._replace(tables={**tables, "rejected": rejected}, planned=planned, rejected=len(rejected))

@@ -175,10 +175,10 @@ def ask_custom_planner(
             message = f"no answer: given up after {calls:,} calls, the last of which raised {failed}"
             wrong += [_violations(rest, Invariant.PLANNER_RAISED, message) for rest in given_up]
             break
-        asked = tables if len(part) == len(topologies) else _only(tables, part)
+        part_tables = tables if len(part) == len(topologies) else _only(tables, part)
         calls += 1
         try:
-            answer = call_custom_planner(custom_planner, asked, seconds, read)
+            answer = call_custom_planner(custom_planner, part_tables, seconds, read)
             _require_topologies(answer, part)
             answers.append(answer)
             continue
@@ -241,8 +241,8 @@ def _require_topologies(answer: Any, topologies: pl.Series) -> None:
 
 
 def _only(tables: Mapping[str, pl.DataFrame], topologies: pl.Series) -> dict[str, pl.DataFrame]:
-    asked = pl.DataFrame({TOPOLOGY: topologies})
-    return {name: rows.join(asked, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
+    keys = pl.DataFrame({TOPOLOGY: topologies})
+    return {name: rows.join(keys, on=TOPOLOGY, how="semi") for name, rows in tables.items()}
 
 
 def joined(answers: list[Any]) -> Any:
@@ -304,11 +304,11 @@ def plan_by_custom_planners(
     seconds: dict[str, float] = {}
     answers: dict[str, pl.DataFrame] = {}
     for custom_planner in custom_planners:
-        shown = _tables(plan_frames(dict(frames), inputs, custom_planner.layer, chosen, report))
+        flinks_plan = _tables(plan_frames(dict(frames), inputs, custom_planner.layer, chosen, report))
         report(f"ask {custom_planner.name}")
         started = time.monotonic()
-        topologies = shown["topologies"][TOPOLOGY]
-        answer, wrong = _decide(custom_planner, shown, topologies, question)
+        topologies = flinks_plan["topologies"][TOPOLOGY]
+        answer, wrong = _decide(custom_planner, flinks_plan, topologies, question)
         _reject(frames, wrong, custom_planner.name)
         refused = wrong[TOPOLOGY].unique().sort().to_numpy()
         if answer is not None and custom_planner.decision is Decision.PLAN:
@@ -322,9 +322,9 @@ def plan_by_custom_planners(
     started = time.monotonic()
     tables = _tables(planned)
     for name in answers.keys() & tables.keys():
-        kept = answers[name].join(tables["topologies"].select(TOPOLOGY), on=TOPOLOGY, how="semi")
+        answered_rows = answers[name].join(tables["topologies"].select(TOPOLOGY), on=TOPOLOGY, how="semi")
         others = tables[name].join(answers[name].select(TOPOLOGY).unique(), on=TOPOLOGY, how="anti")
-        tables[name] = pl.concat([kept.select(others.columns), others])
+        tables[name] = pl.concat([answered_rows.select(others.columns), others])
     wrong = find_violations(tables)
     if len(wrong):
         gone = wrong[TOPOLOGY].unique().sort().to_numpy()
@@ -346,19 +346,22 @@ def _tables(planned: PlannedTables) -> Frames:
 
 
 def _decide(
-    custom_planner: CustomPlanner, shown: Frames, topologies: pl.Series, question: CallSettings
+    custom_planner: CustomPlanner, flinks_plan: Frames, topologies: pl.Series, question: CallSettings
 ) -> tuple[Any, pl.DataFrame]:
     """Return a planner's answers to all batches, and their violations."""
     if COSTS in custom_planner.reads:
-        shown = {**shown, COSTS: question.costs(shown["stream_nodes"], shown["stream_edges"])}
+        flinks_plan = {
+            **flinks_plan,
+            COSTS: question.costs(flinks_plan["stream_nodes"], flinks_plan["stream_edges"]),
+        }
     answers, wrong = [], [NO_VIOLATION]
     read = reader_of(custom_planner.decision)
     for start in range(0, len(topologies), TOPOLOGIES_OF_A_BATCH):
         batch = topologies[start : start + TOPOLOGIES_OF_A_BATCH]
-        asked = pl.DataFrame({TOPOLOGY: batch})
+        batch_keys = pl.DataFrame({TOPOLOGY: batch})
         whole = len(batch) == len(topologies)
         tables = {
-            name: shown[name] if whole else shown[name].join(asked, on=TOPOLOGY, how="semi")
+            name: flinks_plan[name] if whole else flinks_plan[name].join(batch_keys, on=TOPOLOGY, how="semi")
             for name in custom_planner.reads
         }
         answer, failed = ask_custom_planner(custom_planner, tables, batch, question.seconds, read)
@@ -372,7 +375,7 @@ def _decide(
     check = (
         check_tables(answer)
         if custom_planner.decision is Decision.PLAN
-        else check_answer(answer, custom_planner.decision, shown)
+        else check_answer(answer, custom_planner.decision, flinks_plan)
     )
     return answer, pl.concat([*wrong, check])
 
@@ -401,12 +404,12 @@ def _blame_decisions(
     """
     layers = [layer.value for layer in layers_until(Layer.SLOTS)]
     refused = rejected.filter(pl.col("error_stage").is_in(layers)).select(TOPOLOGY)
-    asked = {name: rows.join(refused, on=TOPOLOGY, how="semi") for name, rows in frames.items()}
-    count = len(asked["topologies"])
+    refused_frames = {name: rows.join(refused, on=TOPOLOGY, how="semi") for name, rows in frames.items()}
+    count = len(refused_frames["topologies"])
     if not count:
         return rejected
-    asked["rejected"] = rejected.clear()
-    without = plan_frames(asked, count, until, choices, lambda stage: None)
+    refused_frames["rejected"] = rejected.clear()
+    without = plan_frames(refused_frames, count, until, choices, lambda stage: None)
     by_decision = pl.col(TOPOLOGY).is_in(from_arrow(without.tables["topologies"])[TOPOLOGY].implode())
     forward = pl.col("message").str.starts_with("Forward partitioning does not allow change of parallelism")
     located = pl.col("message").str.contains("(?i)co-?locat")

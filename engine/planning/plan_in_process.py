@@ -149,9 +149,9 @@ def plan_frames(
         require_memory_for_tasks(),
     )
     tables = planned.tables
-    kept, rejected = len(tables["topologies"]), len(tables["rejected"])
-    require_nothing_lost(inputs, kept, rejected, len(tables["topologies"][TOPOLOGY].unique()))
-    return PlannedTables(tables, inputs, kept, rejected, planned.seconds)
+    planned_count, rejected = len(tables["topologies"]), len(tables["rejected"])
+    require_nothing_lost(inputs, planned_count, rejected, len(tables["topologies"][TOPOLOGY].unique()))
+    return PlannedTables(tables, inputs, planned_count, rejected, planned.seconds)
 
 
 def parts_in_process(

@@ -226,10 +226,12 @@ def _plan_by_choice(
         with planning_settings(spark, partitions):
             report("check that nothing is lost")
             ids = F.count_distinct(TOPOLOGY).alias("ids")
-            kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+            planned_count, distinct_ids = (
+                planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+            )
             rejected = planned.tables["rejected"].count()
-        require_nothing_lost(planned.inputs, kept, rejected, different)
-    planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
+        require_nothing_lost(planned.inputs, planned_count, rejected, distinct_ids)
+    planned.planned, planned.rejected, planned.rows_read = planned_count, rejected, rows
     planned.planner = choice.planner if custom_planners is None else custom_planners.name
     planned.why = choice.why
     return planned

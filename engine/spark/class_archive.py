@@ -165,14 +165,14 @@ def _key(java: Java, jars: Sequence[Path]) -> str:
     return digest.hexdigest()[:16]
 
 
-def _remove_old(kept: Path) -> None:
+def _remove_old(newest: Path) -> None:
     archives = sorted(
-        kept.parent.glob("classes-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True
+        newest.parent.glob("classes-*.jsa"), key=lambda archive: archive.stat().st_mtime, reverse=True
     )
-    unfinished = kept.parent.glob("classes-*.new")
+    unfinished = newest.parent.glob("classes-*.new")
     dead = [archive for archive in unfinished if archive.stat().st_mtime < time.time() - _SECONDS_OF_A_WRITER]
     for archive in [*archives[_MOST_ARCHIVES:], *dead]:
-        if archive != kept:
+        if archive != newest:
             archive.unlink(missing_ok=True)
 
 

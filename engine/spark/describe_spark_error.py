@@ -187,9 +187,9 @@ def disk_error_of_spark(
     number = refusal_in_text(text)
     if number is None:
         return None
-    kept = _IN_SPILLED.search(text)
-    if kept is not None:
-        return MachineError(f"writing {kept['path']}: {os.strerror(number)}", hint_of(number))
+    spilled = _IN_SPILLED.search(text)
+    if spilled is not None:
+        return MachineError(f"writing {spilled['path']}: {os.strerror(number)}", hint_of(number))
     if store is not None and CANNOT_WRITE_TO_STORE in text:
         return MachineError(f"writing {store}: {os.strerror(number)}", hint_of(number))
     if _IN_LOCAL_FOLDERS.search(text) or (store is None and not _IN_FILE.search(text)):

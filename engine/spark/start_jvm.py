@@ -198,7 +198,7 @@ def _end_spawned(spawned: SpawnedJvm) -> None:
 _SECONDS_FOR_AN_ARCHIVE = 120.0
 
 
-class _Early:
+class _EarlyJvm:
     """A JVM that was spawned before a session was requested."""
 
     jvm: SpawnedJvm | None = None
@@ -206,12 +206,12 @@ class _Early:
 
 def spawn_early(settings: Mapping[str, str], archived: ArchivedStart | None) -> None:
     """Spawn the JVM that the next `starting_jvm` will connect to, unless `end_early` is called first."""
-    _Early.jvm = _spawn(settings, archived)
+    _EarlyJvm.jvm = _spawn(settings, archived)
 
 
 def end_early() -> None:
     """End a JVM that was spawned early and never connected to."""
-    early, _Early.jvm = _Early.jvm, None
+    early, _EarlyJvm.jvm = _EarlyJvm.jvm, None
     if early is not None:
         _end_spawned(early)
 
@@ -228,7 +228,7 @@ def starting_jvm(settings: Mapping[str, str], archived: ArchivedStart | None = N
     Raises ConfigurationError, with the reason from that text, if it does not start, and NotEnoughMemoryError
     if that is the reason.
     """
-    early, _Early.jvm = _Early.jvm, None
+    early, _EarlyJvm.jvm = _EarlyJvm.jvm, None
     spawned = early or _spawn(settings, archived)
     gateway = _connected(spawned)
     if gateway is None and archived is not None:

@@ -185,11 +185,11 @@ def make_again_if_unreadable(store: str) -> list[str]:
 def _set_aside(folder: str) -> None:
     """Move the manifest's Delta files into a new folder; the notes stay."""
     free = next(n for n in range(1, 10_000) if not os.path.lexists(os.path.join(folder, f"{_ASIDE}-{n}")))
-    aside = os.path.join(folder, f"{_ASIDE}-{free}")
-    os.mkdir(aside)
+    damaged_folder = os.path.join(folder, f"{_ASIDE}-{free}")
+    os.mkdir(damaged_folder)
     for name in sorted(os.listdir(folder)):  # the log first: `_delta_log` sorts before names of files
         if name == "_delta_log" or not name.startswith("_"):
-            os.rename(os.path.join(folder, name), os.path.join(aside, name))
+            os.rename(os.path.join(folder, name), os.path.join(damaged_folder, name))
 
 
 def _resolve_staged(delta: DeltaRsTables) -> None:

@@ -379,8 +379,8 @@ def find_python(home: FlinkHome, environment: Mapping[str, str], options: Mappin
         return named
     if any((home.folder / "opt" / "python").glob("pyflink*.zip")):
         return named or shutil.which("python", path=environment.get("PATH")) or sys.executable or None
-    if not named and (beside := _python_beside(home)):
-        return beside
+    if not named and (python := _python_of_environment(home)):
+        return python
     release = _release(home.version)
     seen: dict[str, str] = {}
     for python in [named] if named else _candidate_pythons(environment):
@@ -407,7 +407,7 @@ def _is_configured(folder: Path) -> bool:
     )
 
 
-def _python_beside(home: FlinkHome) -> str | None:
+def _python_of_environment(home: FlinkHome) -> str | None:
     """Return the Python of the environment that contains the distribution as its PyFlink."""
     python = home.folder.parents[3] / "bin" / "python"
     return str(python) if (home.folder / "java_gateway.py").is_file() and python.is_file() else None
