@@ -69,7 +69,7 @@ def _require_place(target: Path, status: os.stat_result | None) -> None:
 
 
 def _descriptor(target: Path) -> int | None:
-    """Return the descriptor of this process behind a path such as /dev/stdout."""
+    """Return the descriptor of this process that a path such as /dev/stdout leads to."""
     path = os.path.abspath(target)
     for _ in range(40):
         descriptors = _DESCRIPTORS.fullmatch(os.path.realpath(os.path.dirname(path)))

@@ -139,7 +139,7 @@ class Jvm:
 
     def __init__(self, monkeypatch, *, comes_up: bool) -> None:
         self.spawned: list[Any] = []
-        output = SimpleNamespace(kept=bytearray(b"no such option"), forward=lambda *at: None)
+        output = SimpleNamespace(captured=bytearray(b"no such option"), forward=lambda *at: None)
         self.jvm = SimpleNamespace(output=output)
         self.comes_up = comes_up
         monkeypatch.setattr(start_jvm, "spawn_jvm", self.spawn)

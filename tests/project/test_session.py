@@ -266,7 +266,7 @@ def test_what_a_signal_handler_raises_while_spark_starts_comes_out_as_it_is(monk
     monkeypatch.setattr(session, "spark_settings", lambda folder: {})
     monkeypatch.setattr(session, "_session_of_new_context", start)
     monkeypatch.setattr(session, "forget_jvm", lambda: forgotten.append(True))
-    monkeypatch.setattr(session, "_begun", None)
+    monkeypatch.setattr(session, "_early_start", None)
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         with pytest.raises(Mine, match="the user's own"):

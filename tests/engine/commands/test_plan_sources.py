@@ -152,7 +152,7 @@ def test_what_is_about_stores_names_what_it_was_given(call, capsys, source):
 def test_import_names_what_it_cannot_turn_into_topologies(call, capsys, source):
     capsys.readouterr()
     assert run("import", source) == 3
-    assert f"penstock: {source}: " in capsys.readouterr().err
+    assert f"penstock: {source}" in capsys.readouterr().err
 
 
 def test_a_version_is_named_once_and_of_stores_only(call, capsys):

@@ -29,7 +29,7 @@ def test_package_is_not_installed(monkeypatch):
 @pytest.mark.parametrize(
     ("version", "jar", "message"),
     [
-        ("1.20.0", "flink-dist-1.20.0.jar", "found apache-flink-libraries 1.20.0, allowed 2.3.0"),
+        ("1.20.0", "flink-dist-1.20.0.jar", "apache-flink-libraries must be 2.3.0, got 1.20.0"),
         ("2.3.0", "flink-csv-2.3.0.jar", "lacks flink-dist-2.3.0.jar"),
         ("2.3.0", "flink-dist-2.3.0.jar", None),
     ],

@@ -114,7 +114,11 @@ def test_messages_name_file_and_line_of_a_planner():
     [
         ("stream_edges", lambda rows: pa.concat_tables([rows, rows]), "IdNotUnique: stream_edges target 2"),
         ("execution_job_vertices", lambda rows: pa.concat_tables([rows, rows]), "IdNotUnique"),
-        ("execution_slot_sharing_groups", lambda rows: rows.drop_columns(["subtask"]), "no column subtask"),
+        (
+            "execution_slot_sharing_groups",
+            lambda rows: rows.drop_columns(["subtask"]),
+            "column subtask is missing",
+        ),
     ],
 )
 def test_a_damaged_plan_is_no_plan(table, damage, said):
@@ -143,7 +147,7 @@ def test_explain_size_and_metrics_show_themselves(capsys):
         assert "<table>" in one._repr_html_()
     with pytest.raises(penstock.ConfigurationError, match="no operator"):
         planned.explain(("no", "such"), topology="a")
-    with pytest.raises(penstock.ConfigurationError, match="no slots"):
+    with pytest.raises(penstock.ConfigurationError, match="needs a plan with slots"):
         penstock.plan(simple("a"), until="job_graph").size()
 
 

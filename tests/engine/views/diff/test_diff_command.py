@@ -353,7 +353,7 @@ def test_inputs_that_no_name_pairs_are_counted(tmp_path):
     [
         ((), 2, "A is missing"),
         (("{fleets}/old.jsonl",), 2, "only a store is compared with itself"),
-        (("{fleets}/other",), 4, "has one version only"),
+        (("{fleets}/other",), 4, "has only one version"),
         (("{fleets}/store@7", "{fleets}/store"), 4, "does not have version 7"),
         (("{fleets}/store", "{fleets}/nothing"), 3, "nothing"),
         (("{fleets}/store", "{empty}"), 3, "{empty} is an empty folder"),
