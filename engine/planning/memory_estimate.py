@@ -143,15 +143,6 @@ def _measure(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-# Check memory in Spark's Python workers.
-
-
-def require_memory_in_worker(rows: "TaskRows") -> None:
-    """Raise NotEnoughMemoryError if tasks do not fit the worker's machine: running out would end it."""
-
-    require_memory_for_tasks()(rows)
-
-
 BYTES_OF_A_PROCESS = 160 * 2**20
 """For libraries that planning imports."""
 
