@@ -46,7 +46,7 @@ def processes_of_session(session: int) -> set[int]:
 
 
 def end_processes(pids: Iterable[int], grace_seconds: float = GRACE_SECONDS) -> None:
-    """Send SIGTERM to each, and SIGKILL to processes that still run after `grace_seconds`."""
+    """Send SIGTERM to each and wait for their end; send SIGKILL to those left after `grace_seconds`."""
     running = _signal(set(pids), signal.SIGTERM)
     end = time.monotonic() + grace_seconds
     while running and time.monotonic() < end:
