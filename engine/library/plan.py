@@ -416,9 +416,8 @@ def _plan_chosen(
         try:
             return _plan_in_this_process(source, options, max_line_bytes, chosen, None, ignored)
         except NotEnoughMemoryError as error:
-            if isinstance(source, Paths) and any(
-                map(is_pipe, source.paths)
-            ):  # lines already read from it are gone
+            # Lines already read from a pipe are gone.
+            if isinstance(source, Paths) and any(map(is_pipe, source.paths)):
                 raise
             chosen = on_spark_instead(asked, error)
     return _on_spark(source, options, max_line_bytes, chosen, spark, ignored)
