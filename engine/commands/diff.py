@@ -172,7 +172,7 @@ def diff_command(
 
 @contextmanager
 def _folder() -> Iterator[str]:
-    """Make a folder for sides that are not stores. A full disk raises a MachineError that names the folder."""
+    """Make a folder for sides that are not stores. A full disk raises a MachineError that names it."""
     try:
         with short_lived_folder("diff") as folder:
             yield folder
