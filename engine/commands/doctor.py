@@ -1,4 +1,4 @@
-"""`penstock doctor`: what is installed, what Spark will use, and what does not fit together."""
+"""`penstock config` and `penstock doctor`: list options, and check the installation."""
 
 import os
 import platform
@@ -51,22 +51,21 @@ from penstock.plans.errors import ConfigurationError, PenstockError
 from penstock.plans.installation import install_command, other_distribution, own_requirements, own_version
 from penstock.plans.topology.rules import shorten
 
-# `penstock config`: what is configured, and where.
+# `penstock config`: list options, their values and sources.
 
 
 def config_command(
     key: Annotated[
-        str | None, typer.Argument(metavar="[KEY]", help="Only this key, with all that is known of it.")
+        str | None, typer.Argument(metavar="[KEY]", help="Describe only this key, in full.")
     ] = None,
     config_dir: ConfigDir = None,
     define: Define = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List every option: its value, its default, and where the value comes from.
+    """List every option with its value, its default, and the source of the value.
 
-    Values come from defaults, from the YAML files of the configuration directory, from -D and from
-    environment variables; of Spark's properties also from spark-defaults.conf. Later ones win. Secrets are
-    not shown.
+    Sources are defaults, the YAML files of the configuration directory, -D and environment variables; for
+    Spark's properties also spark-defaults.conf. Later ones win. Secrets are masked.
     """
     configuration = given_configuration(config_dir, define)
     directory = configuration_directory(config_dir)
@@ -98,7 +97,7 @@ def _place(setting: DescribedSetting) -> str:
 
 
 def _describe_key(key: str, described: list[DescribedSetting]) -> DescribedSetting:
-    """What is known of a key. ConfigurationError if nobody knows it."""
+    """Describe a key. Raises ConfigurationError if it is unknown."""
     option = option_of(key)
     wanted = key if option is None else option.key
     setting = next((setting for setting in described if setting.key == wanted), None) or describe_known(
@@ -130,7 +129,7 @@ def _show_key(setting: DescribedSetting, json: bool) -> None:
     print_table((Column(""), Column("")), [(name, text) for name, text in rows if text or name == "value"])
 
 
-# Whether what is installed fits together: each finding names a thing, its version and what it must fit.
+# Checks of the installation. Each finding names a thing, its version and what it must fit.
 
 
 NOT_INSTALLED = "not installed"
@@ -139,7 +138,7 @@ _SHOWN = ("pyspark", "delta-spark", "pyarrow", "pandas", "numpy", "polars", "del
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; `problem` is empty where all is well, else says which pair does not fit."""
+    """A line of the report; `problem` is empty if all is well, else it names the pair that does not fit."""
 
     name: str
     found: str
@@ -147,7 +146,7 @@ class Finding:
 
 
 def diagnose() -> list[Finding]:
-    """Everything that can be said without starting Spark. Never raises: what fails is a finding."""
+    """Return all findings that do not need Spark. Never raises: a failure is a finding."""
     return [
         Finding("Penstock", f"{own_version()} ({import_root()})", other_distribution() or ""),
         Finding("Python", f"{platform.python_version()} ({sys.executable})"),
@@ -168,18 +167,18 @@ def diagnose() -> list[Finding]:
 
 
 def _extra_flink() -> Finding:
-    """The one extra; without it nothing is wrong, but Flink itself does not plan."""
+    """Check the extra `flink`. Without it nothing is wrong, but plans cannot be compared with Flink's."""
     name, installed = "extra flink", _version("apache-flink-libraries")
     try:
         return Finding(name, f"apache-flink-libraries {installed} ({flink_jars()})")
     except ConfigurationError as error:
         if installed == NOT_INSTALLED:
-            return Finding(name, f"not installed; {install_command('flink')} adds plans by Flink itself")
+            return Finding(name, f"not installed; {install_command('flink')} adds planning by Flink itself")
         return Finding(name, f"apache-flink-libraries {installed}", error.message)
 
 
 def probe(spark: SparkSession) -> list[Finding]:
-    """Findings that need a running session: its workers' Python, and a Delta table written and read."""
+    """Return findings that need a running session: its workers' Python, and a Delta table."""
     schema = "executable string, version string, pyarrow string"
     worker = spark.range(1, numPartitions=1).mapInArrow(_describe_worker, schema).first()
     if worker is None:
@@ -242,7 +241,7 @@ def _package(name: str) -> Finding:
 
 
 def _delta_jar() -> Iterator[Finding]:
-    """The jar against what is installed: delta-spark's version, pyspark's minor version and its Scala."""
+    """Compare the jar with the installed delta-spark, pyspark's minor version and its Scala."""
     jar = delta_coordinates()
     delta, spark, scala = _version("delta-spark"), _version("pyspark"), _scala()
     problems = []
@@ -262,7 +261,7 @@ def _delta_jar() -> Iterator[Finding]:
     if jars:
         yield Finding("jars from", f"PENSTOCK_JARS ({len(jars)} jars)")
     else:
-        yield Finding("jars from", f"spark.jars.packages, kept in {ivy_dir() / 'jars'}")
+        yield Finding("jars from", f"spark.jars.packages, cached in {ivy_dir() / 'jars'}")
 
 
 def _scala() -> str:
@@ -274,7 +273,7 @@ def _scala() -> str:
 
 
 def _workers() -> Finding:
-    """A local Spark runs its workers on this interpreter; a cluster on PYSPARK_PYTHON."""
+    """Name the workers' Python: this interpreter in a local Spark, PYSPARK_PYTHON on a cluster."""
     python = os.environ.get("PYSPARK_PYTHON")
     if python is None or Path(python) == Path(sys.executable):
         return Finding("workers' Python", sys.executable)
@@ -312,14 +311,14 @@ def doctor_command(
         bool, typer.Option("--session", help="Also start Spark, run a Python worker and write a Delta table.")
     ] = False,
 ) -> None:
-    """Print what is installed and what does not fit together (exit code 2)."""
+    """Print the installed versions; exit with 2 if some do not fit together."""
     findings = diagnose()
     if session:
         findings += _probe()
     _print(findings)
     wrong = sum(1 for finding in findings if finding.problem)
     if wrong:
-        raise ConfigurationError(f"{wrong} of {len(findings)} findings are wrong; see above")
+        raise ConfigurationError(f"{wrong} of {len(findings)} findings have a problem; see above")
 
 
 def _probe() -> list[Finding]:
@@ -339,7 +338,7 @@ def _probe() -> list[Finding]:
 
 
 def _print(findings: list[Finding]) -> None:
-    """A table on a terminal; name, found and verdict with tabs between where the output is piped."""
+    """Print a table on a terminal, or tab-separated name, finding and verdict if the output is piped."""
     if is_terminal():
         columns = (Column(), Column("found"), Column())
         print_table(columns, [(row.name, redact(row.found), _verdict(row)) for row in findings])

@@ -110,8 +110,8 @@ class WhatIf(NamedTuple):
 def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int, int], None]) -> WhatIf:
     """Remove the cause of `reason` from edges that only it keeps from being chained, and plan again.
 
-    `plan` needs the tables NEEDED. Topologies that came as StreamGraphs are left alone. The others are planned in
-    parts; `report` is called with the number of each part, from 1, and the number of parts. Raises
+    `plan` needs the tables NEEDED. Topologies that came as StreamGraphs are left alone. The others are
+    planned in parts; `report` is called with the number of each part, from 1, and the number of parts. Raises
     NotEnoughMemoryError if one topology is too large to be planned again in this process.
     """
     having = plan.table("stream_edges").filter(pl.col("not_chainable_reasons").list.contains(reason.value))

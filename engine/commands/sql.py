@@ -1,4 +1,4 @@
-"""`penstock sql`: a query over the tables of a store."""
+"""`penstock sql` and `penstock edges`: query the tables of a store, and write execution edges."""
 
 import csv
 import io
@@ -40,30 +40,32 @@ from penstock.plans.tables import TABLES
 from penstock.plans.tables.column_types import COMMENT, type_name
 from penstock.plans.tables.view_columns import view_columns
 
-# Write Arrow batches to one Parquet file or to standard output, as they come.
+# Write Arrow batches to one Parquet file or to standard output as they arrive.
 
 
 def _write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], target: Path | None) -> None:
     """Write `batches` of that schema, each as a row group.
 
-    `target`: a file as of replace_file; None is standard output, which must not be a terminal. Raises
-    ConfigurationError, also for types that Parquet lacks, and MachineError.
+    `target` is a file, written as by replace_file, or None for standard output, which must not be a terminal.
+    Raises ConfigurationError, also for types that Parquet lacks, and MachineError.
     """
     if target is None and may_be_terminal(sys.stdout):
-        raise ConfigurationError("Parquet is not for a terminal", "name a file with --to FILE.parquet")
-    with open_target(target, compress=False) as file, pa.PythonFile(_Counted(file), mode="w") as sink:
+        raise ConfigurationError(
+            "Parquet cannot be written to a terminal", "name a file with --to FILE.parquet"
+        )
+    with open_target(target, compress=False) as file, pa.PythonFile(_CountedFile(file), mode="w") as sink:
         try:
             writer = pq.ParquetWriter(sink, schema, compression="zstd")
         except pa.ArrowNotImplementedError as error:
-            raise ConfigurationError(f"Parquet cannot hold this: {error}", "cast it to text") from error
+            raise ConfigurationError(f"Parquet lacks a type: {error}", "cast the column to text") from error
         with writer:
             for batch in batches:
                 writer.write_batch(batch)
         sink.flush()
 
 
-class _Counted:
-    """A file that says how far it was written; Arrow asks, and a pipe cannot tell."""
+class _CountedFile:
+    """A writable file that counts its position; Arrow reads it, and a pipe has none."""
 
     closed = False
 
@@ -80,23 +82,24 @@ class _Counted:
         return self._at
 
     def flush(self) -> None:
-        """Left to the one who opened the file."""
+        """Do nothing: the opener of the file flushes it."""
 
     def close(self) -> None:
-        """Left to the one who opened the file."""
+        """Do nothing: the opener of the file closes it."""
 
 
-# Write rows of texts as CSV to one file or to standard output, as they come.
+# Write rows of texts as CSV to one file or to standard output as they arrive.
 
 
 _CHARACTERS_AT_A_TIME = 1 << 16
 
 
 def _write_csv(names: Sequence[str], rows: Iterable[Sequence[str | None]], target: Path | None) -> None:
-    """A line of `names`, and one for each row, as RFC 4180 has them but for line feeds; None is empty.
+    """Write a line of `names` and a line for each row, as in RFC 4180 but with line feeds; None is empty.
 
-    Texts are written as they are, but on a terminal printable. `target`: a file as of replace_file,
-    gzip-compressed if it ends in .gz; None is standard output. Raises ConfigurationError and MachineError.
+    Texts are written unchanged, but on a terminal printable. `target` is a file, written as by replace_file
+    and gzip-compressed if it ends in .gz, or None for standard output. Raises ConfigurationError and
+    MachineError.
     """
     shown = target is None and may_be_terminal(sys.stdout)
     with open_target(target) as out:
@@ -116,11 +119,11 @@ def _write_csv(names: Sequence[str], rows: Iterable[Sequence[str | None]], targe
         flush()
 
 
-# `penstock edges`: execution edges one by one.
+# `penstock edges`: write execution edges.
 
 
 EDGES_AT_A_TIME = 250_000
-"""About how many edges are in memory."""
+"""Edges in memory at a time, approximately."""
 
 _MEMBERS = {
     "data_set": "data_set_id",
@@ -138,17 +141,17 @@ _MEMBERS = {
 def edges_command(
     store: PlansToRead,
     topology: Annotated[
-        str | None, typer.Option("--topology", metavar="NAME", help="The topology; needed without --all.")
+        str | None, typer.Option("--topology", metavar="NAME", help="The topology; required without --all.")
     ] = None,
     every: Annotated[
-        bool, typer.Option("--all", help="Edges of every topology, with its name, in any order.")
+        bool, typer.Option("--all", help="Edges of all topologies, with their names, in any order.")
     ] = False,
     job_edge: Annotated[
         str | None,
         typer.Option(
             "--job-edge",
             metavar="ID",
-            help="Only edges of this intermediate data set (32 hex digits, as export and show print them).",
+            help="Only edges of this intermediate data set (32 hex digits, as printed by export and show).",
         ),
     ] = None,
     version: Annotated[
@@ -161,9 +164,9 @@ def edges_command(
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write one JSON line or row for each execution edge: what is read, and the task that reads it.
+    """Write one JSON line or row per execution edge: the partition that is read, and the task that reads it.
 
-    They are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
+    Edges are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
     """
     _require_one_of(topology, every, job_edge, format)
     plan = chosen_plan(store, version, topology)
@@ -180,24 +183,28 @@ def edges_command(
     if job_edge is not None and edges.is_empty():
         known = job_edges.select("data_set_id").head(5).collect()["data_set_id"]
         raise StoreError(
-            f"{topology} has no job edge {job_edge!r}", "some that it has: " + (", ".join(known) or "none")
+            f"{topology} has no job edge {job_edge!r}",
+            "it has, among others: " + (", ".join(known) or "none"),
         )
     write_texts(_texts(plan, edges), to)
 
 
 def _require_one_of(topology: str | None, every: bool, job_edge: str | None, format: str) -> None:
     if every == (topology is not None):
-        raise ConfigurationError("found both" if every else "found neither", "name --topology NAME or --all")
+        problem = "--topology and --all cannot be combined" if every else "--topology or --all is required"
+        raise ConfigurationError(problem)
     if every and job_edge is not None:
-        raise ConfigurationError("--job-edge and --all cannot go together", "name its --topology")
+        raise ConfigurationError("--job-edge and --all cannot be combined", "use its --topology")
     if format not in ("json", "parquet"):
-        raise ConfigurationError(f"--format {format}: there is no such format", "json or parquet")
+        raise ConfigurationError(f"--format must be json or parquet, got {format}")
     if format == "parquet" and not every:
-        raise ConfigurationError("--format parquet is for --all", "penstock sql selects those of a topology")
+        raise ConfigurationError(
+            "--format parquet needs --all", "penstock sql selects the edges of a topology"
+        )
 
 
 def _write_all(store: str, version: int | None, format: str, to: Path | None) -> None:
-    """Edges of all topologies as they are found, in memory that does not grow with the store."""
+    """Write the edges of all topologies in any order, in memory that does not grow with the store."""
     from penstock.engine.views.run_query import (
         ALL_EXECUTION_EDGES,
         MEMORY_BYTES,
@@ -216,7 +223,7 @@ def _write_all(store: str, version: int | None, format: str, to: Path | None) ->
 
 
 def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
-    """The lines of many edges at a time, by consumer in topological order, input, subtask and partition.
+    """Yield lines of many edges at a time, by consumer in topological order, input, subtask and partition.
 
     Ranges are sorted, not edges: the edges of a range stay together.
     """
@@ -240,7 +247,7 @@ def _texts(plan: StoredPlan, job_edges: pl.DataFrame) -> Iterator[str]:
 
 
 def _slices(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """Consecutive ranges of about EDGES_AT_A_TIME edges."""
+    """Yield consecutive ranges of about EDGES_AT_A_TIME edges."""
     sizes = ranges.select(pl.col("last_partition") - pl.col("first_partition") + 1).to_series().cast(pl.Int64)
     parts = (sizes.cum_sum() - sizes).to_numpy() // EDGES_AT_A_TIME
     bounds = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(ranges)]
@@ -252,7 +259,7 @@ def _slices(ranges: pl.DataFrame) -> Iterator[pl.DataFrame]:
 FORMATS = ("table", "csv", "json", "parquet")
 
 SHOWN = 1_000
-"""Rows of a table on a terminal; a person reads no more, and widths follow from all of them."""
+"""Rows of a table on a terminal. People read no more, and all rows are needed to set column widths."""
 
 Row = TypeVar("Row")
 
@@ -266,14 +273,14 @@ def sql_command(
         str | None, typer.Argument(metavar="QUERY", help="One SELECT in DuckDB's SQL; - is standard input.")
     ] = None,
     tables: Annotated[
-        bool, typer.Option("--tables", help="List tables and columns instead, as SQL names them.")
+        bool, typer.Option("--tables", help="List the tables and columns that SQL can use.")
     ] = False,
     format: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="table (default; tabs between values where piped), csv, json (lines) or parquet.",
+            help="table (default; tab-separated if piped), csv, json (lines) or parquet.",
         ),
     ] = None,
     to: Annotated[
@@ -281,23 +288,23 @@ def sql_command(
         typer.Option(
             "--to",
             metavar="FILE",
-            help="Default: standard output; .csv, .jsonl and .parquet say the format, .gz is compressed.",
+            help="Default: standard output; .csv, .jsonl and .parquet set the format, .gz is compressed.",
         ),
     ] = None,
     version: Annotated[
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
 ) -> None:
-    """Ask a store by SQL: each table of a version is a view of the same name. Nothing is written.
+    """Query a store with SQL: each table of a version is a view of the same name. Nothing is written.
 
-    For example, what keeps most edges from being chained:
+    For example, the most frequent reasons against chaining:
 
     penstock sql STORE "select reason, count(*) as edges from (select unnest(not_chainable_reasons) as reason
     from stream_edges) group by all order by edges desc"
     """
     if tables == (query is not None):
         raise ConfigurationError(
-            "name a QUERY" if query is None else "--tables takes no QUERY",
+            "a QUERY is required" if query is None else "--tables and a QUERY cannot be combined",
             'penstock sql STORE "select * from topologies"; penstock sql STORE --tables lists tables',
         )
     chosen = _format(format, to)
@@ -309,16 +316,16 @@ def sql_command(
 
 def _format(named: str | None, to: Path | None) -> str:
     if named is not None and named not in FORMATS:
-        raise ConfigurationError(f"--format {named}: there is no such format", f"one of {', '.join(FORMATS)}")
+        raise ConfigurationError(f"--format must be one of {', '.join(FORMATS)}, got {named}")
     ending = next((s for s in reversed(to.suffixes) if s != ".gz"), "").lower() if to is not None else ""
     output_format = named or _ENDINGS.get(ending) or ("table" if to is None else None)
     if output_format is None or (to is not None and output_format == "table"):
-        raise ConfigurationError(f"--to {to}: as which format?", "--format csv, json or parquet")
+        raise ConfigurationError(f"--to {to} needs a file format", "--format csv, json or parquet")
     return output_format
 
 
 def _list_tables(store: str, version: int | None) -> None:
-    """Each table of the version with its columns, their types and what they mean."""
+    """Print each table of the version with its columns, their types and meanings."""
     if tables_of_results(store):
         columns = [Column(name) for name in ("table", "column", "type", "meaning")]
         rows = columns_of_results(store)
@@ -342,7 +349,7 @@ def _list_tables(store: str, version: int | None) -> None:
 
 
 def _breakable(kind: str) -> str:
-    """A type's name with spaces, so that it need not stand in one line."""
+    """Add spaces to the name of a type, so that a terminal can break it into lines."""
     return kind.replace(",", ", ").replace("<", " <").replace(":", ": ") if is_terminal() else kind
 
 
@@ -381,7 +388,7 @@ def _counted(rows: int) -> str:
 
 
 def _with_progress(rows: Iterator[Row]) -> Iterator[Row]:
-    """`rows`; until the first one is there, a person at a terminal sees that the query runs."""
+    """Yield `rows`, and show on a terminal that the query is running until the first row arrives."""
     with progress(1) as report:
         report("run the query")
         first = next(rows, None)
