@@ -26,7 +26,7 @@ from penstock.engine.measure.bench.planners import (
 )
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
 from penstock.engine.output.figures import shown_in
-from penstock.engine.output.people import Styled, may_be_terminal
+from penstock.engine.output.people import StyledText, may_be_terminal
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets
@@ -111,7 +111,7 @@ def _compare_plans_of(
         print_line(json.dumps(results))
     else:
         print_quality(summaries)
-    print_beside_output(Styled(shown_in(out / "quality.html", "distributions"), "dim"))
+    print_beside_output(StyledText(shown_in(out / "quality.html", "distributions"), "dim"))
 
 
 SLOWER_EXIT_CODE = 5
@@ -338,7 +338,9 @@ def bench_command(
     if results["left_out"]:
         every = results["left_out"] + results["turns"]
         message = f"{results['left_out']:,} of {every:,} measurements did not fit into {limit}"
-        print_beside_output(Styled(f"{message}: use --budget, --sizes or --repeat to measure more", "dim"))
+        print_beside_output(
+            StyledText(f"{message}: use --budget, --sizes or --repeat to measure more", "dim")
+        )
     _report(results, old, out)
 
 
@@ -369,16 +371,16 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
     for line in results["answers"]:
         print_line(line)
     for line in results["doubts"]:
-        print_beside_output(Styled(line, "yellow"))
+        print_beside_output(StyledText(line, "yellow"))
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():
-        print_beside_output(Styled(f"{name}: {reason}", "dim"))
-    print_beside_output(Styled(shown_in(out / "index.html", "plots of them"), "dim"))
+        print_beside_output(StyledText(f"{name}: {reason}", "dim"))
+    print_beside_output(StyledText(shown_in(out / "index.html", "plots of them"), "dim"))
     if old is None:
         return
     compared = compare_results(old["summary"], results["summary"])
     print_comparison(compared)
     if not compared:
-        print_beside_output(Styled("nothing to compare: no suite, size and planner is in both", "dim"))
+        print_beside_output(StyledText("nothing to compare: no suite, size and planner is in both", "dim"))
     if any(row["slower"] for row in compared):
         raise typer.Exit(SLOWER_EXIT_CODE)

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.engine.configuration.cluster_options import PARALLELISM
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.output.people import Styled
+from penstock.engine.output.people import StyledText
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.redaction import redact_value
 from penstock.engine.run.clusters.session_folder import (
@@ -68,7 +68,7 @@ def print_overridden_settings(
             continue
         shown = (redact_value(key, str(given)), redact_value(key, setting.text))
         message = f"{option} {shown[0]} is used, not {setting.key} {shown[1]} ({setting.place})"
-        print_beside_output(Styled(f"{message}: options of a command override the configuration", "dim"))
+        print_beside_output(StyledText(f"{message}: options of a command override the configuration", "dim"))
 
 
 def chosen_cluster(

@@ -28,7 +28,7 @@ from penstock.engine.measure.draw_after import (
     topologies_by_trace,
     workloads,
 )
-from penstock.engine.output.people import Styled, print_table_beside_output
+from penstock.engine.output.people import StyledText, print_table_beside_output
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import write_pieces, write_texts
@@ -433,7 +433,7 @@ def list_what_is_drawn() -> None:
     print_line(f"shapes ({LEGEND})")
     for shape in SHAPES:
         print_line()
-        print_line(Styled(shape.name, "bold"))
+        print_line(StyledText(shape.name, "bold"))
         for line in shape.picture.strip("\n").splitlines():
             print_line(line)
         _print(shape.about)
@@ -444,7 +444,7 @@ def list_what_is_drawn() -> None:
     print_line("no shapes")
     for other in OTHERS:
         print_line()
-        print_line(Styled(other.name, "bold"))
+        print_line(StyledText(other.name, "bold"))
         _print(other.about)
         _print(f"takes: {other.parameters}")
 

@@ -7,7 +7,7 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.reads_plan import reads_store
-from penstock.engine.output.people import Styled, print_table
+from penstock.engine.output.people import StyledText, print_table
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.store.data_files import Damage, damaged
 from penstock.engine.store.is_local import is_local
@@ -74,7 +74,7 @@ def vacuum_command(
     word = "would be removed" if dry_run else "removed"
     print_line(f"{store}: {_sum(removed)} {word}")
     if waiting:
-        print_beside_output(Styled(f"{_sum(waiting)} dropped less than {retain} ago: --retain", "dim"))
+        print_beside_output(StyledText(f"{_sum(waiting)} dropped less than {retain} ago: --retain", "dim"))
 
 
 def _sum(writes: list[Vacuumed]) -> str:
@@ -127,7 +127,7 @@ def drop_command(
     if not chosen:
         print_line(f"{store}: no version is that old")
     elif not dry_run:
-        print_beside_output(Styled(f"penstock vacuum {store} frees the disk space", "dim"))
+        print_beside_output(StyledText(f"penstock vacuum {store} frees the disk space", "dim"))
 
 
 def _chosen(versions: list[PlanVersion], age: timedelta | None, *, keep_newest: bool) -> list[PlanVersion]:

@@ -10,7 +10,7 @@ from rich.table import Column
 
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.commands.size import has_resources, show_fleet_resources, show_topology_resources
-from penstock.engine.output.people import Piece, Styled, print_table
+from penstock.engine.output.people import Piece, StyledText, print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
@@ -115,10 +115,10 @@ def _show_topology(name: str, plan: StoredPlan) -> None:
     Each vertex is shown with its chain, its inputs, and the reasons why these are not chained. `plan` holds
     the rows of that topology only.
     """
-    print_line(Styled(name, "bold"))
+    print_line(StyledText(name, "bold"))
     refusals = plan.table("rejected").select("error_stage", "error", "message").collect().rows(named=True)
     for refusal in refusals:
-        print_line(f"refused ({refusal['error_stage']}): ", Styled(refusal["error"], "red"))
+        print_line(f"refused ({refusal['error_stage']}): ", StyledText(refusal["error"], "red"))
         print_line(f"  {refusal['message']}")
     is_planned = not plan.table("topologies").select("name").head(1).collect().is_empty()
     if is_planned and plan.has("job_vertices"):
@@ -197,7 +197,7 @@ def _chained_edges(plan: StoredPlan, drawn: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list[list[Piece]]:
-    """Format one line per operator, depth first; indent only where a chain branches, so that lines stay short."""
+    """Format one line per operator, depth first, indented only where a chain branches."""
     by_node = {row["node"]: row for row in operators}
     fed = {target for node in by_node for target in followers.get(node, ()) if target in by_node}
     stack = [(row["node"], 0) for row in reversed(operators) if row["node"] not in fed]
@@ -206,7 +206,7 @@ def _drawn(operators: Sequence[Row], followers: Mapping[int, list[int]]) -> list
         node, depth = stack.pop()
         operator = by_node[node]
         start = "● " if operator["chain_index"] <= 1 else "↳ "
-        kind = Styled("  chained source" if operator["chain_index"] == 0 else "", "dim")
+        kind = StyledText("  chained source" if operator["chain_index"] == 0 else "", "dim")
         lines.append(["  " * min(depth, MAX_INDENT) + start, operator["name"], kind])
         chained = [target for target in followers.get(node, ()) if target in by_node]
         stack += [(target, depth + (len(chained) > 1)) for target in reversed(chained)]
@@ -217,9 +217,9 @@ def _print_vertex(vertex: Row, chain: list[list[Piece]], inputs: Sequence[Row]) 
     most = "" if vertex["max_parallelism"] < 0 else f", at most {vertex['max_parallelism']}"
     print_line()
     print_line(
-        Styled(f"[{vertex['topological_order']}]", "bold"),
+        StyledText(f"[{vertex['topological_order']}]", "bold"),
         f" parallelism {vertex['parallelism']}{most}  ",
-        Styled(f"{vertex['invokable']}, slot sharing group {vertex['slot_sharing_group']}", "dim"),
+        StyledText(f"{vertex['invokable']}, slot sharing group {vertex['slot_sharing_group']}", "dim"),
     )
     for line in chain:
         print_line("  ", *line)
@@ -229,9 +229,9 @@ def _print_vertex(vertex: Row, chain: list[list[Piece]], inputs: Sequence[Row]) 
             f"     ← [{edge['producer']}] ",
             _short(edge["producer_name"]),
             "  ",
-            Styled(edge["ship_strategy"], "cyan"),
+            StyledText(edge["ship_strategy"], "cyan"),
             f" {edge['distribution']} {edge['result_partition_type']}",
-            Styled(f"  not chained: {reasons}" if reasons else "", "dim"),
+            StyledText(f"  not chained: {reasons}" if reasons else "", "dim"),
         )
 
 
@@ -378,7 +378,7 @@ def show_fleet(store: str, plan: StoredPlan) -> None:
     version = plan.version
     planner = f", penstock {version.planner_version}" if version.planner_version else ""
     print_line(
-        Styled(store, "bold"),
+        StyledText(store, "bold"),
         f" version {version.version} ({version.published_at.astimezone():%Y-%m-%d %H:%M:%S}{planner})",
     )
     _print_counts(plan)

@@ -11,7 +11,7 @@ from penstock.engine.commands.chosen_cluster import print_overridden_settings
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.configuration.cluster_options import recorded_cluster
-from penstock.engine.output.people import Styled, print_table
+from penstock.engine.output.people import StyledText, print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan
@@ -110,7 +110,7 @@ def show_topology_resources(plan: StoredPlan) -> None:
         f"{slots:,} slots in {-(-slots // task_manager.slots):,} {described}; "
         f"a full one requires {_mebibytes(most)} of its {_mebibytes(task_manager.network_bytes)} "
         "network memory",
-        Styled("" if most <= task_manager.network_bytes else ", too little", "red"),
+        StyledText("" if most <= task_manager.network_bytes else ", too little", "red"),
         f", {_mebibytes(task_manager.managed_bytes_per_slot)} managed memory per slot",
     )
 

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.commands.skip_typers_checks import PlainCommand
 from penstock.engine.measure.sweep.grid import DEFAULT_METRICS, TableFormat
-from penstock.engine.output.people import Styled, print_table
+from penstock.engine.output.people import StyledText, print_table
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_pieces
@@ -192,9 +192,9 @@ def _print_sweep(swept: "SweepResult", cells: int, out: Path) -> None:
     counts = f"{out}: {cells:,} cells, {swept.measured:,} measured now, {swept.before:,} before"
     print_line(f"{counts}, {len(swept.failed):,} failed")
     for cell, why in swept.failed[:SHOWN_FAILURES]:
-        print_beside_output(Styled(f"{cell}, repetition {cell.repetition}: {why}", "red"))
+        print_beside_output(StyledText(f"{cell}, repetition {cell.repetition}: {why}", "red"))
     if len(swept.failed) > SHOWN_FAILURES:
         print_beside_output(
             f"and {len(swept.failed) - SHOWN_FAILURES:,} more: see column error of the results"
         )
-    print_beside_output(Styled(f'penstock sql {out} "select * from results" shows the results', "dim"))
+    print_beside_output(StyledText(f'penstock sql {out} "select * from results" shows the results', "dim"))

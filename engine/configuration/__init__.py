@@ -1,1 +1,1 @@
-"""Configuration: what is set by files, command line and environment, in one typed model."""
+"""Configuration: settings from files, command line and environment in one typed model."""

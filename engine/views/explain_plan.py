@@ -11,7 +11,7 @@ from functools import cached_property
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.output.people import Styled
+from penstock.engine.output.people import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.run.runtime.transformations import LostSetting, LoweredJob
 from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row, is_chained, stream_edges_with_reasons
@@ -591,7 +591,7 @@ _EDGES = 100
 
 def print_explanation(explained: Explanation, whole: bool) -> None:
     """Print explanations. `whole`: those of a whole topology, without met conditions and operators."""
-    print_line(Styled(explained["topology"], "bold"))
+    print_line(StyledText(explained["topology"], "bold"))
     edges = explained["edges"]
     if whole:
         apart = [edge for edge in edges if not edge["chained"]]

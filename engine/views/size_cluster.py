@@ -12,7 +12,7 @@ from penstock.engine.configuration.cluster_options import (
     ClusterSettings,
     recorded_cluster,
 )
-from penstock.engine.output.people import Styled
+from penstock.engine.output.people import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.planning.plan_options import configured_task_manager, plan_options
 from penstock.operators.common.without_pandas import without_pandas
@@ -238,7 +238,7 @@ def print_cluster(source: str, task_managers: TaskManagers) -> None:
     available = task_managers.available
     limit = "no limit" if available is None else f"{available:,} available"
     print_line(
-        Styled(source, "bold"),
+        StyledText(source, "bold"),
         f": TaskManagers of {_slots(task_managers.slots)} and {_exact(task_managers.process_bytes)}, {limit}",
     )
 
@@ -318,7 +318,7 @@ def print_job_size(
         print_line(f"{name} is refused and needs no slots; penstock rejected says why")
         return
     job = sizes[0]
-    print_line(Styled(name, "bold"), f": {_slots(job['slots'])}")
+    print_line(StyledText(name, "bold"), f": {_slots(job['slots'])}")
     columns = ("slot_sharing_group", "slots", "tasks", "vertices")
     in_order = groups.sort("slots", "slot_sharing_group", descending=[True, False])
     rows = [

@@ -20,7 +20,7 @@ from rich.table import Column
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.measure_suites import draw_differences
 from penstock.engine.measure.bench.print_results import render_template
-from penstock.engine.output.people import Styled, is_terminal, print_table
+from penstock.engine.output.people import StyledText, is_terminal, print_table
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.planning.find_custom_planners import (
     find_custom_planners,
@@ -425,7 +425,7 @@ def print_quality(cases: Sequence[Mapping[str, Any]]) -> None:
                 name, message = row["rejected_as"][rule]
                 said = f"{row['planner']}: {count:,} topologies rejected: {rule}; the first is {name}:"
                 why = message.splitlines()[0].removeprefix(f"planner {row['planner']}: ")
-                print_beside_output(Styled(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
+                print_beside_output(StyledText(f"{said} {why.removeprefix(f'{rule}: ')}", "dim"))
         for pair in case["compared"]:
             _print_pair(case, pair)
 

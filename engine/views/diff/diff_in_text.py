@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from penstock.engine.output.people import Styled
+from penstock.engine.output.people import StyledText
 from penstock.engine.output.print_line import print_line
 from penstock.engine.views.diff.diff_sides import WARNINGS
 from penstock.engine.views.diff.keyed_plans import TOTALS
@@ -288,7 +288,7 @@ def _print_change(line: DiffLine) -> None:
         break_on_hyphens=False,
     )
     for each in lines:
-        print_line(Styled(each, "bold") if line.is_heading else each)
+        print_line(StyledText(each, "bold") if line.is_heading else each)
 
 
 # A comparison in Markdown, for the comments of a Git forge and for notebooks.
