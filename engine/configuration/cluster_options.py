@@ -161,14 +161,14 @@ _JOB_MEANINGS = {
         "whether dynamic graphs reset parallelism that is not set"
     ),
     "execution.checkpointing.interval": "time between checkpoints; none: no checkpoints",
-    "execution.checkpointing.interval-during-backlog": "time between checkpoints while a source has a backlog",
+    "execution.checkpointing.interval-during-backlog": "time between checkpoints during a backlog",
     "execution.checkpointing.mode": "exactly-once or at-least-once checkpoints",
     "execution.checkpointing.timeout": "time after which a checkpoint is discarded",
     "execution.checkpointing.min-pause": "least time between two checkpoints",
     "execution.checkpointing.max-concurrent-checkpoints": "checkpoints that may be under way at once",
     "execution.checkpointing.tolerable-failed-checkpoints": "checkpoints that may fail before the job does",
     "execution.checkpointing.externalized-checkpoint-retention": "whether checkpoints outlive the job",
-    "execution.checkpointing.checkpoints-after-tasks-finish": "whether checkpoints continue after tasks finish",
+    "execution.checkpointing.checkpoints-after-tasks-finish": "whether checkpoints continue after tasks end",
     "execution.checkpointing.aligned-checkpoint-timeout": "time after which aligned checkpoints go unaligned",
     "execution.checkpointing.unaligned.recover-output-on-downstream.enabled": (
         "whether output in flight is recovered by its readers"

@@ -1,4 +1,4 @@
-"""The cells of a sweep: every combination of what its spec lists."""
+"""The cells of a sweep: every combination of the values in its spec."""
 
 import ast
 import hashlib
@@ -32,14 +32,14 @@ from penstock.plans.generate.layered import SHAPES
 from penstock.plans.installation import own_version
 from penstock.plans.topology.rules import shorten
 
-# Spec files of sweeps: what they may hold.
+# Form of spec files of sweeps.
 
 
 WORKLOADS = "workloads"
-"""What `shape` takes beside shapes: published benchmarks with costs."""
+"""Value of `shape` for published benchmarks with costs."""
 
 CAPTURED = "captured"
-"""The value of `shape` for jobs of real programs."""
+"""Value of `shape` for jobs of real programs."""
 
 PARAMETERS = ("topologies", "operators", "seed", "parallelism", "share_of_uids", "width")
 _ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",), CAPTURED: ()}
@@ -47,19 +47,19 @@ _DEFAULTS = {shape.name: shape.default_operators for shape in SHAPES}
 _WITHOUT_WIDTH = [shape.name for shape in SHAPES if not shape.width]
 
 
-def _values(allowed: tuple[type, ...], said: str) -> BeforeValidator:
-    """A value or a list of different ones, as a list."""
+def _values(allowed: tuple[type, ...], expected: str) -> BeforeValidator:
+    """Accept a value or a list of different values, and return a list."""
 
     def read(value_or_list: Any) -> list[Any]:
         values = _listed(value_or_list)
         wrong = [value for value in values if type(value) not in allowed]
         if wrong or not values:
             raise ValueError(
-                f"found {shorten(wrong[0] if wrong else value_or_list)}, allowed {said}, or a list of them"
+                f"must be {expected} or a list of them, got {shorten(wrong[0] if wrong else value_or_list)}"
             )
         twice = next((value for value, times in Counter(values).items() if times > 1), None)
         if twice is not None:
-            raise ValueError(f"found {shorten(twice)} twice")
+            raise ValueError(f"{shorten(twice)} is listed twice")
         return values
 
     return BeforeValidator(read)
@@ -71,12 +71,12 @@ _SHARES = _values((int, float), "a number")
 _OPTIONS = _values((str, int, float, bool), "a text, a number, true or false")
 
 
-class _Part(BaseModel):
+class _SpecPart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class SweepSource(_Part):
-    """Topologies: of shapes, of files or of spec files, one of these. Each list is an axis of the grid."""
+class SweepSource(_SpecPart):
+    """Topologies of shapes, files or spec files; exactly one is set. Each list is an axis of the grid."""
 
     shape: Annotated[list[str] | None, _TEXTS] = None
     file: Annotated[list[str] | None, _TEXTS] = None
@@ -90,34 +90,34 @@ class SweepSource(_Part):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _means_something(cls, source: Any, read: Callable[[Any], Any]) -> Any:
+    def _check_contradictions(cls, source: Any, read: Callable[[Any], Any]) -> Any:
         return read_with_contradictions(source, read, _contradictions)
 
 
 def _contradictions(source: Mapping[str, Any]) -> list[str]:
-    """What is wrong between the keys of a source, and with values that depend on others."""
+    """Describe contradictions between the keys of a source, and values that depend on other keys."""
     kinds = [kind for kind in ("shape", "file", "spec") if source.get(kind) is not None]
     problems = []
     if len(kinds) != 1:
-        problems.append(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
+        problems.append(f"must have one of shape, file, spec, got {' and '.join(kinds) or 'none'}")
     parameters = {name for name in PARAMETERS if source.get(name) is not None}
     names = _listed(source.get("shape")) if kinds == ["shape"] else kinds
     every = (*_DEFAULTS, WORKLOADS, CAPTURED)
     for name in names:
         if kinds == ["shape"] and name not in every:
             if isinstance(name, str):
-                problems.append(f"shape: found {shorten(name)}, allowed {', '.join(every)}")
+                problems.append(f"shape must be one of {', '.join(every)}, got {shorten(name)}")
             continue
         allowed = set(_ALLOWED.get(name, PARAMETERS))
         if name in _WITHOUT_WIDTH:
             allowed -= {"width"}
         if parameters - allowed:
             listed = ", ".join(p for p in PARAMETERS if p in allowed) or "nothing else"
-            problems.append(f"{name}: found {', '.join(sorted(parameters - allowed))}, allowed {listed}")
+            problems.append(f"{name} takes {listed}, got {', '.join(sorted(parameters - allowed))}")
     for name in sorted(parameters, key=PARAMETERS.index):
         for value in _listed(source[name]):
             if type(value) is not int and not (name == "share_of_uids" and type(value) is float):
-                continue  # which is said of the key
+                continue  # reported for the key already
             given: dict[str, Any] = {"operators": 2, name: value}
             try:
                 Spec(**given)
@@ -130,10 +130,10 @@ def _listed(value_or_list: Any) -> list[Any]:
     return value_or_list if isinstance(value_or_list, list) else [value_or_list]
 
 
-class SweepSpec(_Part):
-    """A spec file: the axes of a grid. `options` are Flink's, with the values that each takes in turn.
+class SweepSpec(_SpecPart):
+    """A spec file: the axes of a grid. `options` are Flink's, with lists of values.
 
-    `constants`: a file of the cost model's constants, which all cells have.
+    `constants`: a file of the cost model's constants for all cells.
     """
 
     topologies: Annotated[list[SweepSource], Field(min_length=1)]
@@ -152,28 +152,28 @@ class SweepSpec(_Part):
 
 
 def _default_operators(shape: str) -> int:
-    """How many operators a topology of a shape has where nothing is said."""
+    """Return the default number of operators of a shape's topology."""
     return _DEFAULTS[shape]
 
 
 def beside(spec: str, path: str) -> str:
-    """A path that a spec file names, which is relative to the folder of the spec file."""
+    """Resolve a path in a spec file, which is relative to the folder of the spec file."""
     return str(Path(spec).parent / path)
 
 
 def costs_beside(spec: str, costs: str | None) -> str | None:
-    """The value of --costs for the `costs` of a spec file."""
+    """Return the value of --costs for `costs` in a spec file."""
     return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)
 
 
-# Defaults of `penstock sweep table`, and its formats.
+# Defaults and formats of `penstock sweep table`.
 
 
 DEFAULT_METRICS = ("sustained_records_per_second", "slots", "planning_seconds")
 
 
 class TableFormat(StrEnum):
-    """The values of --format."""
+    """Values of --format."""
 
     MARKDOWN = "markdown"
     LATEX = "latex"  #: for the package booktabs
@@ -181,17 +181,16 @@ class TableFormat(StrEnum):
 
 
 VERSION = 3
-"""Raised whenever a cell means something else."""
+"""Incremented whenever the meaning of a cell changes."""
 
 MOST_CELLS = 100_000
 
 
 class Cell(NamedTuple):
-    """One measurement: `source` says where topologies come from; `costs`, `planner` and `constants`
-    as bench takes them.
+    """One measurement: the source of topologies, and `costs`, `planner` and `constants` as bench takes them.
 
-    `key` is a digest of all that the result follows from: the parameters, the contents of files, the code
-    of a planner and what it imports, the processor, the versions of Python, packages and Penstock.
+    `key` is a digest of everything that the result depends on: the parameters, the contents of files, the
+    code of a planner and its imports, the processor, the versions of Python, packages and Penstock.
     """
 
     source: Mapping[str, Any]
@@ -204,7 +203,7 @@ class Cell(NamedTuple):
 
     @property
     def topologies(self) -> str:
-        """The source in one line."""
+        """Describe the source in one line."""
         kind, name = next(
             (key, value) for key, value in self.source.items() if key in ("shape", "file", "spec")
         )
@@ -225,13 +224,13 @@ def cells_of(
     settings: Mapping[str, str] | None = None,
     time_limit: float = DEFAULT_SECONDS,
 ) -> list[Cell]:
-    """The grid of the spec file `path`, in the order in which it is measured.
+    """Return the grid of the spec file `path`, in the order of measurement.
 
-    Planners take turns on the same topologies and options, repetition by repetition. `depends`: files and
-    folders that planners read or run, beside what they import. `defines`: options that all cells have,
-    below those of the spec; `settings`: of files of the configuration, below both. `time_limit`: seconds of a
-    planner for a batch. Files are read at each call. Raises InputError for more than MOST_CELLS, and where
-    such a file is not there.
+    Planners take turns on the same topologies and options, repetition by repetition. `depends`: other files
+    and folders that planners read or run. `defines`: options of all cells, overridden by the spec;
+    `settings`: settings of configuration files, overridden by both. `time_limit`: seconds of a planner for a
+    batch. Files are read at each call. Raises InputError for more than MOST_CELLS cells, and if a file in
+    `depends` does not exist.
     """
     code_of_planner.cache_clear()
     digest_of_path.cache_clear()
@@ -241,7 +240,7 @@ def cells_of(
     costs: Sequence[str | None] = spec.costs or [None]
     count = len(sources) * len(options) * len(costs) * spec.repeat * len(spec.planners)
     if count > MOST_CELLS:
-        raise InputError(f"{path}: found a grid of {count:,} cells, allowed {MOST_CELLS:,}")
+        raise InputError(f"{path}: the grid must have at most {MOST_CELLS:,} cells, got {count:,}")
     if missing := [place for place in depends if not os.path.exists(place)]:
         raise InputError(f"--depends {missing[0]}: no such file or folder")
     declared = [digest_of_path(place) for place in depends]
@@ -261,13 +260,13 @@ def cells_of(
 
 
 def axes_of_options(options: Mapping[str, list[Any]]) -> Iterator[dict[str, str]]:
-    """Every combination of values of Flink's options, as texts."""
+    """Yield every combination of values of Flink's options, as texts."""
     for values in product(*options.values()):
         yield {key: as_option_text(value) for key, value in zip(options, values, strict=True)}
 
 
 def _points(source: SweepSource, path: str) -> Iterator[dict[str, Any]]:
-    """Every combination of what a source lists."""
+    """Yield every combination of values in a source."""
     for file in source.file or ():
         yield {"file": beside(path, file)}
     for name in source.spec or source.shape or ():
@@ -318,7 +317,7 @@ def _processor() -> str:
     return str(describe_machine()["processor"])
 
 
-# The inputs of a planner's answers: its modules, their imports, packages, and declared files.
+# Inputs of a planner: its modules, their imports, packages, and declared files.
 
 
 _READ_BYTES = 1 << 20
@@ -329,12 +328,11 @@ _IMPORTING = ("__import__", "import_module", "importlib.import_module")
 
 @cache
 def code_of_planner(planner: str) -> tuple[str, ...]:
-    """Digests of the user's files that a planner imports, whether when it is loaded or when it runs, and
-    versions of the packages that these import; nothing for Flink's rules.
+    """Return digests of the user's files that a planner imports, and versions of the packages they import.
 
-    Imports are found in the text of the files, also inside functions. Of a planner that is a program, the
-    files that its command line names count. What is read or run otherwise (a trained model) is not seen: it
-    has to be declared.
+    Nothing is returned for Flink's rules. Imports are found in the text of the files, also inside functions.
+    For a planner that is a program, the files in its command line count. Files that are read or run in other
+    ways (a trained model) are not detected: they must be declared.
     """
     if not names_custom_planner(planner):
         return ()
@@ -361,12 +359,12 @@ def code_of_planner(planner: str) -> tuple[str, ...]:
             if imported not in seen and imported.partition(".")[0] not in sys.stdlib_module_names:
                 seen.add(imported)
                 todo.append(imported)
-    said = [f"{name}={digest}" for name, digest in sorted(files.items())]
-    return (*said, *(f"{name}=={installed}" for name, installed in sorted(packages.items())))
+    digests = [f"{name}={digest}" for name, digest in sorted(files.items())]
+    return (*digests, *(f"{name}=={installed}" for name, installed in sorted(packages.items())))
 
 
 def _files_of_program(function: Any) -> Iterable[str]:
-    """The files of a planner that is a program; none of a function."""
+    """Return the files of a planner that is a program; none for a function."""
     if isinstance(function, RemoteFunction):
         return cast("list[str]", function.described["files"])
     return function.files() if isinstance(function, PlannerProgram) else ()
@@ -374,7 +372,7 @@ def _files_of_program(function: Any) -> Iterable[str]:
 
 @cache
 def digest_of_path(path: str) -> str:
-    """SHA-256 of a file, or of all files in a folder with their names."""
+    """Return the SHA-256 of a file, or of all files in a folder with their names."""
     digest = hashlib.sha256()
     files = sorted(p for p in Path(path).rglob("*") if p.is_file()) if os.path.isdir(path) else [Path(path)]
     for file in files:
@@ -386,7 +384,7 @@ def digest_of_path(path: str) -> str:
 
 
 def _place(name: str) -> str | None:
-    """The file of a module; None: none is known (of C, or not there); an empty text: Penstock's own."""
+    """Return the file of a module; None if unknown (in C, or missing), empty for Penstock's modules."""
     if name.partition(".")[0] == _OWN and not name.startswith("penstock.engine.examples."):
         return ""
     loaded: Any = sys.modules.get(name)
@@ -407,7 +405,7 @@ def _is_installed(place: str) -> bool:
 
 
 def _imported(name: str, place: str) -> Iterator[str]:
-    """Modules that a file's text imports, and the packages that they are in."""
+    """Yield modules that a file's text imports, and the packages that contain them."""
     try:
         tree = ast.parse(Path(place).read_bytes())
     except (OSError, SyntaxError, ValueError):
@@ -441,5 +439,5 @@ def _distributions() -> dict[str, list[str]]:
 
 
 def _version_of(top: str) -> dict[str, str]:
-    """Distribution to version of a package that is installed."""
+    """Return the version of an installed package by distribution."""
     return {distribution: version(distribution) for distribution in _distributions().get(top, ())}
