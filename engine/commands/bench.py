@@ -333,7 +333,7 @@ def bench_command(
             report,
             command=redact(shlex.join(["penstock", *sys.argv[1:]])),
             resume=resume,
-            said=partial(_print_measured, report),
+            on_record=partial(_print_measured, report),
         )
     if results["left_out"]:
         every = results["left_out"] + results["turns"]

@@ -276,7 +276,7 @@ def draw_after(model: Model, topologies: int, seed: int) -> Iterator[FleetPart]:
 
 
 class Comparison(NamedTuple):
-    """Counts of drawn topologies planned to compare them, and refused by Flink; distances of distributions."""
+    """Counts of topologies planned for comparison, and refused by Flink; distances of distributions."""
 
     planned: int
     refused: int

@@ -1,4 +1,4 @@
-"""The columnar planner as a benchmark runs it."""
+"""Run the columnar planner in a benchmark."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +14,12 @@ from penstock.plans.vocabulary import Layer
 
 
 def start() -> Plans:
-    """Nothing has to be started: imports are all."""
+    """Return the planner; its imports are all of its start-up."""
     return again_and_again(_plan)
 
 
 def plan_lines(path: Path, until: Layer) -> Iterator[str]:
-    """Plan JSON lines."""
+    """Yield plan JSON lines."""
     planned = plan_in_process(str(path), until=until, choices=bench_choices())
     tables = {name: from_arrow(table) for name, table in planned.tables.items()}
     yield from to_plan_lines(tables)["line"]

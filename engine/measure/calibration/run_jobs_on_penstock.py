@@ -460,7 +460,7 @@ Record = tuple[int, bytes]
 
 
 class Work(FlatMapFunction):
-    """Loops for `nanoseconds` per record, and emits `selectivity` records of `size` bytes with the same key."""
+    """Loops for `nanoseconds` per record, and emits `selectivity` records of `size` bytes with its key."""
 
     def __init__(self, nanoseconds: float, selectivity: float, size: int) -> None:
         self._nanoseconds, self._selectivity, self._size = nanoseconds, selectivity, size

@@ -283,7 +283,7 @@ def _given(source: Mapping[str, Any]) -> Any:
 
 
 def _measure_on_spark(spark: "SparkSession", request: CellRequest) -> Measure:
-    """Return a Measure for `request`. A task measures all cells with the same topologies and options, in turn.
+    """Return a Measure for `request`. A task measures all cells with equal topologies and options, in turn.
 
     Files in the spec must exist where the workers run; modules of planners are sent there. If a task fails,
     each of its cells has that failure.

@@ -203,7 +203,7 @@ def test_bundled_stream_graphs_are_prepared_without_spark(tmp_path):
 
 @pytest.mark.slow
 def test_a_kept_process_is_cold_once_and_another_one_follows_a_failure(tmp_path, monkeypatch):
-    monkeypatch.setitem(PLANNERS, "columnar", PLANNERS["columnar"]._replace(kept=True))
+    monkeypatch.setitem(PLANNERS, "columnar", PLANNERS["columnar"]._replace(reused=True))
     file = tmp_path / "one.jsonl"
     file.write_text(json.dumps({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}) + "\n")
     options = ("--until", "stream_graph", "--repeat-in-process", "1", "--input")

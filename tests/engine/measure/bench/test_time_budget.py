@@ -80,7 +80,7 @@ def test_a_planner_of_ones_own_that_plans_only_some_topologies_has_no_time(tmp_p
     file = tmp_path / "jobs.jsonl"
     for names, said in (("ac", None), ("abc", r"1 of 3 topologies, first b: .*ValueError: not b")):
         file.write_text("".join(json.dumps({"name": n, "transformations": steps}) + "\n" for n in names))
-        plans = run_own_planner.OwnPlanner("own:planner").start()
+        plans = run_own_planner.CustomPlannerRunner("own:planner").start()
         if said is None:
             assert next(plans(file, Layer.SLOTS, 0)).layers
         else:
