@@ -282,7 +282,7 @@ def test_a_large_graph_is_folded_by_group_and_by_chain():
     assert len(streams.folded) == 999  # chains of two
     assert not any(node.key in streams.folded for node in streams.nodes if node.inside)
     graph = graph_of_layer(plan, DrawnLayer.JOB_GRAPH)
-    assert fold(graph, "auto") == graph.kept()
+    assert fold(graph, "auto") == graph.in_memory()
     folded = fold(graph, "group")
     assert len(folded.outermost()) == len(folded.folded) <= 24
     assert sum(node.inside in folded.folded for node in folded.nodes) == len(graph.nodes)
@@ -304,7 +304,7 @@ def test_long_names_are_cut():
 
 def test_nodes_are_made_when_they_are_read():
     graph = graph_of_layer(planned(hostile_topology()), DrawnLayer.STREAM_GRAPH)
-    nodes = graph.kept().nodes
+    nodes = graph.in_memory().nodes
     assert [graph.nodes[place] for place in range(-len(nodes), len(nodes))] == [*nodes, *nodes]
     assert graph.nodes[1:3] == nodes[1:3]
     with pytest.raises(IndexError):
