@@ -587,8 +587,9 @@ def _error_text(path: str, root: Any, error: Any) -> str:
         )
     elif error["type"] == "missing":
         message = "must be a source of topologies or a list of them, got nothing"
-    elif "found " not in message:
-        message = f"found {shorten(error['input'])}: {message[:1].lower()}{message[1:]}"
+    elif error["type"] != "value_error":  # pydantic's own text
+        text = f"{message[:1].lower()}{message[1:]}".replace("input should be", "must be", 1)
+        message = f"{text}, got {shorten(error['input'])}"
     return f"{path}:{line}: {'.'.join(str(part) for part in place) or 'spec'}: {message}"
 
 

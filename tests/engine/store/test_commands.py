@@ -134,7 +134,7 @@ def test_generate_writes_a_file_or_tables_and_never_over_something(spark, tmp_pa
     assert run("generate", "chain", "--operators", "5", "--out", str(tables))[0] == 0
     assert spark.read.format("delta").load(str(tables / "transformations")).count() == 5
     code, output = run("generate", "chain", "--out", str(tables))
-    assert (code, "is already there" in output) == (2, True)
+    assert (code, "exists already" in output) == (2, True)
 
 
 def test_generate_names_the_shapes_there_are():

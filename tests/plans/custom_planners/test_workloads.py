@@ -142,7 +142,7 @@ def test_generate_writes_them_at_a_parallelism(tmp_path, capsys):
         (("workloads", "--seed", "3", "--width", "2"), "--seed, --width: not for workloads"),
         (("workloads", "--parallelism", "0"), "parallelism: found 0"),
         (("workloads", "--parallelism", "40000"), "parallelism: found 40000, allowed 1 to 32768"),
-        (("workloads", "--out", "folder"), "--out folder: workloads: topologies are lines"),
+        (("workloads", "--out", "folder"), "--out folder: workloads: must be a file of lines"),
         (("workload",), "did you mean workloads?"),
     ],
 )

@@ -188,8 +188,8 @@ def test_a_verdict_that_is_worse_than_required_ends_with_6(require, old, new, co
         ("[1]", "an object with old and new"),
         ({"old": JOB}, "new: found nothing"),
         ({"old": 1, "new": JOB}, "old: found a value of another kind"),
-        ({"old": JOB, "new": JOB, "stateful": ["1"]}, "stateful: allowed: a list of ids"),
-        ({"old": JOB, "new": JOB, "name": 1}, "name: found no text"),
+        ({"old": JOB, "new": JOB, "stateful": ["1"]}, "stateful, if given, must be a list of ids"),
+        ({"old": JOB, "new": JOB, "name": 1}, "name must be text"),
     ],
 )
 def test_a_line_that_is_no_pair_is_named_and_nothing_is_written(line, said, tmp_path):

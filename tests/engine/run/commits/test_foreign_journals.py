@@ -227,7 +227,7 @@ def test_what_cannot_be_read_does_not_hide_the_rest(tmp_path, capsys, failing, m
     assert f"{tmp_path}/closed is passed over: Permission denied" in told.err
     assert f"{tmp_path}/broken is passed over: its Delta log cannot be read" in told.err
     assert "gone" not in told.err
-    assert "finished: all of it is published" in told.out
+    assert "finished: everything is published" in told.out
     assert visible(tmp_path / "good") == BOTH
     assert recover("--clean", "--older-than", "0", tmp_path) == 0
     assert len(list((tmp_path / "broken").glob("*.parquet"))) == 1

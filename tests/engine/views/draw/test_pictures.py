@@ -148,7 +148,11 @@ def test_a_vertex_is_chosen_by_number_or_name(named):
 
 @pytest.mark.parametrize(
     ("named", "said"),
-    [(None, "that of one vertex, of 5"), ("Score by rule", "has no vertex 'Score by rule'"), ("9", "0 to 4")],
+    [
+        (None, "drawn per vertex; this plan has 5"),
+        ("Score by rule", "has no vertex 'Score by rule'"),
+        ("9", "0 to 4"),
+    ],
 )
 def test_what_is_wrong_with_a_vertex_is_said(named, said):
     with pytest.raises(ConfigurationError, match=said):

@@ -123,7 +123,7 @@ def test_an_explicit_partitioner_is_not_fused(tmp_path, capfd):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--what-if", "UNION_INPUT"), "no setting makes it true"),
+        (("--what-if", "UNION_INPUT"), "no setting causes it"),
         (("--what-if", "NONSENSE"), "there is no such reason"),
         (("--what-if", "DIFFERENT_PARALLELISM", "--topology", "a"), "goes with"),
     ],
@@ -140,7 +140,7 @@ def test_what_cannot_be_asked_is_said(arguments, said, tmp_path, capsys):
 )
 def test_what_is_of_stores_is_not_asked_of_scripts(selected, capsys):
     assert explain("no.py", "--what-if", "a=b", *selected) == 2
-    assert "--what-if of a script goes with --job, -D and --json only" in capsys.readouterr().err
+    assert "--what-if for a script can be combined only with --job, -D and --json" in capsys.readouterr().err
 
 
 def test_a_change_is_asked_of_the_script_that_is_named(capsys):
