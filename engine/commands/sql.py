@@ -192,11 +192,11 @@ def edges_command(
 def _require_one_of(topology: str | None, every: bool, job_edge: str | None, format: str) -> None:
     if every == (topology is not None):
         problem = "--topology and --all cannot be combined" if every else "--topology or --all is required"
-        raise ConfigurationError(problem)
+        raise ConfigurationError(problem, "--all covers all topologies")
     if every and job_edge is not None:
         raise ConfigurationError("--job-edge and --all cannot be combined", "use its --topology")
     if format not in ("json", "parquet"):
-        raise ConfigurationError(f"--format must be json or parquet, got {format}")
+        raise ConfigurationError(f"--format must be json or parquet, got {format}", "parquet needs --all")
     if format == "parquet" and not every:
         raise ConfigurationError(
             "--format parquet needs --all", "penstock sql selects the edges of a topology"

@@ -52,7 +52,7 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             "its end into a sink that drops the rows, which also derives tables no pass keeps. Nothing is "
             "written to disk. Memory: Python, the JVM and all Python workers; pages that they "
             "share count for each of them. One session for the whole benchmark: only the first plan is cold.",
-            kept=True,
+            reused=True,
         ),
         MeasuredPlanner(
             "columnar-on-spark",
@@ -63,7 +63,7 @@ PLANNERS: dict[str, MeasuredPlanner] = {
             "Penstock's columnar planner in the Python workers of a local Spark session, a part of the "
             "topologies a call. As joins; partitioning includes packing tables into blocks, and handing over "
             "unpacks every table of the plan into Spark's rows.",
-            kept=True,
+            reused=True,
         ),
         MeasuredPlanner(
             "columnar",
@@ -154,8 +154,8 @@ def chosen_planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
     missing = {name: reason for name, reason in reasons.items() if reason}
     chosen = [name for name, reason in reasons.items() if not reason]
     if not chosen:
-        reasons = "; ".join(f"{name} is {reason}" for name, reason in missing.items())
-        raise ConfigurationError(f"--planner: none of them can run here: {reasons}")
+        listed_reasons = "; ".join(f"{name} is {reason}" for name, reason in missing.items())
+        raise ConfigurationError(f"--planner: none of them can run here: {listed_reasons}")
     return chosen, missing
 
 

@@ -123,9 +123,9 @@ def run_sweep(
     with _alone(folder):
         if anew:
             forget_cells(folder, cells)
-        measured = measured_cells(folder)
-        todo = [cell for cell in cells if _needs_measuring(measured, cell, again)]
-        failures = {key: row.failure for key, row in measured.items()}
+        earlier = measured_cells(folder)
+        todo = [cell for cell in cells if _needs_measuring(earlier, cell, again)]
+        failures = {key: row.failure for key, row in earlier.items()}
         versions = {
             "penstock_version": describe_versions(False).get("penstock"),
             "processor": describe_machine()["processor"],
@@ -153,8 +153,8 @@ def run_sweep(
         return SweepResult(measured, len(cells) - len(todo), failed)
 
 
-def _needs_measuring(measured: Mapping[tuple[str, int], CellResult], cell: Cell, again: bool) -> bool:
-    row = measured.get((cell.key, cell.repetition))
+def _needs_measuring(earlier: Mapping[tuple[str, int], CellResult], cell: Cell, again: bool) -> bool:
+    row = earlier.get((cell.key, cell.repetition))
     return row is None or (again and row.error is not None)
 
 

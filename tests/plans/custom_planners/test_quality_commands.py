@@ -188,7 +188,7 @@ def test_quality_is_the_same_in_parts(tmp_path, capsys, monkeypatch):
         (
             ("bench", "--quality", "--planner", "joins"),
             2,
-            "allowed flink, columnar, or a planner of your own",
+            "--planner must be one of flink, columnar, or a custom planner",
         ),
         (("bench", "--quality", "--planner", "flink,nowhere:f"), 2, "No module named 'nowhere'"),
         (("bench", "--costs", "drawn"), 2, "--costs needs --quality"),

@@ -186,8 +186,8 @@ def test_a_verdict_that_is_worse_than_required_ends_with_6(require, old, new, co
     [
         ("{", "not JSON"),
         ("[1]", "an object with old and new"),
-        ({"old": JOB}, "new: found nothing"),
-        ({"old": 1, "new": JOB}, "old: found a value of another kind"),
+        ({"old": JOB}, "new must be a topology, got nothing"),
+        ({"old": 1, "new": JOB}, "old must be a topology, got a value of another kind"),
         ({"old": JOB, "new": JOB, "stateful": ["1"]}, "stateful, if given, must be a list of ids"),
         ({"old": JOB, "new": JOB, "name": 1}, "name must be text"),
     ],

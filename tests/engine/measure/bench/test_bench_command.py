@@ -65,10 +65,10 @@ def test_the_transcript_in_the_docs_is_written_and_compared(tmp_path, capsys, mo
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("--planner", "storm"), "--planner storm: allowed joins, columnar-on-spark, columnar, flink"),
+        (("--planner", "storm"), "--planner must be one of joins, columnar-on-spark, columnar, flink"),
         (("--suite", "nothing.jsonl"), "must be a suite or a file"),
-        (("--sizes", "1k"), "--sizes '1k'"),
-        (("--sizes", ""), "--sizes ''"),
+        (("--sizes", "1k"), "separated by commas, got '1k'"),
+        (("--sizes", ""), "separated by commas, got ''"),
         (("--until", "topology"), "--until topology"),
         (("-D", "slots"), "-D slots: must be KEY=VALUE"),
         (("-D", "taskmanager.numberOfTaskSlots=few"), "taskmanager.numberOfTaskSlots"),

@@ -96,6 +96,6 @@ def test_what_speaks_against_figures_is_told():
     (stolen,) = said(repeated("columnar", 1, 1, 1, stolen_cores=0.4))
     assert "virtual machines" in stolen
     (once,) = said(repeated("columnar", 1), repeat=1)
-    assert once.startswith("1 repetition cannot tell")
+    assert once.startswith("1 repetition cannot distinguish")
     (stopped,) = said(repeated("columnar", 1, 1), turns=9)
     assert stopped.startswith("stopped early: 2 of 9 measurements")

@@ -58,7 +58,7 @@ def test_planners_of_ones_own_are_measured_beside_others(tmp_path, monkeypatch):
     own = "penstock.engine.examples.chain_equal_costs:chain"
     assert chosen_planners(["columnar", own]) == (["columnar", own], {})
     assert planner_named(own).module.endswith("run_own_planner")
-    with pytest.raises(ConfigurationError, match=r"allowed .*columnar.*, or a planner of your own"):
+    with pytest.raises(ConfigurationError, match=r"must be one of .*columnar.*, or a custom planner"):
         chosen_planners(["columna"])
     with pytest.raises(ConfigurationError, match="ModuleNotFoundError"):
         chosen_planners(["nowhere:policy"])
