@@ -1,4 +1,4 @@
-"""`penstock bench`: measure planners, and compare their plans."""
+"""The command `penstock bench`, which measures planners and compares their plans."""
 
 import json
 import shlex

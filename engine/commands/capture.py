@@ -1,4 +1,4 @@
-"""`penstock capture`: capture the jobs of real programs as topologies."""
+"""The command `penstock capture`, which captures the jobs of real programs as topologies."""
 
 import gzip
 import os

@@ -1,4 +1,4 @@
-"""`penstock diff`: compare two sets of topologies, and check whether their savepoints restore."""
+"""The command `penstock diff`, which compares topologies and checks whether savepoints restore."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""`penstock config` and `penstock doctor`: list options, and check the installation."""
+"""The commands `penstock config` and `penstock doctor`, which list options and check the installation."""
 
 import os
 import platform
@@ -179,7 +179,7 @@ def _extra_flink() -> Finding:
 
 
 def probe(spark: SparkSession) -> list[Finding]:
-    """Return findings that need a running session: its workers' Python, and a Delta table."""
+    """Return findings about workers' Python and a Delta table, which need a running session."""
     schema = "executable string, version string, pyarrow string"
     worker = spark.range(1, numPartitions=1).mapInArrow(_describe_worker, schema).first()
     if worker is None:
@@ -274,7 +274,7 @@ def _scala() -> str:
 
 
 def _workers() -> Finding:
-    """Name the workers' Python: this interpreter in a local Spark, PYSPARK_PYTHON on a cluster."""
+    """Name the workers' Python, which is this one in a local Spark, and PYSPARK_PYTHON on a cluster."""
     python = os.environ.get("PYSPARK_PYTHON")
     if python is None or Path(python) == Path(sys.executable):
         return Finding("workers' Python", sys.executable)

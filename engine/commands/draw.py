@@ -1,4 +1,4 @@
-"""`penstock draw`: draw a plan as a picture, a page or a graph."""
+"""The command `penstock draw`, which draws a plan as a picture, a page or a graph."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -62,7 +62,7 @@ def plan_of_source(
 
 
 def plan_of_store(store: str, topology: str | None, version: int | None) -> DrawnPlan:
-    """Return the plan of `topology` (None: the only one) in a version (None: the newest).
+    """Return the plan of `topology` in a version; None means the only topology, and the newest version.
 
     Raises StoreError, and the errors of plan_of_tables.
     """
@@ -78,7 +78,7 @@ def plan_of_store(store: str, topology: str | None, version: int | None) -> Draw
 
 
 def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> DrawnPlan:
-    """Plan the topology of that name (None: the only one) in a file.
+    """Plan the topology of that name, or the only one if it is None, in a file.
 
     Raises InputError, and the errors of plan_of_tables.
     """

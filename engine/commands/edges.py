@@ -1,4 +1,4 @@
-"""`penstock edges`: write the execution edges of a topology."""
+"""The command `penstock edges`, which writes the execution edges of topologies."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -58,7 +58,7 @@ def edges_command(
         Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output; .gz is compressed.")
     ] = None,
 ) -> None:
-    """Write one JSON line or row per execution edge: the partition that is read, and the task that reads it.
+    """Write a JSON line or row per execution edge, with the partition and the task that reads it.
 
     Edges are expanded while they are written: an all-to-all edge of 10,000 to 10,000 tasks has 100 million.
     """

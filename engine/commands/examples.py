@@ -1,4 +1,4 @@
-"""`penstock examples` and `penstock cite`: list and copy bundled files; print a citation."""
+"""The commands `penstock examples` and `penstock cite`, for bundled files and a citation."""
 
 from enum import StrEnum
 from importlib.resources import files

@@ -1,4 +1,4 @@
-"""`penstock explain`: explain a plan, and the effect of changes."""
+"""The command `penstock explain`, which explains a plan and the effect of changes."""
 
 from collections.abc import Callable, Iterator
 from typing import Annotated, NamedTuple
@@ -231,7 +231,7 @@ def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> p
 
 
 def _followed(values: pl.DataFrame, edges: pl.DataFrame, chosen: pl.DataFrame) -> pl.DataFrame:
-    """Return the nodes whose value changes, with the new value: along chosen edges, the source's.
+    """Return the nodes whose value changes along chosen edges, with the new value from the source.
 
     Along chained edges the target follows too, so they stay chained. A node comes after its inputs, because
     its number is greater.

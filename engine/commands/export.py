@@ -1,4 +1,4 @@
-"""`penstock export`: write plans as JSON lines, in Penstock's form or in Flink's."""
+"""The command `penstock export`, which writes plans as JSON lines in Penstock's or Flink's form."""
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum

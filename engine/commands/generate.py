@@ -1,4 +1,4 @@
-"""`penstock generate`: generate synthetic topologies."""
+"""The command `penstock generate`, which makes synthetic topologies."""
 
 import json
 import os

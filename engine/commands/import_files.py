@@ -1,4 +1,4 @@
-"""`penstock import`: graphs, workflows and plans of other tools as topology lines."""
+"""The command `penstock import`, which turns graphs and plans of other tools into topology lines."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -310,7 +310,7 @@ def _imported(
 
 @contextmanager
 def _content_of(file: str) -> Iterator[str]:
-    """Return a path that can be read several times: the file, or a copy of a pipe's content."""
+    """Return a path that can be read several times, which is a copy if `file` is a pipe."""
     if not is_pipe(file):
         yield file
         return

@@ -1,4 +1,4 @@
-"""`penstock info`: show the plan of a script without running it."""
+"""The command `penstock info`, which prints the plan of a script without running it."""
 
 from typing import Annotated, Any
 

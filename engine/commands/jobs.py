@@ -1,4 +1,4 @@
-"""Commands about jobs: wait, cancel, status, list, logs, ui."""
+"""Commands about jobs (wait, cancel, status, list, logs) and the run page (ui)."""
 
 import sys
 import time
@@ -39,7 +39,7 @@ JobArgument = Annotated[
 
 
 def wait_command(job: JobArgument) -> None:
-    """Wait until a job has ended: exit code 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
+    """Wait until a job has ended; the exit code is 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
     record = wait_for_job(find_job(job))
     if record.state == "CANCELED":
         raise JobCancelledError(f"job {record.job_id} was cancelled")

@@ -220,7 +220,7 @@ def main() -> None:
 
 
 def end_before_duckdb(exit_code: list[int]) -> None:
-    """Skip the destructors of static objects: DuckDB's take the GIL after Python has ended.
+    """Skip the destructors of static objects, because DuckDB's take the GIL after Python has ended.
 
     Python 3.14 aborts then, so that `penstock sql` would end with exit code 134. See
     https://github.com/duckdb/duckdb-python/issues/531
@@ -245,7 +245,7 @@ def _warn(
 
 
 def _load(name: str, line: str | None) -> Any:
-    """Import the command `name`: the function `<name>_command` of its module."""
+    """Import the command `name`, which is the function `<name>_command` of its module."""
     (module,) = (commands[name][0] for commands in COMMANDS.values() if name in commands)
     loaded = import_module(f"penstock.engine.commands.{module}")
     if not gc.isenabled():
@@ -261,7 +261,7 @@ def _load(name: str, line: str | None) -> Any:
 
 
 def _end(message: tuple[str, int], error: BaseException) -> NoReturn:
-    """End with `message`: the text for `error`, and its exit code."""
+    """End with `message`, which has the text and the exit code for `error`."""
     _flush_or_let_go()
     if message[0]:
         print_error(f"penstock: {message[0]}")

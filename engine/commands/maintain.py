@@ -1,4 +1,4 @@
-"""`penstock vacuum`, `penstock drop` and `penstock verify`: maintenance of stores."""
+"""The commands `penstock vacuum`, `penstock drop` and `penstock verify`, which maintain stores."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -105,7 +105,7 @@ def drop_command(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list the versions.")] = False,
 ) -> None:
-    """Drop versions of a store: they can no longer be opened, and their numbers are not reused.
+    """Drop versions of a store, which can then no longer be opened; their numbers are not reused.
 
     Readers that have opened a version already can finish. penstock vacuum frees the disk space.
     """
@@ -191,7 +191,7 @@ def _summary(version: PlanVersion) -> str:
 
 
 def verify_version(delta: StoreTables[Rows], version: int | None = None) -> tuple[PlanVersion, list[Damage]]:
-    """Return the version (default: the newest) and all damage to its tables.
+    """Return the version, by default the newest, and all damage to its tables.
 
     Reads every file of a local store. Raises StoreError if it is not a store, has no such version, or its
     manifest is damaged.

@@ -1,4 +1,4 @@
-"""`penstock metrics`: the resources and sustainable rates of the plans of a store."""
+"""The command `penstock metrics`, which prints resources and sustainable rates of plans."""
 
 from pathlib import Path
 from typing import Annotated

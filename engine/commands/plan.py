@@ -1,4 +1,4 @@
-"""`penstock plan`: plan topologies into a store."""
+"""The command `penstock plan`, which plans topologies into a store."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -165,7 +165,7 @@ class NetworkProfile(StrEnum):
 
 
 def _planner(word: str) -> str:
-    """Parse --planner: a Planner, or the name of a custom planner."""
+    """Parse --planner into a Planner, or the name of a custom planner."""
     try:
         return Planner(word)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Let commands read plans from any source: a store, or topologies and scripts that are planned first."""
+"""Let commands read plans from a store, or from topologies and scripts that are planned first."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ class ReadStore(NamedTuple):
 
 
 def called(store: str) -> str:
-    """Return the user's name for the store: its source, if the store was made for this command."""
+    """Return the user's name for the store, which is its source if the store was made for this command."""
     return _CALLED.get(store, store)
 
 
@@ -73,7 +73,7 @@ def reads_plan(*more: SourceKind) -> Callable[[Callable[Parameters, Result]], Ca
 
 
 def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Decorate a command that needs a store: any other `store` is refused, and the message names its kind."""
+    """Decorate a command that refuses any `store` that is not a store, with a message that names its kind."""
 
     @wraps(command)
     def decorated_command(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
@@ -92,7 +92,7 @@ def reads_store(command: Callable[Parameters, Result]) -> Callable[Parameters, R
 def as_store(
     source: PlanSource, config_dir: str | None = None, define: list[str] | None = None
 ) -> Iterator[ReadStore]:
-    """Yield a store with the plans of `source`: itself, or a temporary one.
+    """Yield a store with the plans of `source`, which may be `source` itself or a temporary store.
 
     Raises the errors of planning, and InputError if a script executes no job.
     """
@@ -178,7 +178,7 @@ _SIMILAR = 10_000
 
 
 def chosen_plan(store: str, version: int | None, topology: str | None) -> StoredPlan:
-    """Open the version (None: the newest) with only the rows of `topology` (None: all rows).
+    """Open the version, or the newest if it is None, with all rows or only those of `topology`.
 
     Raises StoreError if the store, version or topology does not exist, with the closest names of topologies.
     """

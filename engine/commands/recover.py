@@ -1,4 +1,4 @@
-"""`penstock recover` and `penstock clean`: finish or undo killed runs, and remove kept checkpoints."""
+"""The commands `penstock recover` and `penstock clean`, for killed runs and kept checkpoints."""
 
 import shutil
 import time

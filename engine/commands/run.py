@@ -1,4 +1,4 @@
-"""`penstock run`: run a PyFlink or Penstock script on Spark."""
+"""The command `penstock run`, which runs a PyFlink or Penstock script on Spark."""
 
 import os
 import sys
@@ -161,7 +161,7 @@ def _submitted_script(
     store: str | None,
     cluster: Cluster,
 ) -> SubmittedJob:
-    """Return a job without id and name: script, arguments, options without secrets, and cluster.
+    """Return a job with script, arguments, options without secrets, and cluster, but without id and name.
 
     `options` are the options of the command.
     """
@@ -187,7 +187,7 @@ CONTEXT_SETTINGS = {"allow_interspersed_args": False, "ignore_unknown_options": 
 
 
 class DeployMode(StrEnum):
-    """Values of --deploy-mode: where the driver of a job runs."""
+    """Values of --deploy-mode, the place where the driver of a job runs."""
 
     CLIENT = "client"
     CLUSTER = "cluster"
@@ -287,7 +287,7 @@ def run_command(
         typer.Option("--real-pyflink", help="Import the installed PyFlink."),
     ] = False,
 ) -> None:
-    """Run SCRIPT: its streaming jobs are planned as by Flink, and run on Spark over bounded input.
+    """Plan the streaming jobs of SCRIPT as Flink does, and run them on Spark over bounded input.
 
     In the script, pyflink.common and pyflink.datastream are Penstock's own. Output of the script goes to
     standard output, progress and a summary of each run to standard error.

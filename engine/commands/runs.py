@@ -1,4 +1,4 @@
-"""`penstock runs`: list the runs that a store records."""
+"""The command `penstock runs`, which lists the runs that a store records."""
 
 import json
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`penstock session`: long-running Spark applications shared by jobs of several clients."""
+"""The commands `penstock session`, for long-running Spark applications that clients share."""
 
 import time
 from contextlib import suppress
@@ -98,7 +98,7 @@ def start(
     conf: Conf = None,
     properties_file: PropertiesFile = None,
 ) -> None:
-    """Start a session and record it: `penstock run` uses it from now on by default."""
+    """Start a session and record it, so that `penstock run` uses it from now on by default."""
     from penstock.engine.run.clusters.start_session import session_request, start_session
 
     configuration = given_configuration(config_dir, define)

@@ -1,4 +1,4 @@
-"""`penstock show` and `penstock rejected`: print the plans and refusals of a store."""
+"""The commands `penstock show` and `penstock rejected`, which print plans and refusals of a store."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -252,7 +252,7 @@ def show_command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
-    """Show the plans of a store: counts, chains and refusals, or one topology in full."""
+    """Show counts, chains and refusals of the plans of a store, or one topology in full."""
     plan = chosen_plan(store, version, topology)
     if json:
         import orjson

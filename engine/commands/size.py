@@ -1,4 +1,4 @@
-"""`penstock size`: count the TaskManagers that the jobs of a store need."""
+"""The command `penstock size`, which counts the TaskManagers that the jobs of a store need."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated
@@ -242,7 +242,7 @@ def size_command(
     define: Define = None,
     json: Annotated[bool, typer.Option("--json", help="One line of JSON, for programs.")] = False,
 ) -> None:
-    """Count the TaskManagers that the jobs of a store need: in one cluster for all, and one cluster per job.
+    """Count the TaskManagers that a store's jobs need in one cluster for all, and in one cluster per job.
 
     A job needs the slots of all its slot sharing groups (see place_jobs for the order of placement).
     JobManagers are not counted.

@@ -1,4 +1,4 @@
-"""`penstock sql`: query the tables of a store."""
+"""The command `penstock sql`, which queries the tables of a store."""
 
 import sys
 from collections.abc import Iterator

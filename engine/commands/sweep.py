@@ -1,4 +1,4 @@
-"""`penstock sweep`: a grid of topologies, options and planners, measured cell by cell."""
+"""The commands `penstock sweep`, which measure a grid of topologies, options and planners."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _SpecByDefault(TyperGroup):
-    """A group with a default command, its first: `penstock sweep SPEC.yaml`.
+    """A group whose first command is its default, for `penstock sweep SPEC.yaml`.
 
     Typer's extension point for this is a class.
     """
@@ -139,7 +139,7 @@ def table(
     ] = None,
     to: Annotated[Path | None, typer.Option("--to", metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
-    """Write results as a table for a paper or a page: means over all cells with equal --by columns."""
+    """Write means over all cells with equal --by columns as a table for a paper or a page."""
     from penstock.engine.measure.sweep.format_table import formatted, read_results, results_in_rows
 
     write_pieces([formatted(results_in_rows(read_results(folder), by, metric), form)], to)
@@ -163,7 +163,7 @@ def plot(
         ),
     ] = None,
 ) -> None:
-    """Draw results: means over an axis of the grid, with bars from the smallest to the largest value.
+    """Draw means over an axis of the grid, with bars from the smallest to the largest value.
 
     Needs matplotlib: pip install 'penstock-spark\\[figures]'.
     """

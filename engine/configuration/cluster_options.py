@@ -1,4 +1,4 @@
-"""Options of the cluster that jobs are planned for: slots, memory and network buffers of TaskManagers.
+"""Options for slots, memory and network buffers of the cluster that jobs are planned for.
 
 Source: TaskManagerOptions, NettyShuffleEnvironmentOptions, StateBackendOptions.
 """

@@ -1,4 +1,4 @@
-"""Describe every option for `penstock config`: its value, its default, and the source of the value."""
+"""Describe value, default and source of every option for `penstock config`."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -41,7 +41,7 @@ def properties_in_use() -> list[Setting]:
 
 
 def properties_of_environment() -> list[Setting]:
-    """Return the settings of environment variables: PENSTOCK_JARS replaces the jars."""
+    """Return the settings of environment variables, of which PENSTOCK_JARS replaces the jars."""
     jars = offline_jars()
     if not jars:
         return []
@@ -111,7 +111,7 @@ def describe_settings(
 
 
 def describe_known(key: str) -> DescribedSetting | None:
-    """Describe an unset key: an option, under its own or a deprecated key, or a key of Flink or Spark."""
+    """Describe an unset key of an option, deprecated ones too, or an unset key of Flink or Spark."""
     option = option_of(key)
     if option is not None:
         return _option(option, option.default, EffectiveConfiguration())

@@ -1,4 +1,4 @@
-"""The effective configuration: settings of the cluster, of jobs and of Spark."""
+"""The effective settings of the cluster, of jobs and of Spark."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

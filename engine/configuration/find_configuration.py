@@ -1,4 +1,4 @@
-"""Find the configuration: --config-dir, else PENSTOCK_CONF_DIR, else the installed spark-conf/."""
+"""Find the configuration in --config-dir, else PENSTOCK_CONF_DIR, else the installed spark-conf/."""
 
 import os
 from collections.abc import Mapping

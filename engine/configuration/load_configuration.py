@@ -1,4 +1,4 @@
-"""Load the configuration: all YAML files of a directory, then -D, then the environment.
+"""Load the configuration from all YAML files of a directory, then -D, then the environment.
 
 Source: GlobalConfiguration.loadConfiguration, CliFrontend.
 """

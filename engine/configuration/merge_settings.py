@@ -76,7 +76,7 @@ class MergedSettings(NamedTuple):
 
 
 def option_of(key: str) -> Option | None:
-    """Return the option that a key sets: by its own key, by a deprecated one, or as an entry of a map."""
+    """Return the option that a key sets, by its own key, by a deprecated one, or as an entry of a map."""
     return _BY_KEY.get(key) or _MAPS.get(_map_of(key) or "")
 
 
@@ -142,7 +142,7 @@ def _as_map(
     entries: dict[str, dict[str, str]],
     problems: list[str],
 ) -> Setting:
-    """Return the map after one level: the whole map if given, else its entries over those of lower levels."""
+    """Return the map after one level, which sets the whole map or only entries over those of lower levels."""
     whole = [setting for setting in several if setting.key == key]
     single = [setting for setting in several if setting.key != key]
     if whole and single:

@@ -1,4 +1,4 @@
-"""Draw topologies: workloads, by a trace, by a spec file, or after a given fleet, and compare both."""
+"""Draw topologies by a trace, by a spec file, or after a given fleet, and compare distributions."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +56,7 @@ Topology = dict[str, Any]
 
 
 def workloads(parallelism: int | None) -> list[Topology]:
-    """Return all workloads at that parallelism (None: 4); operators that set their own keep it.
+    """Return all workloads at that parallelism, by default 4; operators that set their own keep it.
 
     Raises ConfigurationError if Flink does not allow the parallelism.
     """
@@ -213,7 +213,7 @@ COMPARED = 10_000
 
 
 class Model(NamedTuple):
-    """The given fleet: the compared figures of its plan, its topologies, and their patterns."""
+    """Compared figures of the given fleet's plan, its topologies, and their patterns."""
 
     plan: Frames
     fleet: GivenFleet

@@ -18,7 +18,7 @@ from penstock.plans.printable import printable
 
 
 def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) -> None:
-    """Print groups of rows: as a table with lines between groups on a terminal, else as print_rows does.
+    """Print groups of rows as a table with lines between groups on a terminal, else as print_rows does.
 
     If words would break because the terminal is too narrow, each row becomes a block. `columns` define
     headers and layout. Headers are printed unescaped, as they are not foreign text; piped tables have them
@@ -98,7 +98,7 @@ def _least_width(table: Table) -> int:
 
 
 def _block(columns: Sequence[Column], row: Sequence[Cell], stream: TextIO, width: int) -> Table:
-    """Format a row of a table as a block: each header beside its cell, or above it if words would break."""
+    """Format a row of a table as a block, with headers beside cells, or above them if words would break."""
     headers = [printable_text(str(column.header), stream) for column in columns]
     cells = [_cell(cell, stream) for cell in row]
     longest_word = max((cell_len(word) for cell in cells for word in str(cell).split()), default=0)

@@ -1,4 +1,4 @@
-"""Pieces of output, made printable when they are printed: styled text, and tables for notebooks."""
+"""Styled text and tables for notebooks, with foreign text that is made printable when it is printed."""
 
 import os
 from collections.abc import Iterable, Sequence

@@ -19,7 +19,7 @@ def print_line(*pieces: Piece) -> None:
 
 
 def print_beside_output(*pieces: Piece) -> None:
-    """Print a line on standard error: a message of a command or script, apart from its output."""
+    """Print a message of a command or script on standard error, apart from its output."""
     _print(sys.stderr, pieces)
 
 

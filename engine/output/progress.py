@@ -26,7 +26,7 @@ class Report:
         """Describe the progress of the running stage."""
 
     def count(self, done: int, about: int, things: str) -> None:
-        """Report `done` of about `about` things (0: unknown); the bar shows counts from now on."""
+        """Report `done` of about `about` things, or an unknown number (0); the bar then shows counts."""
 
 
 _NOTED = 1_000

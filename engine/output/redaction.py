@@ -67,7 +67,7 @@ def redact_value(key: str, value: str) -> str:
 
 
 def redact(text: str) -> str:
-    """Remove secrets from a message: values of secret keys, remembered values, and matches of regexes."""
+    """Remove values of secret keys, remembered values, and matches of regexes from a message."""
     for value in sorted(_secret_values, key=len, reverse=True):
         text = text.replace(value, REDACTED)
     text = _PAIR.sub(_without_value, text)

@@ -30,7 +30,7 @@ def write_pieces(pieces: Iterable[str], target: Path | None) -> None:
 
 @contextmanager
 def open_target(target: Path | None, *, compress: bool = True) -> Iterator[BinaryIO]:
-    """Open `target` for writing (see write_texts); `compress`: compress it if its name ends in .gz."""
+    """Open `target` for writing (see write_texts); with `compress`, compress it if its name ends in .gz."""
     if target is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -56,10 +56,10 @@ class _CountedFile:
         return self._at
 
     def flush(self) -> None:
-        """Do nothing: the opener of the file flushes it."""
+        """Do nothing, because the opener of the file flushes it."""
 
     def close(self) -> None:
-        """Do nothing: the opener of the file closes it."""
+        """Do nothing, because the opener of the file closes it."""
 
 
 # Write rows of texts as CSV.

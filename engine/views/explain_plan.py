@@ -1,4 +1,4 @@
-"""Explain plans: chaining and result types of edges, ids and groups of operators, slots, fused operators.
+"""Explain chaining and result types of edges, ids and groups of operators, slots, and fused operators.
 
 Verdicts come from the planner's tables; nothing is decided here.
 """
@@ -191,7 +191,7 @@ _KEYED_IN_BATCH = "Flink: it is keyed, in a BATCH job"
 
 
 def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
-    """Explain an edge: all conditions of chaining, and its result; `why` is the sentence against chaining.
+    """Explain all conditions of chaining of an edge, and its result; `why` is the sentence against chaining.
 
     It is chained if and only if all conditions are met. `result` is None if there is no job edge.
     """
@@ -211,7 +211,7 @@ def explain_edge(plan: ExplainedPlan, edge: Row, why: str) -> Explanation:
 
 
 def _conditions(edge: Row) -> list[NotChainableReason]:
-    """Return the conditions of an edge: Flink's, and a custom planner's if it keeps the edge apart."""
+    """Return Flink's conditions of an edge, and a custom planner's if it keeps the edge apart."""
     decided = NotChainableReason.DECIDED_BY_PLANNER
     return [
         reason
@@ -258,7 +258,7 @@ def _facts(plan: ExplainedPlan, edge: Row) -> EdgeFacts:
 
 
 def _may_share_slots(plan: ExplainedPlan) -> bool:
-    """Return whether groups can join: no co-location, and weights of managed memory can be added up."""
+    """Return whether groups can join, without co-location and with weights of memory that can be added up."""
     nodes = plan.nodes.values()
     weights = sum(weight for node in nodes for _, weight in dict(node["managed_memory"] or ()).items())
     return weights <= INT32_MAX and not any(node["co_location_group"] for node in nodes)

@@ -127,7 +127,7 @@ class Views(NamedTuple):
 def open_views(
     store: str, version: int | None, query: str, memory_bytes: int | None = None
 ) -> Iterator[Views]:
-    """Open views of a version (None: the newest) for `query`; tables that it mentions are checked first.
+    """Open views of a version, by default the newest, for `query`; its tables are checked first.
 
     DuckDB may read only the files of the version. `memory_bytes`: see _duckdb_connection. Raises StoreError
     if it is not a store, has no such version, or is damaged.

@@ -105,7 +105,7 @@ def place_jobs(
     slots_per_task_manager: int,
     available: int | None,
 ) -> pl.DataFrame:
-    """Place jobs on `available` TaskManagers (None: no limit) of `slots_per_task_manager` slots.
+    """Place jobs on `available` TaskManagers of `slots_per_task_manager` slots; None means no limit.
 
     In: topologies, required_slots. Out (key topology_id, in the order of placement): name, slots,
     largest_slot_sharing_group and largest_slots (of the group that needs most); and for each of `session`
@@ -149,7 +149,7 @@ def chosen_task_managers(
     available: int | None,
     memory_argument: str,
 ) -> TaskManagers:
-    """Return the TaskManagers of a plan (`recorded`: its options), overridden by the values given now.
+    """Return the TaskManagers of a plan from its options `recorded`, overridden by the values given now.
 
     Raises ConfigurationError for invalid slots, memory or number; `memory_argument` is the name of the
     argument for memory.
@@ -185,7 +185,7 @@ def _memory_size(text: str, argument: str) -> int:
 def jobs_placed(
     topologies: pl.DataFrame, required_slots: pl.DataFrame, task_managers: TaskManagers
 ) -> pl.DataFrame:
-    """Return the table PLACED: the needs of each job. In: topology_id and name; the table required_slots."""
+    """Return each job's needs as the table PLACED. In: topology_id and name; the table required_slots."""
     return place_jobs(topologies, required_slots, task_managers.slots, task_managers.available)
 
 
@@ -203,7 +203,7 @@ def _sums_of_jobs(placed: pl.DataFrame) -> dict[str, int]:
 
 
 def size_in_json(placed: pl.DataFrame, task_managers: TaskManagers, topology: str | None) -> dict[str, Any]:
-    """Return the TaskManagers and the needs of jobs: sums of all jobs by mode, or of the named job."""
+    """Return the TaskManagers, and the needs of all jobs by mode or of the named job."""
     result: dict[str, Any] = {
         "task_manager": {"slots": task_managers.slots, "process_bytes": task_managers.process_bytes},
         "available_task_managers": task_managers.available,

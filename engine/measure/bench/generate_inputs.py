@@ -1,4 +1,4 @@
-"""Make generated topologies: standard input has a JSON list of entries.
+"""Make generated topologies for a JSON list of entries on standard input.
 
 Each entry: `shape`, `spec` (of plans.generate.fleet), `tables` and `lines` (paths for the tables and the
 topology lines; null: not wanted).

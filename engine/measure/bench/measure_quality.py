@@ -1,4 +1,4 @@
-"""Measure the quality of planners' plans: speed and metrics on the same topologies."""
+"""Measure speed and quality of planners' plans on the same topologies."""
 
 import json
 import os
@@ -79,14 +79,14 @@ ROWS_OF_A_PART = 300_000
 
 
 class PlannerQuality(NamedTuple):
-    """One planner's plans: seconds, counts and reasons of rejections; plan_metrics by topology name."""
+    """Seconds, counts, reasons of rejections and plan_metrics by topology name of one planner's plans."""
 
     summary: dict[str, Any]
     plans: pl.DataFrame
 
 
 class MeasuredQuality(NamedTuple):
-    """Results of a case: `summary` for people and JSON, and plan_metrics by planner."""
+    """Results of a case, with a `summary` for people and JSON, and plan_metrics by planner."""
 
     summary: dict[str, Any]
     plans: dict[str, pl.DataFrame]
@@ -273,7 +273,7 @@ def compare_quality(base: pl.DataFrame, other: pl.DataFrame, seed: int = 1) -> l
 
 
 def bootstrap_interval(values: np.ndarray, random: np.random.Generator) -> tuple[float, float]:
-    """Return the 95% interval of the mean of `values`: percentiles over resamples."""
+    """Return the 95% interval of the mean of `values` from percentiles over resamples."""
     if not len(values):
         return 0.0, 0.0
     shuffled = random.permutation(values)

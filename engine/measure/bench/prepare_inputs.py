@@ -52,7 +52,7 @@ CAPTURED = Path(__file__).parent / "captured.jsonl.gz"
 
 
 class Suite(NamedTuple):
-    """Topologies of one kind: a generated `shape`, or the lines of `file`, `repeated` up to a size or not."""
+    """Topologies of a generated `shape`, or the lines of `file`, `repeated` up to a size or not."""
 
     name: str
     about: str
@@ -148,7 +148,7 @@ class Input(NamedTuple):
     operators: int
 
     def path(self, reads_lines: bool) -> Path:
-        """Return the input of a planner: lines if it reads only lines, else tables if the case has them."""
+        """Return tables as input of a planner, or lines if it reads only lines or the case has no tables."""
         prepared = self.lines if reads_lines or self.tables is None else self.tables
         if prepared is None:
             raise ConfigurationError("these inputs were prepared without topology lines")
@@ -307,7 +307,7 @@ class Turn(NamedTuple):
 
 
 def turns(cases: Sequence[Case], planners: Sequence[str], repeat: int) -> Iterator[Turn]:
-    """Yield all measurements: repetition outermost, planners side by side, each round starting with another.
+    """Yield all measurements, repetition outermost, planners side by side, each round starting with another.
 
     Other load on the machine and after-effects of a planner (caches, heat) then affect all planners alike.
     """

@@ -98,7 +98,7 @@ def _medians(times: Sequence[Mapping[str, Any]]) -> Row | None:
 
 
 def _points(records: Iterable[Mapping[str, Any]]) -> dict[int, float]:
-    """Map repetitions to seconds of planning: warm if any repetition has warm plans."""
+    """Map repetitions to seconds of planning, warm if any repetition has warm plans."""
     measured = [record for record in records if record["cold"] or record["warm"]]
     any_warm = any(record["warm"] for record in measured)
     seconds = {}
@@ -174,7 +174,7 @@ WANTED = 0.95
 
 
 class Interval(NamedTuple):
-    """`confidence`: the share of such intervals that contain the true median, 0 to 1."""
+    """An interval; `confidence` is the share of such intervals that contain the true median, 0 to 1."""
 
     median: float
     low: float
@@ -269,7 +269,7 @@ def overlap(first: Sequence[float] | None, other: Sequence[float] | None) -> boo
 
 
 def doubts(results: Mapping[str, Any]) -> list[str]:
-    """Return reasons to doubt figures: stopped early, too few repetitions, noise, other load.
+    """Return reasons to doubt figures, such as an early stop, too few repetitions, noise and other load.
 
     Empty if there are none.
     """
@@ -498,7 +498,7 @@ def _run(date: str, rows: Sequence[Mapping[str, Any]]) -> BenchRun:
 
 
 def find_changes(seconds: Sequence[float]) -> list[ChangePoint]:
-    """Find level changes in a series of medians: the division into segments that explains it best.
+    """Find level changes in a series of medians by the division into segments that explains it best.
 
     A change is reported if it explains more than chance would: it must reduce the distances of the runs'
     logarithms from the median of their segment, in units of the noise, by more than PENALTY times the
@@ -637,7 +637,7 @@ def failed(row: Mapping[str, Any]) -> str:
 
 
 def print_equality(equality: Iterable[Mapping[str, Any]]) -> None:
-    """Print a line per suite: whether planners' plans are equal, and the first topology where they differ."""
+    """Print a line per suite about whether planners' plans are equal, and the first topology that differs."""
     for line in equality_lines(equality):
         print_line(line)
 

@@ -74,5 +74,5 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _heap() -> str:
-    """Return the heap of Flink's JVM: the size of Spark's."""
+    """Return the heap of Flink's JVM, which equals Spark's."""
     return f"{driver_memory_mebibytes()}m"

@@ -1,4 +1,4 @@
-"""Run a custom planner in a benchmark: in one Python process, by columns."""
+"""Run a custom planner in a benchmark, in one Python process by columns."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Calibrate the cost model: run jobs of known cost on Flink's MiniCluster or on Penstock's own runtime."""
+"""Calibrate the cost model with jobs of known cost on Flink's MiniCluster or on Penstock's own runtime."""
 
 import json
 import os
@@ -69,7 +69,7 @@ class MiniCluster(NamedTuple):
 
 
 class JobRun(NamedTuple):
-    """Measurements of one run: records/s of each source, and processor seconds per second.
+    """Records/s of each source and processor seconds per second in one run.
 
     Processor time is by task and subtask (`task NAME`, `subtask NAME`), of `network` threads and of the
     `process`. `error`: the reason if it did not run.
@@ -257,7 +257,7 @@ def _chain_job(name: str, links: int, size: int, reuse: bool) -> MeasuredJob:
 def _exchange_job(
     name: str, size: int, partitioner: str = "FORWARD", parallelism: int = 1, apart: bool = False
 ) -> MeasuredJob:
-    """Make a source and a sink in separate vertices; `apart`: in separate slots."""
+    """Make a source and a sink in separate vertices and, with `apart`, in separate slots."""
     source = MeasuredOperator(0, parallelism, bytes=size)
     sink = MeasuredOperator(
         1, parallelism, bytes=size, group="apart" if apart else "default", new_chain=True,
@@ -267,7 +267,7 @@ def _exchange_job(
 
 
 def _nanoseconds(run: JobRun) -> dict[str, float]:
-    """Return nanoseconds by task per record of the source: `source`, `sink`, and `network` between them."""
+    """Return nanoseconds per record of the source for tasks `source`, `sink`, and `network` between them."""
     rate = sum(run.records_per_second.values())
     times = {"network": run.processor.get("network", 0.0) / rate * 1e9}
     for name, share in run.processor.items():
@@ -485,7 +485,7 @@ class Work(FlatMapFunction):
 
 @cache
 def _nanoseconds_of_turn() -> float:
-    """Return the processor time of one turn of the loop: the least of some trials."""
+    """Return the processor time of one turn of the loop, the least of some trials."""
     best = float("inf")
     for _ in range(_TRIALS):
         started = process_time_ns()

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Runtime(StrEnum):
-    """Values of --on: the runtime on which constants are measured."""
+    """Values of --on, the runtime on which constants are measured."""
 
     FLINK = "flink"  #: the MiniCluster of the real Flink
     PENSTOCK = "penstock"  #: Penstock's own runtime, on Spark

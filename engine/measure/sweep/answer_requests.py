@@ -1,4 +1,4 @@
-"""Measure requested cells in a process: `python -m penstock.engine.measure.sweep.answer_requests`.
+"""Measure cells in a process, `python -m penstock.engine.measure.sweep.answer_requests`.
 
 Each line of standard input is a request: a JSON list with the JSON of a CellRequest.
 

@@ -1,4 +1,4 @@
-"""Tables and figures of a sweep's results for papers and pages: LaTeX, Markdown, CSV, and figures."""
+"""Tables (LaTeX, Markdown, CSV) and figures of a sweep's results for papers and pages."""
 
 import csv
 import io
@@ -130,7 +130,7 @@ def _quality(folder: str, cells: Sequence[str]) -> pl.DataFrame:
 
 
 def _axes_of(rows: pl.DataFrame) -> list[str]:
-    """Return the columns that distinguish cells: axes and options with several values."""
+    """Return the columns that distinguish cells, which are axes and options with several values."""
     names = [*_AXES, *(name for name in rows.columns if name not in _NO_AXES)]
     return [name for name in names if name in rows.columns and rows[name].n_unique() > 1]
 
@@ -189,7 +189,7 @@ FORMATS = ("svg", "pdf", "png")
 
 
 def plot_results(rows: pl.DataFrame, x: str, y: str, by: str | None) -> Any:
-    """Make a Figure of matplotlib: means of `y` over `x`, with bars from the smallest to the largest value.
+    """Make a Figure of means of `y` over `x`, with bars from the smallest to the largest value.
 
     Each value of column `by` has its own line; its label has the number of cells in which the planner failed.
     Raises ConfigurationError if matplotlib is not installed, or there is nothing to draw.
@@ -236,7 +236,7 @@ def plot_results(rows: pl.DataFrame, x: str, y: str, by: str | None) -> Any:
 
 
 def failures_by(rows: pl.DataFrame, by: str | None) -> dict[Any, tuple[int, int]]:
-    """Count, for each value of `by` (None: one entry "") with failures, cells that failed, and all cells."""
+    """Count failed and all cells for each value of `by` with failures; if `by` is None, the value is ""."""
     counts = rows.select(pl.lit("").alias("by") if by is None else pl.col(by).alias("by"), "failed")
     grouped = counts.group_by("by", maintain_order=True).agg(pl.col("failed").sum(), pl.len())
     return {name: (count, cells) for name, count, cells in grouped.iter_rows() if count}
@@ -326,7 +326,7 @@ def _markdown(columns: Sequence[str], numeric: Sequence[bool], rows: Sequence[Se
 def results_in_rows(
     rows: pl.DataFrame, by: Sequence[str] | None, metrics: Sequence[str] | None
 ) -> pl.DataFrame:
-    """Average metrics (None: DEFAULT_METRICS) over cells equal in `by` (None: all differing columns).
+    """Average metrics (default DEFAULT_METRICS) over cells equal in `by` (default all differing columns).
 
     `failed` counts cells whose planner failed for topologies, `compared` topologies that all planners
     planned.

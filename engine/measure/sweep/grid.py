@@ -1,4 +1,4 @@
-"""The cells of a sweep: every combination of the values in its spec."""
+"""The cells of a sweep, which are all combinations of the values in its spec."""
 
 import ast
 import hashlib
@@ -38,7 +38,7 @@ from penstock.plans.installation import own_version
 
 
 class Cell(NamedTuple):
-    """One measurement: the source of topologies, and `costs`, `planner` and `constants` as bench takes them.
+    """A measurement of topologies from `source`, with `costs`, `planner` and `constants` as bench takes them.
 
     `key` is a digest of everything that the result depends on: the parameters, the contents of files, the
     code of a planner and its imports, the processor, the versions of Python, packages and Penstock.

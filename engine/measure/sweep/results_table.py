@@ -1,4 +1,4 @@
-"""Delta tables of a sweep: rows per cell and repetition (`results`), and per planned topology (`quality`)."""
+"""Delta tables of a sweep, with rows per cell and repetition (`results`) and per topology (`quality`)."""
 
 import base64
 import json
@@ -223,7 +223,7 @@ def forget_cells(folder: str, cells: Iterable[Cell]) -> None:
 
 
 class CellResult(NamedTuple):
-    """A row of `results`: its error if there is no result, and the reason why the cell failed (partly)."""
+    """A row of `results`, with its error if it has no result, and the reason if the cell failed (partly)."""
 
     error: str | None
     failure: str | None

@@ -249,7 +249,7 @@ class CellMeter:
 
 
 def quality_text(plans: pl.DataFrame) -> str:
-    """Encode plan_metrics as text for JSON: a compressed Arrow stream in Base64."""
+    """Encode plan_metrics as text for JSON, a compressed Arrow stream in Base64."""
     numbers = [name for name in plans.columns if plans.schema[name].is_numeric() and name != TOPOLOGY]
     rows = plans.select(pl.col("name").alias("topology"), pl.col(numbers).cast(pl.Float64))
     sink = pa.BufferOutputStream()

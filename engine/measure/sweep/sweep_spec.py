@@ -111,7 +111,7 @@ def _listed(value_or_list: Any) -> list[Any]:
 
 
 class SweepSpec(_SpecPart):
-    """A spec file: the axes of a grid. `options` are Flink's, with lists of values.
+    """The axes of a grid in a spec file. `options` are Flink's, with lists of values.
 
     `constants`: a file of the cost model's constants for all cells.
     """

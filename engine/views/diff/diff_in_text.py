@@ -1,4 +1,4 @@
-"""Format a comparison for people: counts, then changed topologies, worst verdict first."""
+"""Format a comparison as counts, then changed topologies, worst verdict first."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,7 +38,7 @@ _SETTINGS_ONLY = "other settings only: no operator, chain, data set or total dif
 
 
 class ShownTopologies:
-    """Keeps the topologies to print: worst verdict first, then changed ones before added and removed ones."""
+    """Keeps the topologies to print, worst verdict first, then changed ones before added and removed ones."""
 
     def __init__(self) -> None:
         self.topologies: list[TopologyDiff] = []
@@ -300,7 +300,7 @@ _PLAIN = re.compile("[^0-9A-Za-z .,:;/→…_-]|_(?![0-9A-Za-z])|(?<![0-9A-Za-z]
 
 
 def markdown_of_diff(sides: Sequence[Side], counts: Counts, shown: ShownTopologies) -> Iterator[str]:
-    """Yield lines of Markdown: the counts as a list, then a section for each printed topology."""
+    """Yield lines of Markdown with the counts as a list, then a section for each printed topology."""
     for number, part in enumerate(diff_lines(sides, counts, shown)):
         if number:
             yield ""

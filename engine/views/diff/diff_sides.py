@@ -131,7 +131,7 @@ def _warning() -> pl.Expr:
 
 
 def _with_fit(states: pl.DataFrame, new: KeyedPlans) -> pl.DataFrame:
-    """Add `can_set_max` and `can_set_parallelism` to states: whether these settings of their operator help.
+    """Add `can_set_max` and `can_set_parallelism` to states, which tell if these operator settings help.
 
     A task has one max parallelism, its head's, for the states of all its operators. A chain stays together
     only if all its operators get another parallelism.

@@ -172,7 +172,7 @@ def _channels(tables: _Tables) -> pl.DataFrame:
 
 
 def _network_buffers(tables: _Tables) -> pl.DataFrame:
-    """Sum network buffers of all tasks: the announced number, or the required one if that is unbounded."""
+    """Sum the announced network buffers of all tasks, or the required ones if these are unbounded."""
     tasks = tables["execution_job_vertices"].select(TOPOLOGY, "vertex", "parallelism")
     buffers_of_tasks = tables["network_buffers"].join(tasks, on=[TOPOLOGY, "vertex"])
     each = pl.coalesce(_long("announced"), _long("required")) * _long("parallelism")
@@ -302,7 +302,7 @@ def _divided(pairs: pl.DataFrame, whole: str, part: str, name: str, together: st
 
 
 def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both: pl.DataFrame) -> Rows:
-    """Compare exchanges between operators: the data sets that they read, by the new operators at both ends.
+    """Compare the data sets exchanged between operators, by the new operators at both ends.
 
     An id depends on the names and numbers of its ends. If it changed only because the numbers of nodes did,
     which the Table planner writes into names too, nothing has changed.
@@ -346,7 +346,7 @@ def _data_sets(old: KeyedPlans, new: KeyedPlans, matched: pl.DataFrame, in_both:
 
 
 def _unnumbered(name: str) -> pl.Expr:
-    """Remove the Table planner's numbers from names: Calc[3]."""
+    """Remove the Table planner's numbers from names such as Calc[3]."""
     return pl.col(name).str.replace_all(r"\[\d+\]", "")
 
 

@@ -127,7 +127,7 @@ def _require_pairs(wrong: list[str]) -> None:
 
 
 class RestoreFrom(StrEnum):
-    """Values of --from: the source of the new job's state."""
+    """Values of --from, the source of the new job's state."""
 
     SAVEPOINT = "savepoint"
     LAST_STATE = "last-state"
@@ -193,7 +193,7 @@ class Restored(NamedTuple):
         return {"name": self.name} | self.answers()
 
     def answers(self) -> dict[str, Any]:
-        """Return Flink's answers by key: "ok", or its error and message."""
+        """Return Flink's answers by key, "ok" or its error and message."""
         errors = {"strict": self.strict, "allow_non_restored": self.allow_non_restored}
         if self.source is RestoreFrom.LAST_STATE:
             errors = {"last_state": self.last_state}
@@ -235,7 +235,7 @@ def savepoint_verdicts(
 
 
 def _nodes_by_transformation(planned: Mapping[str, pa.Table]) -> dict[tuple[str, int], list[int]]:
-    """Map (topology's name, transformation) to its stream nodes: for a sink, several."""
+    """Map (topology's name, transformation) to its stream nodes, several for a sink."""
     names = dict(from_arrow(planned["topologies"].select([TOPOLOGY, "name"])).iter_rows())
     nodes_of: dict[tuple[str, int], list[int]] = {}
     nodes = from_arrow(planned["stream_nodes"].select([TOPOLOGY, "id", "transformation"]))

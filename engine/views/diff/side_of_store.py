@@ -1,4 +1,4 @@
-"""One side of a comparison: a version of a store, files, or a plan in memory."""
+"""A version of a store, files, or a plan in memory as one side of a comparison."""
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -49,7 +49,7 @@ _MOST_OF_A_NAME = 1_000
 
 
 class LinesInBoth(NamedTuple):
-    """Digests of the lines, sorted, and the ids of their topologies: 24 bytes per line."""
+    """Digests of the lines, sorted, and the ids of their topologies, in 24 bytes per line."""
 
     digests: NDArray[np.bytes_]
     ids: NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The plan of the topology to draw: its tables, and reasons against chaining."""
+"""Tables of the topology to draw, and reasons against chaining."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class DrawnPlan:
 
 
 def plan_of_tables(tables: Mapping[str, Any], topology: str | None, source: str) -> DrawnPlan:
-    """Return the plan of one topology, by name (None: the only one), from Arrow tables that may hold several.
+    """Return the plan of a topology, or of the only one if it is None, from Arrow tables of one or more.
 
     Raises ConfigurationError if it is missing or ambiguous, RefusedTopologiesError if it was refused.
     """

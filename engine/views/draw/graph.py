@@ -1,4 +1,4 @@
-"""The graph to draw: nodes, which may be nested, and edges, with details of each."""
+"""The graph to draw, with nodes, which may be nested, edges, and details of each."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -115,7 +115,7 @@ class DrawnGraph:
 
 
 class DrawnPart(Enum):
-    """The part of a box to write: all of it, or its beginning or end if it encloses others."""
+    """The part of a box to write, which is all of it, or its beginning or end if it encloses others."""
 
     NODE = auto()  #: all of it: it encloses nothing
     BEGIN = auto()  #: before the enclosed nodes
@@ -131,7 +131,7 @@ class NestedNode(NamedTuple):
 
 
 def in_boxes(graph: DrawnGraph) -> Iterator[NestedNode]:
-    """Yield the nodes in the order of nested text: enclosed nodes between beginning and end of their box.
+    """Yield the nodes in the order of nested text, enclosed nodes between beginning and end of their box.
 
     Nodes are made when they are written, and not kept in memory.
     """

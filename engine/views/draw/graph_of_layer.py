@@ -48,7 +48,7 @@ def _parallelism_note(parallelism: int, most: int) -> str:
 
 
 def _vertices(plan: DrawnPlan) -> pl.DataFrame:
-    """Return one row per vertex: its columns, its chain and its resources."""
+    """Return one row per vertex with its columns, its chain and its resources."""
     vertices = plan.frame(
         "job_vertices",
         *("vertex", "vertex_id", "name", "parallelism", "max_parallelism", "invokable"),
@@ -70,21 +70,21 @@ def _vertices(plan: DrawnPlan) -> pl.DataFrame:
 
 
 def _chains(plan: DrawnPlan) -> pl.DataFrame:
-    """Return `chain` of each vertex: the names of its operators, in order."""
+    """Return the names of each vertex's operators, in order, as `chain`."""
     operators = plan.frame("chained_operators", "vertex", "node", "name", "chain_index")
     in_order = operators.sort("vertex", "chain_index", "node")
     return in_order.group_by("vertex").agg(pl.col("name").alias("chain"))
 
 
 def _buffers(plan: DrawnPlan) -> pl.DataFrame:
-    """Return `buffers` of each vertex: sums of required buffers and of channels by side."""
+    """Return sums of each vertex's required buffers and channels, by side, as `buffers`."""
     buffers = plan.frame("network_buffers", "vertex", "side", "required", "channels")
     by_side = buffers.group_by("vertex", "side").agg(pl.col("required", "channels").sum())
     return by_side.group_by("vertex").agg(pl.struct("side", "required", "channels").alias("buffers"))
 
 
 def _memory(plan: DrawnPlan) -> pl.DataFrame:
-    """Return `memory` of each vertex: bytes by use case. Operators add up; for others the largest counts."""
+    """Return each vertex's bytes by use case as `memory`. Operators add up; for others the largest counts."""
     memory = plan.frame("managed_memory", "vertex", "use_case", "bytes")
     adds_up = pl.col("use_case").first() == "OPERATOR"
     needed = pl.when(adds_up).then(pl.col("bytes").sum()).otherwise(pl.col("bytes").max())
@@ -136,7 +136,7 @@ def _needs(row: Row) -> Facts:
 
 
 def _data_sets(plan: DrawnPlan) -> pl.DataFrame:
-    """Return one row per job edge: its columns, its data set's type, and the stream edge it comes from."""
+    """Return one row per job edge with its columns, its data set's type, and its stream edge."""
     edges = plan.frame(
         "job_edges",
         *("source_vertex", "target_vertex", "input_index", "ship_strategy", "distribution", "data_set_id"),
@@ -174,7 +174,7 @@ MOST_TASKS = 64
 
 
 def execution_graph(plan: DrawnPlan, vertex: str | None) -> DrawnGraph:
-    """Return the tasks of the vertex (None: of the only one) and of its neighbours, with their exchanges.
+    """Return the tasks of the vertex (by default the only one) and of its neighbours, with their exchanges.
 
     A job edge in which every task reads from all is drawn through one point. Raises ConfigurationError if the
     vertex does not exist.
@@ -374,7 +374,7 @@ def graph_of_layer(plan: DrawnPlan, layer: DrawnLayer, vertex: str | None = None
 def drawable_layers(
     plan: DrawnPlan, requested: DrawnLayer | None, vertex: str | None, *, first_only: bool
 ) -> list[DrawnLayer]:
-    """Return the layers to draw: `requested`, or all layers of the plan, the job graph first.
+    """Return the `requested` layer, or all layers of the plan, the job graph first.
 
     With `vertex`, its execution graph comes first. `first_only`: only the first of them.
     """

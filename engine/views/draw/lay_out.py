@@ -145,7 +145,7 @@ def _connected(sizes: list[BoxSize], edges: list[tuple[int, int]], column_gap: f
 
 
 def _columns(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the column of each box: right of all its sources, and as far right as its targets allow."""
+    """Return the column of each box, right of all its sources, and as far right as its targets allow."""
     graph = igraph.Graph(n=count, edges=edges, directed=True)
     against = set() if graph.is_dag() else set(graph.feedback_arc_set(method="eades"))
     forward = [edge for number, edge in enumerate(edges) if number not in against and edge[0] != edge[1]]
@@ -520,7 +520,7 @@ def _next_height(bends: Sequence[Point], other: Box) -> float:
 
 
 def _ports(box: Box, inner: dict[int, Box], towards: dict[int, float], *, right: bool) -> dict[int, Point]:
-    """Place the ends of lines at a side of a box: around its middle, or near `inner` boxes where they end.
+    """Place the ends of lines at a side of a box, around its middle or near `inner` boxes where they end.
 
     Lines are ordered by the heights that they go `towards`.
     """
@@ -581,7 +581,7 @@ def style() -> str:
 
 
 def drawn(graph: DrawnGraph, picture: Picture) -> str:
-    """Return the lines and boxes of a picture: elements for an svg element of class `penstock`."""
+    """Return the lines and boxes of a picture as elements for an svg element of class `penstock`."""
     enclosing = "".join(_box(box) for box in picture.boxes if box.is_open)
     lines = "".join(_line(graph, line) for line in picture.lines)
     boxes = "".join(_box(box) for box in picture.boxes if not box.is_open)

@@ -73,7 +73,7 @@ _CALLED = {"stream graph": "operators", "job graph": "vertices", "execution grap
 
 
 def json_of_page(data: Any) -> str:
-    """Write JSON for a script element: nothing in it ends the element or begins a comment."""
+    """Write JSON for a script element, with nothing that ends the element or begins a comment."""
     text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 

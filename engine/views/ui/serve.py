@@ -1,4 +1,4 @@
-"""Serve the run page: a few routes, on loopback, for browsers that have the token."""
+"""Serve the run page on loopback for browsers that have the token."""
 
 import hashlib
 import hmac
@@ -128,7 +128,7 @@ class PrefixedStream(io.RawIOBase):
         self._connection = connection
 
     def readable(self) -> bool:
-        """Return True: the stream can be read."""
+        """Return True, because the stream can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
@@ -186,7 +186,7 @@ class Guard:
         return tokens is not None and self.is_token(tokens[0])
 
     def set_cookie(self) -> str:
-        """Return the header that sets the token's cookie: hidden from scripts, not sent by other sites."""
+        """Return the header that sets the token's cookie, hidden from scripts and not sent by other sites."""
         return f"{self.cookie}={self.token}; Path=/; HttpOnly; SameSite=Strict"
 
     def form_token(self) -> str:
@@ -426,7 +426,7 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing: the first request contains the token."""
+        """Log nothing, because the first request contains the token."""
 
     def _answer(self, answer: Callable[[str, dict[str, list[str]]], None]) -> None:
         guard = self.server.guard
