@@ -184,10 +184,11 @@ def probe(spark: SparkSession) -> list[Finding]:
     worker = spark.range(1, numPartitions=1).mapInArrow(_describe_worker, schema).first()
     if worker is None:
         return [Finding("session's worker", "no answer", "a Python worker gave no row back")]
-    here = (platform.python_version(), pa.__version__)
-    there = (worker["version"], worker["pyarrow"])
-    worker_python = f"Python {there[0]} ({worker['executable']}), pyarrow {there[1]}"
-    problem = "" if here == there else f"driver has Python {here[0]} and pyarrow {here[1]}"
+    driver_versions = (platform.python_version(), pa.__version__)
+    versions = (worker["version"], worker["pyarrow"])
+    worker_python = f"Python {versions[0]} ({worker['executable']}), pyarrow {versions[1]}"
+    differ = f"driver has Python {driver_versions[0]} and pyarrow {driver_versions[1]}"
+    problem = "" if driver_versions == versions else differ
     with short_lived_folder("doctor") as folder:
         path = os.path.join(folder, "table")
         spark.range(3).write.format("delta").save(path)

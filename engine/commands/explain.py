@@ -218,10 +218,10 @@ def _planned(
 def _given(values: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
     """Move `values` of nodes to their transformations; the first node of each transformation wins."""
     transformations = nodes.select(TOPOLOGY, "id", "transformation")
-    of_transformations = values.join(transformations, on=[TOPOLOGY, "id"]).select(
+    values_of_transformations = values.join(transformations, on=[TOPOLOGY, "id"]).select(
         TOPOLOGY, "value", id="transformation"
     )
-    return of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
+    return values_of_transformations.unique([TOPOLOGY, "id"], keep="first", maintain_order=True)
 
 
 def _with(transformations: pl.DataFrame, values: pl.DataFrame, column: str) -> pl.DataFrame:

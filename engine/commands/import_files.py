@@ -168,7 +168,7 @@ def import_command(
     options = ImportOptions(
         parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take), reverse
     )
-    refused = _Refused()
+    refused = _Refusals()
     imports: dict[tuple[str, str], _Notes] = {}
     written = 0
 
@@ -234,7 +234,7 @@ class _NothingImportedError(Exception):
     """All graphs were refused."""
 
 
-class _Refused:
+class _Refusals:
     """Count refused graphs and keep the first reasons; objects of a file that share a reason share a line."""
 
     def __init__(self) -> None:

@@ -64,10 +64,10 @@ def skip_typers_checks(parameters: Iterable[Any]) -> None:
     """Let `parameters` take plain values; Typer still checks all others and reports errors."""
     for parameter in parameters:
         # An attribute hides the method of that name, which still handles other values.
-        vars(parameter)["get_runtime_param"] = _PlainFirst
+        vars(parameter)["get_runtime_param"] = _PlainValueReader
 
 
-class _PlainFirst:
+class _PlainValueReader:
     """Provides the value of a parameter; Typer requires an object with method `coerce`."""
 
     def coerce(self, value: Any, param: Parameter, ctx: Any) -> Any:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from penstock.engine.measure.sweep.run_sweep import SweepResult
 
 
-class _SpecByDefault(TyperGroup):
+class _SweepGroup(TyperGroup):
     """A group whose first command is its default, for `penstock sweep SPEC.yaml`.
 
     Typer's extension point for this is a class.
@@ -38,7 +38,7 @@ class _SpecByDefault(TyperGroup):
 
 
 sweep_command = typer.Typer(
-    cls=_SpecByDefault,
+    cls=_SweepGroup,
     add_completion=False,
     pretty_exceptions_enable=False,
     no_args_is_help=True,

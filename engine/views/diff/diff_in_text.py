@@ -13,7 +13,7 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     VERDICT_WORDS,
     Change,
     Counts,
-    Restored,
+    RestoreResult,
     RestoreFrom,
     TopologyDiff,
     Verdict,
@@ -169,7 +169,7 @@ def _topology_lines(topology: TopologyDiff) -> Iterator[DiffLine]:
         yield DiffLine(_SETTINGS_ONLY, 2)
 
 
-def _verdict_lines(topology: TopologyDiff, restored: Restored) -> Iterator[DiffLine]:
+def _verdict_lines(topology: TopologyDiff, restored: RestoreResult) -> Iterator[DiffLine]:
     if topology.verdict is not None:
         source = "without a savepoint" if restored.source is RestoreFrom.LAST_STATE else "savepoint"
         yield DiffLine(f"{source}: {_VERDICTS[topology.verdict]}", 2)

@@ -18,7 +18,7 @@ from penstock.engine.views.diff.match_operators import match_operators
 from penstock.engine.views.diff.savepoint_verdicts import (
     Change,
     Counts,
-    Restored,
+    RestoreResult,
     RestoreFrom,
     TopologyDiff,
     restored,
@@ -414,7 +414,7 @@ def _changed(
     name: str,
     number: int,
     same_topology: bool,
-    verdict: Restored,
+    verdict: RestoreResult,
     lost: LostOperators,
     changed: ChangedPlans,
 ) -> TopologyDiff:
@@ -454,7 +454,7 @@ def _verdicts(
     with_state: pl.DataFrame,
     lost: LostOperators,
     source: RestoreFrom,
-) -> Mapping[int, Restored]:
+) -> Mapping[int, RestoreResult]:
     """Return the verdicts on topologies that both sides planned. `with_state`: operators that have state.
 
     If every state has an operator that it fits, Flink accepts it, unless uid hashes give an operator a second
@@ -478,7 +478,7 @@ def _verdicts(
             with_empty=True,
         )
         if number in doubtful
-        else Restored(names[number], source=source)
+        else RestoreResult(names[number], source=source)
         for number in both
     }
 

@@ -157,7 +157,7 @@ VERDICT_WORDS = {
 }
 
 
-class Restored(NamedTuple):
+class RestoreResult(NamedTuple):
     """Flink's answer to a pair.
 
     `unplanned`: the reason if it does not plan one of the two topologies, checking the old one first.
@@ -204,7 +204,7 @@ def savepoint_verdicts(
     pairs: Sequence[Pair],
     job_defaults: JobDefaults = NO_DEFAULTS,
     source: RestoreFrom = RestoreFrom.SAVEPOINT,
-) -> Iterator[Restored]:
+) -> Iterator[RestoreResult]:
     """Yield Flink's answer to each pair, in order; both topologies are planned with `job_defaults`.
 
     Raises NotEnoughMemoryError before memory runs out.
@@ -224,7 +224,7 @@ def savepoint_verdicts(
     for number, pair in enumerate(pairs):
         old, new = f"old {number}", f"new {number}"
         if (refusal := refusals.get(old) or refusals.get(new)) is not None:
-            yield Restored(pair.name, refusal, source=source)
+            yield RestoreResult(pair.name, refusal, source=source)
             continue
         stateful = pair.stateful
         if stateful is not None:
@@ -253,19 +253,19 @@ def restored(
     source: RestoreFrom = RestoreFrom.SAVEPOINT,
     *,
     with_empty: bool = False,
-) -> Restored:
+) -> RestoreResult:
     """Return Flink's answer when the state of `old` is restored in `new`; for `stateful` see take_savepoint.
 
     `with_empty`: the savepoint also has entries of operators without state, like Flink's savepoints.
     """
     if source is RestoreFrom.LAST_STATE:
         last_state = restore_last_state(take_last_state(old, stateful), new)
-        return Restored(name, last_state=last_state, source=source)
+        return RestoreResult(name, last_state=last_state, source=source)
     states = take_savepoint(old, stateful, with_empty=with_empty)
     strict = restore_savepoint(states, new, allow_non_restored_state=False)
     if strict is None:  # if no state is skipped, the option changes nothing
-        return Restored(name)
-    return Restored(name, None, strict, restore_savepoint(states, new, allow_non_restored_state=True))
+        return RestoreResult(name)
+    return RestoreResult(name, None, strict, restore_savepoint(states, new, allow_non_restored_state=True))
 
 
 # `penstock diff --require`: accepted verdicts, and the error for worse ones.
@@ -357,7 +357,7 @@ class TopologyDiff:
     name: str
     change: Change
     refused: Mapping[str, Failure] = field(default_factory=dict)
-    restored: Restored | None = None
+    restored: RestoreResult | None = None
     lost: list[dict[str, Any]] = field(default_factory=list)
     taken: list[dict[str, Any]] = field(default_factory=list)
     mismatched: list[dict[str, Any]] = field(default_factory=list)

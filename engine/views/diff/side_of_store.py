@@ -48,17 +48,17 @@ _SEED = randbits(64)
 _MOST_OF_A_NAME = 1_000
 
 
-class LinesInBoth(NamedTuple):
+class SharedLines(NamedTuple):
     """Digests of the lines, sorted, and the ids of their topologies, in 24 bytes per line."""
 
     digests: NDArray[np.bytes_]
     ids: NDArray[np.int64]
 
 
-NO_LINES = LinesInBoth(np.empty(0, _DIGESTS), np.empty(0, np.int64))
+NO_LINES = SharedLines(np.empty(0, _DIGESTS), np.empty(0, np.int64))
 
 
-def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
+def lines_in_both(old: Sequence[str], new: Sequence[str]) -> SharedLines:
     """Find lines that occur once in the files `old` and once in `new`, and are topologies with a name.
 
     Documents that are not JSON lines share none, nor do files that can be read only once, such as pipes.
@@ -78,11 +78,11 @@ def lines_in_both(old: Sequence[str], new: Sequence[str]) -> LinesInBoth:
     ids = ids[named]
     if len(np.unique(ids)) < len(ids):
         return NO_LINES
-    return LinesInBoth(shared[named], ids)
+    return SharedLines(shared[named], ids)
 
 
 def parts_without(
-    source: str, files: Sequence[str], shared: LinesInBoth, job_defaults: JobDefaults
+    source: str, files: Sequence[str], shared: SharedLines, job_defaults: JobDefaults
 ) -> Iterator[TopologyTables]:
     """Read topologies of a source's files in parts, without shared lines, which keep their line numbers.
 
@@ -101,7 +101,7 @@ def _blocks(files: Sequence[str]) -> Iterator[Any]:
     return blocks_of_files(files, MAX_LINE_BYTES, require_memory_to_read_on)
 
 
-def _without(block: Any, shared: LinesInBoth) -> Any:
+def _without(block: Any, shared: SharedLines) -> Any:
     if not isinstance(block, LineBlock) or not len(shared.ids):
         return block
     lines = block.data.split(b"\n")

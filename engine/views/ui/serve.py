@@ -60,7 +60,7 @@ HEAD_SECONDS = 10.0
 _END = b"\r\n\r\n"
 
 
-class Places:
+class Connections:
     """Open connections. Strangers have a limit of their own; beyond it, the oldest makes room."""
 
     def __init__(self, most_known: int) -> None:
@@ -354,7 +354,7 @@ class RunPageServer(ThreadingHTTPServer):
         """Listen at `port` of loopback, or at any free port if it is 0. Raises OSError if it is taken."""
         self.store = store
         self.closing = threading.Event()
-        self.places = Places(MOST_CONNECTIONS)
+        self.places = Connections(MOST_CONNECTIONS)
         self.streams = threading.BoundedSemaphore(MOST_STREAMS)
         super().__init__(("127.0.0.1", port), _Handler)
         self.guard = Guard(self.server_address[1])
