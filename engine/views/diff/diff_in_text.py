@@ -13,8 +13,8 @@ from penstock.engine.views.diff.savepoint_verdicts import (
     VERDICT_WORDS,
     Change,
     Counts,
-    RestoreResult,
     RestoreFrom,
+    RestoreResult,
     TopologyDiff,
     Verdict,
 )

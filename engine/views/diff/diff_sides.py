@@ -18,8 +18,8 @@ from penstock.engine.views.diff.match_operators import match_operators
 from penstock.engine.views.diff.savepoint_verdicts import (
     Change,
     Counts,
-    RestoreResult,
     RestoreFrom,
+    RestoreResult,
     TopologyDiff,
     restored,
 )

@@ -18,8 +18,8 @@ from penstock.engine.commands.main import app
 from penstock.engine.views.diff import savepoint_verdicts as read_pairs
 from penstock.engine.views.diff.savepoint_verdicts import (
     Pair,
-    Restored,
     RestoreFrom,
+    RestoreResult,
     Verdict,
     savepoint_verdicts,
 )
@@ -58,7 +58,7 @@ def operators(*kinds, **settings):
 JOB = operators("source", "one_input", "sink")
 
 
-def verdict(old, new, stateful=None) -> Restored:
+def verdict(old, new, stateful=None) -> RestoreResult:
     return next(iter(savepoint_verdicts([Pair("p", old, new, stateful)])))
 
 
