@@ -40,7 +40,6 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import delta_schema
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.generate.draw_by_spec import distances_of_draws, no_counts
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.fidelity import CLOSE, Distance
 from penstock.plans.generate.fleet import (
@@ -65,6 +64,8 @@ def _generate_by_spec(
 
     `for_shapes` maps options for shapes to whether they were given. Raises ConfigurationError and InputError.
     """
+    from penstock.plans.generate.draw_by_spec import distances_of_draws, no_counts
+
     refused = [name for name, is_given in for_shapes.items() if is_given]
     if refused:
         raise ConfigurationError(
