@@ -26,7 +26,7 @@ def test_a_folder_that_was_moved_is_settled_where_it_is(tmp_path, capsys, again)
             found = visible(now)
             assert found in (NOTHING, BOTH), step
             assert ("finished: everything is published" not in said) or found == BOTH, step
-            assert ("nothing of it is visible" not in said) or found == NOTHING, step
+            assert ("none of it is visible" not in said) or found == NOTHING, step
             seen.add(found == BOTH)
         else:
             is_known = any(runs_in(str(now / "files")))

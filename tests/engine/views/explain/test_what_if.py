@@ -124,7 +124,7 @@ def test_an_explicit_partitioner_is_not_fused(tmp_path, capfd):
     ("arguments", "said"),
     [
         (("--what-if", "UNION_INPUT"), "no setting causes it"),
-        (("--what-if", "NONSENSE"), "there is no such reason"),
+        (("--what-if", "NONSENSE"), "unknown reason"),
         (("--what-if", "DIFFERENT_PARALLELISM", "--topology", "a"), "goes with"),
     ],
 )
