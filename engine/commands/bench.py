@@ -147,7 +147,7 @@ def bench_command(
         typer.Option(
             "--sizes",
             metavar="N,N,...",
-            help=f"Operators of a suite; files keep their own. Default: those of {DEFAULT_SIZES} that "
+            help=f"Operators of a suite; files keep their own. Default: all sizes in {DEFAULT_SIZES} that "
             "--budget allows.",
         ),
     ] = None,

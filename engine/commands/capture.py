@@ -178,7 +178,7 @@ class NotVerifiedError(PenstockError):
 def _verified(captured: CaptureResult) -> dict[str, list[str]]:
     """Compare Penstock's plan of each job's graph with Flink's; return the differences by job name.
 
-    Raises NotVerifiedError if Flink planned one of the jobs not at all.
+    Raises NotVerifiedError if Flink did not plan every job.
     """
     differences = verify_captured(captured.lines, captured.plans)
     names = [str(orjson.loads(line)["name"]) for line in captured.lines]

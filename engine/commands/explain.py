@@ -368,7 +368,7 @@ def explain_command(
     """Explain why edges are chained or not, and the origin of operator ids, slot sharing groups and slots.
 
     Without --operator or --edge: the reasons against chaining of each edge, and the slots of each group. With
-    one of them: every condition of chaining with its values, and where Flink checks it.
+    either option: every condition of chaining with its values, and where Flink checks it.
     """
     if without is not None and source.endswith(".py"):
         if topology or operator or edge or version is not None:

@@ -115,7 +115,7 @@ def _generate_by_trace(
 
 
 def _generate_like(like: str, out: str, topologies: int, seed: int, for_shapes: Mapping[str, bool]) -> None:
-    """Write topologies drawn after those of a store or file into FILE.jsonl or FILE.jsonl.gz.
+    """Write topologies drawn after a store or file into FILE.jsonl or FILE.jsonl.gz.
 
     Prints how far their distributions are from the given ones. `for_shapes` maps options for shapes to
     whether they were given. Raises ConfigurationError, InputError and StoreError.
@@ -295,7 +295,7 @@ def generate_command(
         typer.Option(
             "--like",
             metavar="STORE|FILE|SUITE",
-            help="In place of SHAPE: draw topologies similar to those of a plan store, a topology file, or a "
+            help="In place of SHAPE: draw topologies after a plan store, a topology file, or a "
             "suite bundled with Penstock (captured, sql, workloads).",
         ),
     ] = None,

@@ -50,7 +50,7 @@ def called(store: str) -> str:
 def reads_plan(*more: SourceKind) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
     """Decorate a command that reads plans from its arguments `store` and `version`.
 
-    `store` may be anything that holds plans (HOLDS_PLANS) or is one of `more`; the command gets a store.
+    `store` may be anything that holds plans (HOLDS_PLANS) or a kind in `more`; the command gets a store.
     Errors of the libraries that read it become Penstock's, in the whole command, because frames are read only
     when they are collected.
     """
@@ -178,7 +178,7 @@ _SIMILAR = 10_000
 
 
 def chosen_plan(store: str, version: int | None, topology: str | None) -> StoredPlan:
-    """Open the version, or the newest if it is None, with all rows or only those of `topology`.
+    """Open the version, or the newest if it is None, with all rows or only the rows of `topology`.
 
     Raises StoreError if the store, version or topology does not exist, with the closest names of topologies.
     """

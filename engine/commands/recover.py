@@ -39,7 +39,7 @@ def clean_command(
         typer.Option("--checkpoint-dir", metavar="DIR", help="Also checkpoints of unlisted jobs in DIR."),
     ] = None,
 ) -> None:
-    """Remove the checkpoints that jobs keep for resuming, except those of jobs that may be running."""
+    """Remove the checkpoints that jobs keep for resuming, unless the jobs may be running."""
     if job is not None:
         script, _ = find_kept(job, checkpoint_dir)
         if script.is_claimed():
@@ -189,7 +189,7 @@ def _published(run: JournalRun) -> str:
 
 
 def _remove(leftovers: Leftovers, least_age_seconds: float | None, *, temporary: bool, dry_run: bool) -> None:
-    """List leftovers that belong to no run, and remove those of at least this age; None removes none."""
+    """List leftovers that belong to no run, and remove leftovers of at least this age; None removes none."""
     rows = []
     for leftover in leftovers.leftovers:
         removed = least_age_seconds is not None and leftover.age_seconds >= least_age_seconds

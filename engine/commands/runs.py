@@ -26,7 +26,7 @@ def runs_command(
         typer.Option("--run", metavar="ID", help="Every attempt of the run whose id begins with ID."),
     ] = None,
 ) -> None:
-    """List the runs of a store, oldest first; or every attempt of one of them."""
+    """List the runs of a store, oldest first, or every attempt of a single run."""
     delta = tables_of(store)
     opened = (
         (listed.version, open_plan(store, listed.version))

@@ -203,7 +203,7 @@ _RANGES = ("taskmanager.memory.jvm-overhead", "taskmanager.memory.network")
 def _contradictions(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> list[str]:
     """Describe every setting that contradicts another setting, or a default, with the places of both.
 
-    `values` holds all options, `settings` those that are set.
+    `values` holds all options, `settings` only the ones set.
     """
     ranges = [error for prefix in _RANGES for error in _empty_range(prefix, values, settings)]
     cluster = [] if ranges else _too_small(values, settings)

@@ -27,7 +27,7 @@ def _text(text: str) -> str:
 
 
 class StyledText(NamedTuple):
-    """Text in one of Rich's styles, such as `bold` or `red`, on a terminal that has colours."""
+    """Text in a style of Rich, such as `bold` or `red`, on a terminal with colours."""
 
     text: str
     style: str

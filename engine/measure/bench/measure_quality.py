@@ -396,7 +396,7 @@ def _join_parts(measured: DataFrame, number: int, rejected_before: int, at_once:
 
 
 def _tables(measured: DataFrame, name: str) -> list[pl.DataFrame]:
-    """Return the blocks of one of the workers' tables."""
+    """Return the blocks of a table made by the workers."""
     blocks = measured.where(F.col("table") == name).select("block").toArrow().column("block")
     return [pl.DataFrame(pa.ipc.open_stream(block.as_buffer()).read_all()) for block in blocks]
 

@@ -70,7 +70,7 @@ Point = tuple[float, float]
 
 
 class Line(NamedTuple):
-    """Points in order of x, in one of COLOURS; `dashed` lines have hollow marks.
+    """Points in order of x, in a colour of COLOURS; `dashed` lines have hollow marks.
 
     `measured` are the single measurements that points are medians of: small marks to the right of the points,
     with a bar through each point from its least to its largest measurement.

@@ -98,7 +98,7 @@ OWN = (
 
 
 def planner_named(name: str) -> MeasuredPlanner:
-    """Return one of PLANNERS, or a custom planner."""
+    """Return a planner from PLANNERS, or a custom planner."""
     if name in PLANNERS:
         return PLANNERS[name]
     return MeasuredPlanner(

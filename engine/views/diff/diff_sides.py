@@ -1,4 +1,4 @@
-"""Compare all topologies of two sides, and describe those that differ."""
+"""Compare all topologies of two sides, and describe the differing ones."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

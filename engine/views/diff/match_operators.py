@@ -1,4 +1,4 @@
-"""Match operators of a new topology to those of the old one."""
+"""Match operators of a new topology to operators of the old topology."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

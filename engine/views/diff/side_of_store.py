@@ -330,7 +330,7 @@ def side_of_tables(
     return Side(label, known, operators, plans, planned_as, _count_left_out(known, rejected))
 
 
-# Topologies of files or objects as one side: read once; only those that differ are planned.
+# Topologies of files or objects as one side: read once; only differing ones are planned.
 
 
 _TABLES = tuple(table for table in TopologyTables._fields if table != "inputs")
