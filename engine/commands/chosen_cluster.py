@@ -88,7 +88,7 @@ def chosen_cluster(
 def default_parallelism(
     parallelism: int | None, configuration: EffectiveConfiguration, cluster: Cluster
 ) -> int | None:
-    """Return the parallelism of jobs that set none, which in a session is by default its number of slots."""
+    """Return the command's parallelism, or in a session its number of slots, for jobs that set none."""
     if parallelism is not None or cluster.session is None or PARALLELISM.key in configuration.settings:
         return parallelism
     return cluster.session.slots

@@ -142,7 +142,7 @@ def _as_map(
     entries: dict[str, dict[str, str]],
     problems: list[str],
 ) -> Setting:
-    """Return the map after one level, which sets the whole map or only entries over entries of lower levels."""
+    """Return the map after one level, which sets the whole map, or entries over entries of lower levels."""
     whole = [setting for setting in several if setting.key == key]
     single = [setting for setting in several if setting.key != key]
     if whole and single:

@@ -21,8 +21,7 @@ def print_table(columns: Sequence[Column], *groups: Iterable[Sequence[Cell]]) ->
     """Print groups of rows as a table with lines between groups on a terminal, else as print_rows does.
 
     If words would break because the terminal is too narrow, each row becomes a block. `columns` define
-    headers and layout. Headers are printed unescaped, as they are not foreign text; piped tables have them
-    too.
+    headers and layout; headers are printed literally, like cells, and are the first row of piped output.
     """
     if not is_terminal():
         print_rows([[str(column.header) for column in columns], *(row for rows in groups for row in rows)])
