@@ -665,7 +665,7 @@ def _print_edge(edge: Explanation, all_conditions: bool) -> None:
             _print_indented(f"found: {values}", 6)
             _print_indented(f"Flink: {condition['method']}", 6)
         if condition["change"] is not None:
-            _print_indented(f"to change this: {condition['change']}", 6)
+            _print_indented(f"to change it: {condition['change']}", 6)
 
 
 def _value(value: object) -> str:
