@@ -25,7 +25,7 @@ from penstock.engine.measure.bench.planners import (
     numbers_of_operators,
 )
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
-from penstock.engine.output.figures import shown_in
+from penstock.engine.output.figures import describe_figures
 from penstock.engine.output.pieces import StyledText, may_be_terminal
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
@@ -111,7 +111,7 @@ def _compare_plans_of(
         print_line(json.dumps(results))
     else:
         print_quality(summaries)
-    print_beside_output(StyledText(shown_in(out / "quality.html", "distributions"), "dim"))
+    print_beside_output(StyledText(describe_figures(out / "quality.html", "distributions"), "dim"))
 
 
 SLOWER_EXIT_CODE = 5
@@ -375,7 +375,7 @@ def _report(results: dict[str, Any], old: dict[str, Any] | None, out: Path) -> N
     print_equality(results["equality"])
     for name, reason in results["unavailable"].items():
         print_beside_output(StyledText(f"{name}: {reason}", "dim"))
-    print_beside_output(StyledText(shown_in(out / "index.html", "plots of them"), "dim"))
+    print_beside_output(StyledText(describe_figures(out / "index.html", "plots of them"), "dim"))
     if old is None:
         return
     compared = compare_results(old["summary"], results["summary"])

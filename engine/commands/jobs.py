@@ -15,7 +15,7 @@ from rich.table import Column
 
 from penstock.engine.machine.machine_error import machine_error
 from penstock.engine.output.people import print_table
-from penstock.engine.output.print_line import print_again, print_beside_output, print_line
+from penstock.engine.output.print_line import print_beside_output, print_foreign_line, print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.run.jobs.job_records import (
@@ -234,7 +234,7 @@ def logs_command(
             "`penstock run -d` saves the output of its driver",
         )
     for line in _lines(record, record.log, follow):
-        print_again(line)
+        print_foreign_line(line)
 
 
 def _lines(record: JobRecord, log: Path, follow: bool) -> Iterator[str]:
@@ -268,10 +268,10 @@ def ui_command(
     ] = 0,
 ) -> None:
     """Serve a live page with the jobs of this user until it is stopped; the printed link opens it."""
-    from penstock.engine.views.ui.run_figures import shown_runs
+    from penstock.engine.views.ui.run_figures import list_runs
     from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 
-    shown_runs(store)  # raises errors of the store before the page is served
+    list_runs(store)  # raises errors of the store before the page is served
     try:
         server = RunPageServer(port, store)
     except OSError as error:

@@ -34,7 +34,7 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def shown_in(page: Path, figures: str) -> str:
+def describe_figures(page: Path, figures: str) -> str:
     """Describe in a line where `figures` are, or which extra is needed to draw them."""
     if find_spec("matplotlib") is not None:
         return f"{page} shows {figures}"

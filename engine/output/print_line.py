@@ -23,7 +23,7 @@ def print_beside_output(*pieces: Piece) -> None:
     _print(sys.stderr, pieces)
 
 
-def print_again(text: str) -> None:
+def print_foreign_line(text: str) -> None:
     """Print a line of another program on standard output at once, without the secrets of settings."""
     sys.stdout.write(encodable(printable_lines(redact(text)), sys.stdout) + "\n")
     sys.stdout.flush()

@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from penstock.engine.machine.available_memory import cores, memory_bytes
 from penstock.engine.machine.replace_file import replace_file
-from penstock.engine.measure.bench.planners import PLANNERS, planner_named
+from penstock.engine.measure.bench.planners import PLANNERS, get_planner
 from penstock.engine.measure.bench.prepare_inputs import (
     SUITES,
     Case,
@@ -241,7 +241,7 @@ def measure_suites(
         **settings,
         "suites": [[case.suite.name, case.size] for case in cases],
         "planners": list(planners),
-        "includes": {name: planner_named(name).includes for name in planners},
+        "includes": {name: get_planner(name).includes for name in planners},
         "unavailable": dict(unavailable),
         "equality": [],
     }
@@ -253,11 +253,11 @@ def measure_suites(
     every = list(turns(cases, planners, settings["repeat"]))
     if seconds is not None:
         # planners that start a session come last of each size: others have figures even on a slow machine
-        every.sort(key=lambda turn: (turn.repetition, turn.case.size, planner_named(turn.planner).reused))
+        every.sort(key=lambda turn: (turn.repetition, turn.case.size, get_planner(turn.planner).reused))
     flink_planners = [name for name in planners if name in PLANNERS]  # custom planners make other plans
     to_compare = flink_planners if len(flink_planners) > 1 else []
-    records = measured_before(out, results) if resume else []
-    todo = still_to_do(every, records)
+    records = read_earlier_records(out, results) if resume else []
+    todo = remaining_turns(every, records)
     left_out: list[Turn] = []
     budget = TimeBudget(seconds, every, compares=bool(to_compare))
 
@@ -267,12 +267,12 @@ def measure_suites(
         write_results(out, results)
         write_page(out, results)
 
-    with_lines = any(planner_named(name).reads_lines for name in planners)
+    with_lines = any(get_planner(name).reads_lines for name in planners)
     inputs = prepare_inputs(cases, out / "inputs", with_lines, report, job_defaults)
     if resume:
-        cut_off_last_line(out)
+        remove_incomplete_line(out)
     else:  # earlier measurements are kept until there is something to measure
-        begin_anew(out, results)
+        start_results(out, results)
     began = monotonic()
 
     def has_time_for(turn: Turn) -> bool:
@@ -312,14 +312,14 @@ SAME = ("suites", "planners", "until", "repeat_in_process", "timeout_seconds", "
 """Settings that must be equal for measurements of two runs to be combined; repetitions may differ."""
 
 
-def begin_anew(folder: Path, settings: Mapping[str, Any]) -> None:
+def start_results(folder: Path, settings: Mapping[str, Any]) -> None:
     """Write the settings of a new benchmark, and delete earlier measurements."""
     for name, text in ((RECORDS_FILE, ""), (SETTINGS_FILE, f"{json.dumps(dict(settings), indent=1)}\n")):
         with replace_file(folder / name) as file:
             file.write(text.encode())
 
 
-def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
+def read_earlier_records(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Read the records of results.jsonl in `folder`, without an incomplete last line.
 
     Raises InputError if there is no earlier run, and ConfigurationError if it measured something else.
@@ -343,13 +343,13 @@ def measured_before(folder: Path, settings: Mapping[str, Any]) -> list[dict[str,
     return records
 
 
-def still_to_do(turns: Sequence[Turn], records: Sequence[Mapping[str, Any]]) -> list[Turn]:
+def remaining_turns(turns: Sequence[Turn], records: Sequence[Mapping[str, Any]]) -> list[Turn]:
     """Return the turns without a record."""
     done = {(r["suite"], r["size"], r["planner"], r["repetition"]) for r in records}
     return [t for t in turns if (t.case.suite.name, t.case.size, t.planner, t.repetition) not in done]
 
 
-def cut_off_last_line(folder: Path) -> None:
+def remove_incomplete_line(folder: Path) -> None:
     """Remove an incomplete last line, so that the next record begins a line."""
     path = folder / RECORDS_FILE
     text = path.read_bytes()

@@ -97,7 +97,7 @@ OWN = (
 )
 
 
-def planner_named(name: str) -> MeasuredPlanner:
+def get_planner(name: str) -> MeasuredPlanner:
     """Return a planner from PLANNERS, or a custom planner."""
     if name in PLANNERS:
         return PLANNERS[name]
@@ -116,7 +116,7 @@ def _device(name: str) -> str:
     return "" if device is None else f" Its device: {printable(device)}."
 
 
-def why_missing(planner: MeasuredPlanner) -> str | None:
+def missing_reason(planner: MeasuredPlanner) -> str | None:
     """Return why a planner cannot run here; None if it can."""
     for module in planner.needs:
         try:
@@ -135,7 +135,7 @@ def why_missing(planner: MeasuredPlanner) -> str | None:
 
 def load_planner(name: str) -> Any:
     """Import the module that runs a planner, or make an object with the same functions."""
-    module = import_module(planner_named(name).module)
+    module = import_module(get_planner(name).module)
     if name not in PLANNERS:
         return module.CustomPlannerRunner(name)
     return module.COLUMNAR if name == "columnar-on-spark" else module
@@ -149,8 +149,8 @@ def chosen_planners(names: list[str]) -> tuple[list[str], dict[str, str]]:
     for name in names:
         if name not in PLANNERS:
             _require_own(name)
-    wanted = [planner_named(name) for name in names or PLANNERS]
-    reasons = {planner.name: why_missing(planner) for planner in wanted}
+    wanted = [get_planner(name) for name in names or PLANNERS]
+    reasons = {planner.name: missing_reason(planner) for planner in wanted}
     missing = {name: reason for name, reason in reasons.items() if reason}
     chosen = [name for name, reason in reasons.items() if not reason]
     if not chosen:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from penstock.engine.machine.state_folder import short_lived_folder
-from penstock.engine.measure.bench.planners import planner_named
+from penstock.engine.measure.bench.planners import get_planner
 from penstock.engine.measure.bench.run_child import (
     USED,
     RequestFunction,
@@ -332,7 +332,7 @@ def measure_with(
     repeated = {planner for planner, case in first.items() if turns_of[planner, case] > 1}
 
     def measure(planner: str, path: Path) -> dict[str, Any]:
-        cold_only = planner in repeated - started and planner_named(planner).reused
+        cold_only = planner in repeated - started and get_planner(planner).reused
         started.add(planner)
         warm = 0 if cold_only else repeat_in_process
         return request(planner, _options(path, until, "--repeat-in-process", str(warm)))
@@ -382,7 +382,7 @@ def run_benchmarks(
             }
             yield turn, {**record, **unknown, "failure": failure}
             continue
-        answer = measure(turn.planner, prepared.path(planner_named(turn.planner).reads_lines))
+        answer = measure(turn.planner, prepared.path(get_planner(turn.planner).reads_lines))
         if answer["failure"] and answer["failure"]["error"] == "Timeout":
             timed_out[suite, turn.planner] = prepared.operators
         yield turn, {**record, **answer}
@@ -412,11 +412,11 @@ def compare_plans(
         with short_lived_folder("bench") as folder:
             begun = {}
             for planner in planners:
-                path = inputs[case].path(planner_named(planner).reads_lines)
+                path = inputs[case].path(get_planner(planner).reads_lines)
                 file = str(Path(folder) / f"{planner}.json")
                 begun[planner] = begin(planner, _options(path, until, "--digests", file))
             # A reused planner without a process gets its request on waiting; the others are running by then.
-            for planner in sorted(begun, key=lambda name: not planner_named(name).reused):
+            for planner in sorted(begun, key=lambda name: not get_planner(name).reused):
                 done = begun[planner]()
                 if done["failure"]:
                     failures[planner] = done["failure"]
@@ -499,7 +499,7 @@ class TimeBudget:
 
 
 def _first_guess(planner: str) -> float:
-    return FIRST_GUESS_SECONDS_ON_SPARK if planner_named(planner).reused else FIRST_GUESS_SECONDS
+    return FIRST_GUESS_SECONDS_ON_SPARK if get_planner(planner).reused else FIRST_GUESS_SECONDS
 
 
 def seconds_left(seconds: float) -> str:

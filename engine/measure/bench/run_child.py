@@ -21,7 +21,7 @@ from penstock.engine.machine.die_with_parent import PARENT
 from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.machine.stop_on_signals import end_processes, process_tree, processes_of_session
 from penstock.engine.measure.bench.measure_planner import resident_bytes
-from penstock.engine.measure.bench.planners import planner_named
+from penstock.engine.measure.bench.planners import get_planner
 from penstock.engine.output.redaction import redact
 
 SAMPLE_SECONDS = 0.2
@@ -301,7 +301,7 @@ def planner_processes(timeout: float) -> Iterator[tuple[RequestFunction, StartFu
     def ask(planner: str, options: Sequence[str]) -> dict[str, Any]:
         if planner not in reused and is_short_of_memory():
             end_idle()
-        if not planner_named(planner).reused:
+        if not get_planner(planner).reused:
             return run_child(measure_planner_command(planner, *options), timeout)
         if planner not in reused:
             reused[planner] = start_child(measure_planner_command(planner, "--requests"))
@@ -318,7 +318,7 @@ def planner_processes(timeout: float) -> Iterator[tuple[RequestFunction, StartFu
         return available_memory().size_bytes < FREE_SHARE * memory_bytes()
 
     def begin(planner: str, options: Sequence[str]) -> Callable[[], dict[str, Any]]:
-        if is_short_of_memory() or (planner_named(planner).reused and planner not in reused):
+        if is_short_of_memory() or (get_planner(planner).reused and planner not in reused):
             return lambda: ask(planner, options)
         if planner in reused:
             at_work[planner] = _send_request(reused[planner], options)

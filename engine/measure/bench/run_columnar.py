@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.engine.measure.bench.planners import bench_choices
-from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.measure.bench.times import Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines
@@ -15,7 +15,7 @@ from penstock.plans.vocabulary import Layer
 
 def start() -> Plans:
     """Return the planner; its imports are all of its start-up."""
-    return again_and_again(_plan)
+    return repeat_plan(_plan)
 
 
 def plan_lines(path: Path, until: Layer) -> Iterator[str]:

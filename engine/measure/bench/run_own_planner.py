@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from penstock.engine.measure.bench.planners import bench_choices
-from penstock.engine.measure.bench.times import NotPlannedError, Plans, Times, again_and_again, by_layer
+from penstock.engine.measure.bench.times import NotPlannedError, Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.plan_by_custom_planners import (
     DEFAULT_SECONDS,
     named_custom_planners,
@@ -36,7 +36,7 @@ class CustomPlannerRunner:
     def start(self) -> Plans:
         """Import the planner, which counts as start-up."""
         named_custom_planners(self._name, None, DEFAULT_SECONDS)
-        return again_and_again(partial(_times, self._name))
+        return repeat_plan(partial(_times, self._name))
 
     def plan_lines(self, path: Path, until: Layer) -> Iterator[str]:
         """Yield plan JSON lines."""

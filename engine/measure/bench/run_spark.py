@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from penstock.engine.machine.state_folder import short_lived_folder
 from penstock.engine.measure.bench.planners import bench_choices, bench_configuration
-from penstock.engine.measure.bench.times import Plans, Times, again_and_again, by_layer
+from penstock.engine.measure.bench.times import Plans, Times, by_layer, repeat_plan
 from penstock.engine.planning.choose_planner import Planner
 from penstock.engine.planning.plan_topologies import plan, plan_read_topologies, read_topologies, validated
 from penstock.engine.planning.planning_settings import settings_for_planner
@@ -36,7 +36,7 @@ def start(planner: Planner = Planner.JOINS) -> Plans:
     get_session(
         app_name="penstock bench", conf=bench_configuration().spark, of_jvm=settings_for_planner(planner)
     )
-    return again_and_again(partial(_plan, planner=planner))
+    return repeat_plan(partial(_plan, planner=planner))
 
 
 def plan_lines(path: Path, until: Layer, planner: Planner = Planner.JOINS) -> Iterator[str]:

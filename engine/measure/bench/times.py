@@ -58,7 +58,7 @@ class NotPlannedError(Exception):
         self.error = error
 
 
-def again_and_again(plan: Callable[[Path, Layer], Times]) -> Plans:
+def repeat_plan(plan: Callable[[Path, Layer], Times]) -> Plans:
     """Make Plans that call `plan` in this process."""
 
     def plans(path: Path, until: Layer, warm: int) -> Iterator[Times]:

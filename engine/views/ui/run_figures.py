@@ -46,7 +46,7 @@ class StoredRun(JobRecord):
         return self.tables[name]
 
 
-def shown_runs(store: str | None) -> list[JobRecord]:
+def list_runs(store: str | None) -> list[JobRecord]:
     """Return the jobs of this user, and the other runs recorded in `store`, newest first.
 
     Raises StoreError and MachineError.

@@ -35,9 +35,9 @@ from penstock.engine.views.ui.run_figures import (
     RunTexts,
     StoredRun,
     find_run,
+    list_runs,
     run_figures,
     seconds,
-    shown_runs,
     tables_to_draw,
 )
 from penstock.plans.errors import PenstockError
@@ -299,7 +299,7 @@ def _templates() -> Environment:
 # Scripts and style sheets of the run page.
 
 
-def own_asset(name: str) -> str:
+def read_asset(name: str) -> str:
     """Return the text of a file beside this one."""
     return files("penstock.engine.views.ui").joinpath(name).read_text(encoding="utf-8")
 
@@ -331,9 +331,9 @@ _HEADERS = {
 ASSETS: dict[str, tuple[str, Callable[[], str]]] = {
     "/picture.css": ("text/css", style),
     "/page.css": ("text/css", lambda: asset("page.css")),
-    "/ui.css": ("text/css", lambda: own_asset("ui.css")),
+    "/ui.css": ("text/css", lambda: read_asset("ui.css")),
     "/view.js": ("text/javascript", lambda: asset("view.js")),
-    "/run.js": ("text/javascript", lambda: own_asset("run.js")),
+    "/run.js": ("text/javascript", lambda: read_asset("run.js")),
 }
 
 
@@ -453,7 +453,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self, path: str, query: dict[str, list[str]]) -> None:
         if path == "/":
-            self._page(HTTPStatus.OK, _list_page(shown_runs(self.server.store), self.server.store))
+            self._page(HTTPStatus.OK, _list_page(list_runs(self.server.store), self.server.store))
         elif path in ASSETS:
             kind, text = ASSETS[path]
             self._send(HTTPStatus.OK, kind, text())
