@@ -101,7 +101,7 @@ def test_a_store_that_is_not_local_is_read_through_spark(spark, planned, monkeyp
 @pytest.mark.slow
 def test_slices_change_nothing(planned, monkeypatch):
     whole = run("export", planned), run("edges", planned, "--topology", "t-000002")
-    monkeypatch.setattr(export, "ROWS_OF_A_SLICE", 20)
+    monkeypatch.setattr(export, "ROWS_PER_SLICE", 20)
     monkeypatch.setattr(edges, "EDGES_AT_A_TIME", 7)
     assert (run("export", planned), run("edges", planned, "--topology", "t-000002")) == whole
     assert len(whole[0][1].splitlines()) == len(LINES) + 2

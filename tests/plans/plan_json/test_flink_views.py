@@ -103,7 +103,7 @@ def test_export_writes_the_views_of_a_store_slice_by_slice(golden, tables, tmp_p
         assert whole[0] == 0
         names = [json.loads(line)["name"] for line in whole[1].splitlines()]
         assert names == sorted(line["topology"]["name"] for line in some)
-        monkeypatch.setattr(export, "ROWS_OF_A_SLICE", 20)
+        monkeypatch.setattr(export, "ROWS_PER_SLICE", 20)
         assert run("export", store, "--format", view.replace("_", "-")) == whole
         monkeypatch.undo()
 

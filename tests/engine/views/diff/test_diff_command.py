@@ -135,7 +135,7 @@ def test_settings_alone_are_said_to_be_that(fleets):
 @pytest.mark.slow
 def test_any_slicing_finds_the_same(fleets, monkeypatch):
     whole = differences(fleets / "store")
-    monkeypatch.setattr(diff_sides, "OPERATORS_OF_A_SLICE", 5)
+    monkeypatch.setattr(diff_sides, "OPERATORS_PER_SLICE", 5)
     monkeypatch.setattr(diff_sides, "TOPOLOGIES_AT_ONCE", 3)
     assert differences(fleets / "store") == whole
 
