@@ -100,7 +100,7 @@ def test_a_fleet_in_parts_has_the_same_figures_and_leaves_other_topologies_out(t
     file.write_text("\n".join(map(json.dumps, fleet)), encoding="utf-8")
     penstock.plan(str(file)).write(store)
     whole = asked(store, "DIFFERENT_PARALLELISM", capfd)
-    monkeypatch.setattr(subject, "_ROWS_OF_A_PART", 8)
+    monkeypatch.setattr(subject, "_ROWS_PER_PART", 8)
     assert asked(store, "DIFFERENT_PARALLELISM", capfd) == whole
     assert (whole["topologies"], whole["edges"], whole["alone"]) == (10, 10, 10)
     monkeypatch.setattr(memory_estimate, "BYTES_OF_A_NODE_PLANNED_AGAIN", 2**50)
