@@ -123,10 +123,10 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _with_data_sets_of(
-    own: Mapping[str, Any], captured: Mapping[str, Any], flink: Mapping[str, Any] | None
+    penstock: Mapping[str, Any], captured: Mapping[str, Any], flink: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Replace ids of cached data sets in the captured graph by Penstock's: Flink draws them at random."""
-    pairs = zip(_data_sets(captured), _data_sets(own), strict=False)
+    pairs = zip(_data_sets(captured), _data_sets(penstock), strict=False)
     texts = [orjson.dumps(captured), orjson.dumps(flink or {})]
     for theirs, ours in pairs:
         texts = [text.replace(theirs.encode(), ours.encode()) for text in texts]
@@ -142,14 +142,14 @@ def _data_sets(graph: Mapping[str, Any]) -> list[str]:
     return [row[key] for row in rows for key in _DATA_SETS if key in row]
 
 
-def _compare_graphs(wanted: Mapping[str, Any], own: Mapping[str, Any]) -> list[str]:
-    theirs, ours = _comparable(wanted, own), _comparable(own, own)
+def _compare_graphs(wanted: Mapping[str, Any], penstock: Mapping[str, Any]) -> list[str]:
+    theirs, ours = _comparable(wanted, penstock), _comparable(penstock, penstock)
     return [] if theirs == ours else [first_difference(theirs, ours, "/stream_graph")]
 
 
-def _comparable(graph: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nodes and edges by id, without keys that `own` lacks."""
-    known = {node["id"]: node.keys() for node in own["nodes"]}
+def _comparable(graph: Mapping[str, Any], penstock: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nodes and edges by id, without keys that `penstock` lacks."""
+    known = {node["id"]: node.keys() for node in penstock["nodes"]}
     nodes = {}
     for node in graph["nodes"]:
         unknown = {key for key in _TYPES if key not in known.get(node["id"], _TYPES)}

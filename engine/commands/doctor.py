@@ -142,7 +142,7 @@ class Finding:
     """A line of the report; `problem` is empty if all is well, else it names the pair that does not fit."""
 
     name: str
-    found: str
+    installed: str
     problem: str = ""
 
 
@@ -293,17 +293,17 @@ def _own_folder(name: str, hand_out: Callable[[], Path]) -> Finding:
 
 def _conf_dir() -> Finding:
     in_use = spark_conf_dir_in_use()
-    own = spark_conf_dir()
+    bundled = spark_conf_dir()
     settings = spark_settings(in_use)
-    if in_use == own or own in in_use.parents:
+    if in_use == bundled or bundled in in_use.parents:
         return Finding("Spark settings", str(in_use))
     lacking = [
         key
         for key in ("spark.sql.extensions", "spark.sql.catalog.spark_catalog")
-        if spark_settings(own)[key] not in settings.get(key, "")
+        if spark_settings(bundled)[key] not in settings.get(key, "")
     ]
     problem = (
-        f"lacks Delta's {', '.join(lacking)}; copy them from {own}/spark-defaults.conf" if lacking else ""
+        f"lacks Delta's {', '.join(lacking)}; copy them from {bundled}/spark-defaults.conf" if lacking else ""
     )
     return Finding("Spark settings", f"{in_use} (SPARK_CONF_DIR)", problem)
 
@@ -343,11 +343,11 @@ def _print(findings: list[Finding]) -> None:
     """Print a table on a terminal, or tab-separated name, finding and verdict if the output is piped."""
     if is_terminal():
         columns = (Column(), Column("found"), Column())
-        print_table(columns, [(row.name, redact(row.found), _verdict(row)) for row in findings])
+        print_table(columns, [(row.name, redact(row.installed), _verdict(row)) for row in findings])
         return
     for finding in findings:
         problem = " ".join(redact(finding.problem).split())
-        print_rows([(finding.name, redact(finding.found), f"WRONG: {problem}" if problem else "ok")])
+        print_rows([(finding.name, redact(finding.installed), f"WRONG: {problem}" if problem else "ok")])
 
 
 def _verdict(finding: Finding) -> StyledText:

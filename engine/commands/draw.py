@@ -86,12 +86,12 @@ def plan_of_file(path: str, topology: str | None, options: PlanOptions) -> Drawn
     rejected = frames["rejected"].select("name", "message")
     name = chosen_topology(topology, frames["topologies"]["name"].to_list(), rejected, path)
     key = frames["topologies"].filter(pl.col("name") == name)[TOPOLOGY][0]
-    own = {
+    rows_of_topology = {
         table: frame.filter(pl.col("name") == name if table in BY_NAME else pl.col(TOPOLOGY) == key)
         for table, frame in frames.items()
     }
-    inputs = len(own["topologies"]) + len(own["rejected"])
-    planned = plan_frames(own, inputs, options.until, options.choices, lambda stage: None)
+    inputs = len(rows_of_topology["topologies"]) + len(rows_of_topology["rejected"])
+    planned = plan_frames(rows_of_topology, inputs, options.until, options.choices, lambda stage: None)
     return plan_of_tables(planned.tables, name, path)
 
 

@@ -145,9 +145,9 @@ def what_if(plan: StoredPlan, reason: NotChainableReason, report: Callable[[int,
         after = _planned(
             plan, {name: _semi(frame, chosen_topologies) for name, frame in frames.items()}, chosen, reason
         )
-        kept = after.table("topologies").select(TOPOLOGY).collect()
-        refused += len(chosen_topologies) - len(kept)
-        for sums, tables in ((now, _only(plan, kept)), (then, after)):
+        planned = after.table("topologies").select(TOPOLOGY).collect()
+        refused += len(chosen_topologies) - len(planned)
+        for sums, tables in ((now, _only(plan, planned)), (then, after)):
             for figure, value in _figures(tables).items():
                 sums[figure] += value
     return WhatIf(edges, changed, planned_again, refused, now, then)

@@ -377,12 +377,12 @@ def _objects(file: str) -> Iterator[tuple[bytes, int, int, TopologyError | None]
 
 def _named(topology: dict[str, Any], name: str | None, names: set[str]) -> dict[str, Any]:
     """Name the topology uniquely, after the option or its own name, numbered from the second on."""
-    own = topology.get("name") if name is None else name
-    if not isinstance(own, str):
+    wanted = topology.get("name") if name is None else name
+    if not isinstance(wanted, str):
         return topology
-    unused, number = own, 1
+    unused, number = wanted, 1
     while unused in names:
         number += 1
-        unused = f"{own}-{number}"
+        unused = f"{wanted}-{number}"
     names.add(unused)
     return {**topology, "name": unused}

@@ -170,10 +170,13 @@ def verify_command(
 def _print_tables(tables: tuple[str, ...], recorded: bool, damage: list[Damage]) -> None:
     rows = []
     for table in tables:
-        own = [damaged_table for damaged_table in damage if damaged_table.table == table]
-        if not own:
+        table_damage = [damaged_table for damaged_table in damage if damaged_table.table == table]
+        if not table_damage:
             rows.append((table, "sound" if recorded else "not recorded", "", ""))
-        rows += [(table, "damaged", damaged_table.file or "", damaged_table.problem) for damaged_table in own]
+        rows += [
+            (table, "damaged", damaged_table.file or "", damaged_table.problem)
+            for damaged_table in table_damage
+        ]
     print_table([Column(header) for header in ("table", "state", "file", "problem")], rows)
 
 

@@ -215,6 +215,6 @@ def _measure_on_spark(
             )
             for frame in (measured.plans, measured.vertices, measured.edges)
         ]
-        for kept in measured.kept:
-            free(kept)
+        for frame in measured.kept:
+            free(frame)
     return Metrics(*rows)

@@ -46,11 +46,13 @@ def clean_command(
             raise InputError(f"job {job} may be running: its checkpoints are not removed", "cancel it first")
         scripts = {script.folder: script}
     else:
-        kept = [
+        all_scripts = [
             KeptScript(folder) for listed in list_jobs() if (folder := listed.submitted.kept_in) is not None
         ]
-        kept += scripts_in(checkpoint_dir) if checkpoint_dir is not None else []
-        scripts = {kept_script.folder: kept_script for kept_script in kept if not _may_run(kept_script)}
+        all_scripts += scripts_in(checkpoint_dir) if checkpoint_dir is not None else []
+        scripts = {
+            kept_script.folder: kept_script for kept_script in all_scripts if not _may_run(kept_script)
+        }
     removed = [kept_script for kept_script in scripts.values() if any(True for _ in kept_script.jobs())]
     for kept_script in scripts.values():
         kept_script.remove()

@@ -485,9 +485,9 @@ def find_operator(plan: ExplainedPlan, named: str) -> Row:
     Raises ConfigurationError if no node, or more than one, fits.
     """
     ids = {node: row["operator_id"] for node, row in plan.operators.items()}
-    own_names = {row["id"]: row["name"] for row in plan.given.values()}
+    given_names = {row["id"]: row["name"] for row in plan.given.values()}
     known = [
-        (node, (node["name"], own_names.get(node["id"]), node["uid"], ids.get(node["id"]), str(node["id"])))
+        (node, (node["name"], given_names.get(node["id"]), node["uid"], ids.get(node["id"]), str(node["id"])))
         for node in plan.nodes.values()
     ]
     for place in range(len(known[0][1]) if known else 0):

@@ -456,7 +456,9 @@ class TimeBudget:
         for turn in turns:
             sizes.setdefault(turn.case.suite.name, set()).add(turn.case.size)
         self._smaller = {
-            (suite, large): small for suite, of in sizes.items() for small, large in pairwise(sorted(of))
+            (suite, large): small
+            for suite, suite_sizes in sizes.items()
+            for small, large in pairwise(sorted(suite_sizes))
         }
 
     def took(self, turn: Turn, seconds: float) -> None:

@@ -214,7 +214,7 @@ class CellMeter:
     """
 
     def __init__(self) -> None:
-        self._of: tuple[str, JobDefaults] | None = None
+        self._source: tuple[str, JobDefaults] | None = None
         self._read: ReadTopologies | None = None
 
     def measure(self, request: CellRequest) -> Result:
@@ -240,11 +240,11 @@ class CellMeter:
     ) -> tuple[ReadTopologies, float | None]:
         """Return the topologies of a source, and the seconds of reading; None if they were cached."""
         key = (json.dumps(dict(source), sort_keys=True), defaults)
-        if self._of == key and self._read is not None:
+        if self._source == key and self._read is not None:
             return self._read, None
-        self._of, self._read = None, None  # frees the old topologies before new ones are read
+        self._source, self._read = None, None  # frees the old topologies before new ones are read
         self._read = read_in_process(_given(source), lambda stage: None, job_defaults=defaults)
-        self._of = key
+        self._source = key
         return self._read, self._read.seconds
 
 
