@@ -297,7 +297,8 @@ def _in_range(
             make_options(**{**beside, field: value})
         except ConfigurationError as error:
             allowed = error.message.partition(", allowed ")[2]
-            raise ValueError(f"is not in the range of allowed values, {allowed}") from None
+            allowed = allowed or error.message.partition(" must be ")[2].rpartition(", got ")[0]
+            raise ValueError(f"is not in the range {allowed}") from None
         return value
 
     return parse_in_range
