@@ -24,7 +24,7 @@ def own_version() -> str:
 
 
 def own_requirements() -> list[str]:
-    """Return the distribution's requirements, or the checkout's without those of extras."""
+    """Return the distribution's requirements, or the checkout's without extras."""
     try:
         return requires(DISTRIBUTION) or []
     except PackageNotFoundError:

@@ -59,7 +59,7 @@ def run_loop(
 
 
 def _lists(arrays: Any) -> Any:
-    """Convert an array to a list, and a NamedTuple of arrays to one of lists."""
+    """Convert an array to a list, and a NamedTuple of arrays to a NamedTuple of lists."""
     if isinstance(arrays, tuple):
         return type(arrays)(*(array.tolist() for array in arrays))
     return arrays.tolist()

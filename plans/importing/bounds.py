@@ -22,7 +22,7 @@ MOST_VALUES = 20_000_000
 DEEPEST = 100
 MOST_SECONDS = 180.0
 MOST_VALUES_OF_YAML = 100_000
-"""Including those of an alias each time that it is used."""
+"""Including values of an alias each time that it is used."""
 
 _HINT = "divide the file, or give the graph as topology lines"
 

@@ -146,7 +146,7 @@ def join_parts(texts: list[pl.DataFrame]) -> pl.Series:
 
 
 def listed(rows: pl.DataFrame, order: list[str], value: pl.Expr) -> Iterator[pl.DataFrame]:
-    """(topology_id, json): the JSON values `value` in `order`, with commas between those of one topology.
+    """(topology_id, json): the JSON values `value` in `order`, with commas between values of one topology.
 
     In consecutive frames, as the values may be long.
     """

@@ -227,7 +227,7 @@ def validate_transformations(transformations: Any) -> list[TopologyError]:
 
 
 def errors_of_entries(entries: Iterable[tuple[int, Any]], position_of: PositionOf) -> list[TopologyError]:
-    """Return the errors of transformations, given with their positions, except those of cycles.
+    """Return the errors of transformations, given with their positions, except errors of cycles.
 
     `position_of`: id to the position of the first transformation with it, or None.
     """

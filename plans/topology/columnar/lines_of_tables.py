@@ -102,7 +102,7 @@ def _object(row: dict[str, Any], empty_if_not_set: tuple[str, ...] = ()) -> byte
 
 
 def _entries(pairs: list[tuple[str, Any]]) -> orjson.Fragment:
-    """Return a map as an object with every pair, including those of a repeated key."""
+    """Return a map as an object with every pair, including pairs of a repeated key."""
     return orjson.Fragment(b"{" + b",".join(orjson.dumps({key: value})[1:-1] for key, value in pairs) + b"}")
 
 

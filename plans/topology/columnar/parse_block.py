@@ -114,7 +114,7 @@ def _plain_topologies(
 def _settings_of_plain_topologies(
     topologies: PlainTopologies, kinds: pa.StringArray, inputs: pa.ListArray, sizes: Ints
 ) -> tuple[pa.StructArray, Flags]:
-    """Return SETTINGS of valid topologies, and a flag for those that Flink refuses.
+    """Return SETTINGS of valid topologies, and a flag, set if Flink refuses them.
 
     In: kind and inputs of all their transformations, with `sizes` per topology. Settings are derived once per
     combination of the values they depend on; the name only matters as the job's name, if the configuration
