@@ -197,7 +197,7 @@ def test_what_has_no_effect_says_so_once(
         "warning: execution.checkpointing.interval: no effect",
         "warning: pipeline.classpaths, pipeline.jars: no effect",
     ]
-    assert "nothing of Java runs" in said[1]
+    assert "jobs run no Java code" in said[1]
 
 
 def test_checkpoints_are_settings_only() -> None:
