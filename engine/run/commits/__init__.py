@@ -1,1 +1,1 @@
-"""Committing all sinks of a run as one: a journal, two rounds, and recovery of what a killed driver left."""
+"""Committing all sinks of a run as one: a journal, two rounds, and recovery of runs of killed drivers."""

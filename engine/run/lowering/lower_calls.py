@@ -241,7 +241,7 @@ class LoweredCalls(TransformationMaker):
         return registered
 
     def keep(self) -> None:
-        """Store the lowered form in each call, for later jobs and plans, with inputs that fusing has replaced.
+        """Store the lowered form in each call, for later jobs and plans; fusing may have replaced its inputs.
 
         PyFlink replaces the operator in the stream itself if a sink of the Sink V2 API reads it.
         """
