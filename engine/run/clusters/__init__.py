@@ -1,1 +1,1 @@
-"""Where jobs run: kinds of clusters, sessions, and slots."""
+"""The place where jobs run: kinds of clusters, sessions, and slots."""

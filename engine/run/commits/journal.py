@@ -306,7 +306,7 @@ def write(run: JournalRun, record: str, value: Any = True) -> bool:
 
 
 def read(run: JournalRun, record: str) -> Any:
-    """Return a record of the home; None if it does not exist. Raises OSError or ValueError if it is damaged."""
+    """Return a record of the home; None if it does not exist. Raises OSError and, if damaged, ValueError."""
     system, path = _home(run)
     return read_once_written(system, posixpath.join(path, record))
 

@@ -185,7 +185,7 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
             _print_once(error)
         if driver is not None:
             with suppress(OSError):  # the process that started this driver has ended
-                os.write(driver.told, f"{result.job_id}\n".encode())
+                os.write(driver.job_ids, f"{result.job_id}\n".encode())
             with suppress(OSError):
                 driver.log.unlink()
 
