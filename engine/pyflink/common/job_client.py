@@ -46,7 +46,7 @@ class CompletableFuture:
         return f"CompletableFuture[{state}]"
 
 
-# Names of jobs. Source: pyflink.common.job_id.
+# Ids of jobs. Source: pyflink.common.job_id.
 
 
 class JobID:
