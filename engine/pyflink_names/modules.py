@@ -498,7 +498,7 @@ class PyflinkFinder(DistributionFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return a spec for a module of PyFlink; loading it raises ModuleNotFoundError if Penstock lacks it."""
+        """Return a spec for a module of PyFlink; loading a missing one raises ModuleNotFoundError."""
         if fullname == _ROOT:
             spec = ModuleSpec(fullname, self, origin=_FILE, is_package=True)
             spec.has_location = True
