@@ -1,4 +1,4 @@
-"""PyFlink's modules: the table of those that Penstock has or refuses, and the hook that imports them."""
+"""PyFlink's modules: a table of supported and refused modules, and the hook that imports them."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class JobCaptured(BaseException):
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Settings that override those of a script when its job is planned."""
+    """Settings that override a script's when its job is planned."""
 
     options: Mapping[str, str] = field(default_factory=dict)  #: Flink's options
     parallelism: Mapping[str, int] = field(default_factory=dict)  #: by an operator's name or uid
@@ -86,7 +86,7 @@ class EnvironmentSettings:
     captured: list[Job] | None = None
     #: Whether the script continues after a captured job, without results, or ends with JobCaptured.
     goes_on: bool = False
-    #: Settings that override those of the script.
+    #: Settings that override the script's.
     changes: Changes = field(default_factory=Changes)
     #: The cluster that jobs are planned for.
     plan_options: PlanOptions = field(default_factory=plan_options)
@@ -148,7 +148,7 @@ class EnvironmentOptions:
         self._config = ExecutionConfig(configuration)
         self._checkpoint_config = CheckpointConfig(configuration)
         self._cached_files: dict[str, CachedFile] = {}
-        #: Ids of the operators that were fused for the last job or plan.
+        #: Ids of the fused operators of the last job or plan.
         self.known_ids: KnownIds = {}
         self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
 
@@ -184,11 +184,11 @@ class EnvironmentOptions:
         return self
 
     def thread_mode(self) -> bool:
-        """Whether functions run in the threads of Flink's tasks (python.execution-mode). Penstock's own."""
+        """Whether functions run in the threads of Flink's tasks: option python.execution-mode."""
         return self.options().get(PYTHON_EXECUTION_MODE) == "thread"
 
     def slot_resources(self) -> dict[str, tuple[Any, ...]]:
-        """The resources of the slots of registered groups. Penstock's own."""
+        """Return the slot resources of registered groups, by name."""
         return {name: group.slot_resources() for name, group in self._slot_sharing_groups.items()}
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
@@ -332,11 +332,11 @@ class EnvironmentOptions:
         set_default_local_parallelism(parallelism)
 
     def options(self) -> dict[str, str]:
-        """Every option that is set, Penstock's and Flink's."""
+        """Return all options that are set, Penstock's and Flink's."""
         return {**self._configuration.to_dict(), **current_settings().changes.options}
 
     def cached_files(self) -> dict[str, CachedFile]:
-        """The files of the distributed cache by name."""
+        """Return the files of the distributed cache by name."""
         return dict(self._cached_files)
 
     def _read_configuration(self, configuration: Configuration) -> None:

@@ -118,13 +118,13 @@ def check_function(function: Any, kind: type, role: str) -> None:
 
 
 def check_function_object(function: Any, kinds: type | tuple[type, ...], role: str) -> None:
-    """Raise TypeError unless `function` is an object of one of the classes `kinds`."""
+    """Raise TypeError unless `function` is an object of a class in `kinds`."""
     if not isinstance(function, kinds):
         raise TypeError(f"{role} must be a {_names(kinds)}, got {type(function).__name__}")
 
 
 def check_methods(function: Any, kinds: type | tuple[type, ...], role: str) -> None:
-    """Raise TypeError unless `function` is of one of the classes `kinds`, or has the methods of one.
+    """Raise TypeError unless `function` is of a class in `kinds`, or has the methods of such a class.
 
     An object of another class of functions is refused. PyFlink checks the class of some functions, and calls
     others without a check.
@@ -172,10 +172,10 @@ SideOutputTypes = dict[tuple[int, str], TypeInformation | None]
 
 
 def check_source(source: Any) -> Source:
-    """Return `source`. Raises TypeError unless it is one of Penstock's sources."""
+    """Return `source`. Raises TypeError unless it is a source of Penstock."""
     if not isinstance(source, Source):
         raise TypeError(
-            f"a source must be one of Penstock's, got {type(source).__name__}: sources of Java classes "
+            f"source must be a source of Penstock, got {type(source).__name__}: sources of Java classes "
             "cannot run here"
         )
     return source

@@ -102,7 +102,7 @@ class Closeable(Protocol):
     def __next__(self) -> Any: ...
 
     def close(self) -> None:
-        """Give up the rest."""
+        """Discard the remaining results."""
 
 
 class CloseableIterator:
@@ -134,7 +134,7 @@ class CloseableIterator:
         self.close()
 
 
-# Records as `execute_and_collect` returns them: arrays of bytes differ from those that functions get.
+# Records as `execute_and_collect` returns them; functions get arrays of bytes in another form.
 #
 # Source: pyflink.datastream.utils.pickled_bytes_to_python_obj.
 
@@ -249,7 +249,7 @@ class StreamOutputs(StreamSettings):
     def _sink_to(self, sink: Any, name: str, call: Call, made_at_once: int = 1) -> DataStreamSink:
         if not isinstance(sink, Sink):
             raise TypeError(
-                f"a sink must be one of Penstock's, got {type(sink).__name__}: sinks of Java classes cannot "
+                f"sink must be a sink of Penstock, got {type(sink).__name__}: sinks of Java classes cannot "
                 "run here"
             )
         sink_operator = self._ending(sink, name, call, made_at_once)

@@ -356,7 +356,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         self._caches.clear()
 
     def add_operator(self, transformation: Transformation) -> Transformation:
-        """Register an operator or sink; its default parallelism is the environment's now."""
+        """Register an operator or sink; its default parallelism is the environment's current one."""
         if transformation.default_parallelism is None:
             transformation.default_parallelism = self.get_parallelism()
         transformation.environment_parallelism = self.get_parallelism()
@@ -365,7 +365,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return transformation
 
     def new_job(self, job_name: str | None = None) -> Job:
-        """What is registered, as a job; it stays registered. RuntimeError where nothing is."""
+        """Return the registered operators as a job; they stay registered. Raises RuntimeError without any."""
         if not self._registered:
             raise RuntimeError("No operators defined in streaming topology. Cannot execute.")
         job = job_from_environment(self, self._registered, job_name, planned=self._planned)
@@ -373,7 +373,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return job
 
     def collect(self, job_name: str, sink: Transformation) -> CollectedRecords | NoRecords:
-        """Start what is registered, and read the records of its CollectSink, `sink`, while it runs."""
+        """Start the registered job, and read the records of its CollectSink, `sink`, while it runs."""
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
             return NoRecords()
@@ -382,7 +382,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return CollectedRecords(job, lambda values: collected_values(values, sink.output_type))
 
     def collect_first(self, job_name: str, sink: Transformation) -> list[Any]:
-        """Run what is registered, and give the records of one of its sinks, a CollectSink with a limit."""
+        """Run the registered job, and return the records of `sink`, a CollectSink with a limit."""
         job = self._registered_job_to_run(job_name)
         if _is_captured(job):
             return []
@@ -412,7 +412,7 @@ class StreamExecutionEnvironment(EnvironmentSources):
         return dataframes_of_job(job, sinks, observe)
 
     def dataframe_of(self, sink: Transformation, observation: Observation | None = None) -> DataFrame:
-        """The stream of `sink` as a lazy DataFrame; what leads to it is no longer registered."""
+        """Return the stream of `sink` as a lazy DataFrame, and unregister the operators that lead to it."""
         job = self._job_to_run([sink], None)
         if _is_captured(job):
             raise JobCaptured  # a DataFrame needs its rows
@@ -433,11 +433,11 @@ class StreamExecutionEnvironment(EnvironmentSources):
         ]
 
     def register_cache(self, cached: Transformation) -> None:
-        """A stream whose records are kept."""
+        """Register a cached stream."""
         self._caches.register(cached)
 
     def invalidate_cache(self, cached: Transformation) -> None:
-        """Forget the records of a cached stream."""
+        """Delete the records of a cached stream."""
         self._caches.invalidate(cached)
 
     def _source(

@@ -94,8 +94,8 @@ def type_as_key(type_info: TypeInformation) -> TypeInformation:
 class StreamSettings:
     """A stream as the result of an operator: `transformation` of the environment `environment`.
 
-    Streams of a virtual transformation (union, repartitioned, side output) have no operator: what would set
-    something on it raises TypeError.
+    Streams of a virtual transformation (union, partition, side output) do not have an operator: methods that
+    would set something on it raise TypeError.
     """
 
     def __init__(self, environment: StreamExecutionEnvironment, transformation: Transformation) -> None:

@@ -29,7 +29,7 @@ _SECONDS_BETWEEN_LOOKS = 0.05
 
 
 class SessionPlanError(PenstockError):
-    """A session did not make a plan; the exit code is that of the error in the session."""
+    """A session did not make a plan; the exit code belongs to the error in the session."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class PlansOfSession:
             if path.exists():
                 with replace_file(path.with_suffix(_ANSWER)) as file:
                     file.write(pickle.dumps(answer))
-        except (OSError, PenstockError):  # the missing request tells its client
+        except (OSError, PenstockError):  # the client notices that its request is gone
             path.unlink(missing_ok=True)
 
 

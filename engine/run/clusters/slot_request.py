@@ -201,7 +201,7 @@ def ticket(folder: Path, job_id: str, slots: int) -> Iterator[Ticket]:
 
 
 def _tickets(queue: Path) -> list[dict[str, Any]]:
-    """Return the tickets of live clients by number, and remove those of dead ones."""
+    """Return the tickets of live clients by number, and remove the tickets of dead clients."""
     tickets = []
     for path in sorted(queue.glob("*.*")):
         try:

@@ -41,7 +41,7 @@ EXECUTOR_CORES = "spark.executor.cores"
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """A session to start; `conf`: all Spark settings that it gets in addition to those of Spark's files."""
+    """A session to start; `conf`: all Spark settings that it gets in addition to Spark's files."""
 
     name: str
     master: str

@@ -208,7 +208,7 @@ def undo_run(opened: OpenRun) -> None:
 
 
 def _publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
-    """Return the numbers of sinks in order: sinks that may refuse a commit before those that rename files."""
+    """Return the numbers of sinks in order: sinks that may refuse a commit come before sinks of files."""
     first = [None, *reversed(KINDS)]
     return sorted(
         range(len(sinks)),

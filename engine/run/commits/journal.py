@@ -155,10 +155,10 @@ class RunRecord(_Record):
         if any("://" not in folder and not posixpath.isabs(folder) for folder in self.folders):
             raise ValueError("a folder is a relative path")
         if self.place is not None and self.place >= len(self.folders):
-            raise ValueError("its place is not the number of one of its folders")
+            raise ValueError("its place must be the number of a folder of the run")
         for sink in self.sinks:
             if sink.recovery is not None and sink.recovery.folder not in self.folders:
-                raise ValueError(f"sink {sink.name!r} does not write into one of the run's folders")
+                raise ValueError(f"sink {sink.name!r} writes into a folder outside of the run's folders")
         return self
 
 
@@ -352,7 +352,7 @@ def decision_of(run: JournalRun) -> RunDecision | None:
         raise ValueError(f"{_home(run)[1]}/decision: {_first_problem(error)}") from error
     sinks = tuple(sink_of(sink_record, run.moved) for sink_record in record.sinks)
     if record.publish and list(map(_write_and_folder, sinks)) != list(map(_write_and_folder, run.sinks)):
-        raise ValueError(f"{_home(run)[1]}/decision: its sinks are not those of the run")
+        raise ValueError(f"{_home(run)[1]}/decision: its sinks differ from the run's")
     pairs = zip(record.sinks, record.committables, strict=True)
     return RunDecision(record.publish, sinks, tuple(_committables(sink, items, run) for sink, items in pairs))
 
@@ -449,7 +449,7 @@ class SkippedEntry:
 
 @dataclass(frozen=True)
 class JournalPart:
-    """A run's record in one of its folders."""
+    """A run's record in a folder of the run."""
 
     record: RunRecord
     folder: str  #: path or URI of the folder

@@ -146,7 +146,7 @@ def refused(job: str, error: str, message: str) -> JobCompileError:
     return JobCompileError(f"job {job!r} cannot be planned ({error}): {message}")
 
 
-# A sink of the Sink V2 API becomes several operators: a writer, then those that compact and commit.
+# A sink of the Sink V2 API becomes several operators: a writer, then compactors and a committer.
 #
 # Source: org.apache.flink.streaming.runtime.translators.SinkTransformationTranslator.SinkExpander,
 # org.apache.flink.connector.file.sink.FileSink.addPreCommitTopology.

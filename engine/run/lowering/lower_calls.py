@@ -49,7 +49,7 @@ _SETTINGS = (
 
 
 class TransformationMaker:
-    """Collects the transformations of calls, and makes those of the current call."""
+    """Makes the transformations of one call after the other, and collects them."""
 
     def __init__(self) -> None:
         self._ends: dict[int, LoweredTransformation] = {}
@@ -306,7 +306,7 @@ class LoweredCalls(TransformationMaker):
         operator.parallelism_configured, operator.chaining = (
             True,
             "ALWAYS",
-        )  # Flink asks the operator, not the call
+        )  # Flink reads these from the operator, not from the call
         return operator
 
     def _project(self, call: Transformation) -> LoweredTransformation:

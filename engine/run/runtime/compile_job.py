@@ -76,7 +76,7 @@ class NodeInput:
 
 
 def _runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
-    """Return the nodes by id, without those that do not run here.
+    """Return the nodes that run here, by id.
 
     Committers and the operators of cached streams do not run: the driver commits sinks and stores the
     records of cached streams. PyFlink runs the functions of a fused operator twice if a union of

@@ -108,7 +108,7 @@ class ReportServer:
         except asyncio.CancelledError:
             pass
         finally:
-            for connection in self._connections:  # those of which nothing was read
+            for connection in self._connections:  # nothing was read from these
                 connection.close()
             self._loop.close()
 

@@ -76,7 +76,7 @@ class ResultReceiver:
         self._waker.setblocking(False)
         self._strangers: dict[socket.socket, _Stranger] = {}
         self._subtasks = {key: _Subtask() for key in subtasks}
-        self._waiting = deque(self._subtasks.values())  # those that have not ended
+        self._waiting = deque(self._subtasks.values())  # subtasks that have not ended
         self._silent_from = time.monotonic() + SILENT_SECONDS
         self._all_sent = self._closed = False
 
@@ -330,7 +330,7 @@ class _Subtask:
 # Source: org.apache.flink.streaming.api.operators.collect.{CollectResultIterator,CollectResultFetcher}.
 
 
-#: `close` waits up to this time for the job, which Spark ends as soon as it can.
+#: `close` waits up to this time until Spark has ended the job.
 _SECONDS_TO_END = 60.0
 
 

@@ -29,7 +29,7 @@ from penstock.plans.installation import own_version
 
 
 def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
-    """Return the ids, by vertex, of the vertices whose output is saved: those that others read whole.
+    """Return the ids, by vertex, of the vertices whose output is saved: others read it as a whole.
 
     A vertex with a sink that is committed is not saved: its rows belong to the run that has staged them. Nor
     are vertices after one that is not saved: a resumed run would read the earlier output of that vertex,
@@ -53,7 +53,7 @@ def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
 
 
 def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
-    """Return the vertices whose output `job` holds completely, as it does that of all vertices before them.
+    """Return the finished vertices: `job` holds their complete output, and that of all vertices before them.
 
     Readers of such a vertex read nothing but saved output.
     """

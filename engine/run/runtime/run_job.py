@@ -197,7 +197,7 @@ def _look_at_cluster(spark: SparkSession, request: SlotRequest) -> tuple[bool, S
     return slots >= wanted, Supply(f"the cluster {context.master}", designated, managers, slots, slots), 0
 
 
-# Fingerprints, by which a job that is run again is told from another job.
+# Fingerprints, which identify a job that is run again.
 
 
 def job_fingerprint(job: Job) -> str:
@@ -419,8 +419,8 @@ def end_job(
         for listener in run_listeners:
             try:
                 listener(result)
-            except Exception as unheard:  # the job's own failure is what counts
-                print_message(f"job {job.name!r}: its end is not recorded: {unheard}")
+            except Exception as listener_error:  # the job's own failure is raised
+                print_message(f"job {job.name!r}: its end is not recorded: {listener_error}")
         raise
     ended(control, result)
     if control.recovered is not None:
@@ -438,7 +438,7 @@ def required_slots(tables: Mapping[str, pa.Table]) -> int:
 
 
 def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
-    """Return the parallelism of each vertex that runs: all but those of `limited` whose output is saved."""
+    """Return the parallelism of each vertex that runs: all except vertices of `limited` with saved output."""
     recovered = control.recovered
     saved = frozenset[int]() if recovered is None else finished_vertices(recovered.kept, limited)
     return {

@@ -59,7 +59,7 @@ _warned_names: set[str] = set()
 
 
 def print_ignored_options(options: Mapping[str, str]) -> None:
-    """Print one warning per reason, with those of its options that were not named before."""
+    """Print one warning per reason, with its options except those of earlier warnings."""
     by_reason: dict[str, list[str]] = {}
     for key in sorted(options):
         why = next((why for start, why in WITHOUT_EFFECT.items() if key.startswith(start)), None)

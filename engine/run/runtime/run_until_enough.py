@@ -45,7 +45,7 @@ def run_until_enough(
     run: Callable[[CompiledJob], Rows],
     count: Callable[[Rows], int],
 ) -> Rows:
-    """Return the rows of `run(compiled)`: all, or those of a prefix of its input that suffices for its limit.
+    """Return the rows of `run(compiled)`, over its whole input or over a prefix that suffices for its limit.
 
     `count` returns the number of records in rows. BATCH mode has barriers in Flink too, so nothing is cut
     off.
@@ -75,8 +75,8 @@ def _budgets() -> Iterator[int]:
 
 
 def _with_budget(compiled: CompiledJob, budget: int) -> CompiledJob:
-    """Return `compiled` with a budget for every output, except those that Spark reads as a pipeline: the only
-    output of a vertex, with one forward reader.
+    """Return `compiled` with a budget for every output, except outputs that Spark reads as a pipeline: the
+    only output of a vertex, with one forward reader.
     """
     alone = {vertex.chain.vertex for vertex in compiled.vertices if len(vertex.chain.outputs) == 1}
     pulled = {

@@ -93,7 +93,7 @@ def cancel_group(spark: SparkSession, job_id: str) -> None:
 
 
 def cancel_group_and_future_jobs(spark: SparkSession, job_id: str, has_ended: Callable[[], bool]) -> None:
-    """Cancel the Spark jobs of `job_id`, including those that are submitted later."""
+    """Cancel the Spark jobs of `job_id`, including jobs that are submitted later."""
     if not is_remote(spark):
         spark.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(job_id)
         return

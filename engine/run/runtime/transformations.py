@@ -66,7 +66,7 @@ class Call(StrEnum):
 
 @dataclass(eq=False, kw_only=True)
 class Transformation:
-    """One step of a job. `kind` is one of a topology file's (docs/topology-files.md)."""
+    """One step of a job. `kind` is a kind of topology files (docs/topology-files.md)."""
 
     kind: str
     name: str
@@ -211,7 +211,7 @@ class Compaction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One function of an operator: a call of the script, or what PyFlink adds to it."""
+    """One function of an operator: a call of the script, or a function that PyFlink adds to it."""
 
     name: str  #: the call's operator name, before fusing
     transformation: int  #: id of its transformation before fusing

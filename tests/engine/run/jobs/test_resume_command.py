@@ -69,7 +69,7 @@ def test_a_script_is_run_again_as_it_was(here, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "elsewhere")
     code, said, complaint = here("run", "--resume", failed.job_id[:8])
     assert (code, said.partition("> ")[2]) == (0, "4\n"), complaint
-    assert "job 'first' is not run again: the run that is resumed has finished it" in complaint
+    assert "job 'first' is not run again: the resumed run has finished it" in complaint
     done = list_jobs()[0].submitted
     assert (done.name, done.resumed, done.arguments) == ("second a b", failed.job_id, ("a b", "--x"))
     assert os.listdir(tmp_path / "kept") == []
