@@ -327,7 +327,7 @@ def records(run: JournalRun) -> dict[str, float]:
 def decide_to_publish(
     run: JournalRun, sinks: tuple[SinkOfRun, ...], committables: tuple[list[Committable], ...]
 ) -> bool:
-    """Record the decision to publish; return False if a decision exists already.
+    """Record the decision to publish; return False if a decision exists, or the journal has been removed.
 
     Raises TypeError if a committable cannot be written as JSON.
     """
@@ -337,7 +337,7 @@ def decide_to_publish(
 
 
 def decide_to_undo(run: JournalRun) -> bool:
-    """Record the decision to undo; return False if a decision exists already."""
+    """Record the decision to undo; return False if a decision exists, or the journal has been removed."""
     return write(run, "decision", {"publish": False})
 
 
@@ -460,7 +460,7 @@ def parts_in(folder: str) -> tuple[list[JournalPart], list[SkippedEntry]]:
     """Return the records of runs in `folder`, sorted by run id, and the entries skipped there."""
     system, base = filesystem_of(folder)
     parts: list[JournalPart] = []
-    passed: list[SkippedEntry] = []
+    skipped: list[SkippedEntry] = []
     names = names_of_runs() if isinstance(system, fs.LocalFileSystem) else (RUNS,)
     for runs in (posixpath.join(base, name) for name in names):
         try:
@@ -468,18 +468,18 @@ def parts_in(folder: str) -> tuple[list[JournalPart], list[SkippedEntry]]:
         except FileNotFoundError:
             continue
         except OSError as error:
-            passed.append(_skipped_entry(runs, error))
+            skipped.append(_skipped_entry(runs, error))
             continue
         for name in run_names:
             path = posixpath.join(runs, name)
             try:
                 record = _record(system, path, name)
             except (OSError, ValueError) as error:
-                passed.append(_skipped_entry(path, error))
+                skipped.append(_skipped_entry(path, error))
             else:
                 if record is not None:
                     parts.append(JournalPart(record, folder, path))
-    return sorted(parts, key=lambda part: part.record.run_id), passed
+    return sorted(parts, key=lambda part: part.record.run_id), skipped
 
 
 def runs_of(parts: Iterable[JournalPart]) -> tuple[list[JournalRun], list[SkippedEntry]]:
@@ -487,13 +487,13 @@ def runs_of(parts: Iterable[JournalPart]) -> tuple[list[JournalRun], list[Skippe
     together: dict[str, list[JournalPart]] = {}
     for part in parts:
         together.setdefault(part.record.run_id, []).append(part)
-    runs, passed = [], []
+    runs, skipped = [], []
     for parts_of_run in together.values():
         try:
             runs.append(_run(parts_of_run))
         except ValueError as error:
-            passed.append(SkippedEntry(parts_of_run[0].path, str(error)))
-    return sorted(runs, key=lambda run: (run.started_at, run.run_id)), passed
+            skipped.append(SkippedEntry(parts_of_run[0].path, str(error)))
+    return sorted(runs, key=lambda run: (run.started_at, run.run_id)), skipped
 
 
 def _names(system: fs.FileSystem, runs: str) -> list[str]:

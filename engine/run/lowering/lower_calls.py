@@ -240,7 +240,7 @@ class LoweredCalls(TransformationMaker):
             (registered if call.created in wanted else self.earlier).extend(registered_now)
         return registered
 
-    def keep(self) -> None:
+    def store_lowered(self) -> None:
         """Store the lowered form in each call, for later jobs and plans; fusing may have replaced its inputs.
 
         PyFlink replaces the operator in the stream itself if a sink of the Sink V2 API reads it.

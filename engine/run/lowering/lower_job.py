@@ -261,7 +261,7 @@ def lower_job(
     if sink is not None and read is not None:
         transformations.append(calls.collect_sink(sink, read))
     if not lowers_all:
-        calls.keep()
+        calls.store_lowered()
         if sink is not None and read is not None and sink.inputs[0].call is not Call.KEY_BY:
             sink.inputs[0].lowered = read
     submitted, to_run = _graphs(name, transformations, config, parallelism, max_parallelism, slot_resources)

@@ -156,9 +156,9 @@ def dataframes_of_job(
         require_observation(observation)
     frames, compiled = _frames(job, schemas, None, None if observation is None else "")
     edges = {terminal.transformation.created: terminal.edge for terminal in compiled.terminals}
-    kept = together = frames.kept_terminal()
+    checkpointed = together = frames.checkpointed_terminal()
     if observation is not None:
-        together = observe_blocks(kept, observation)
+        together = observe_blocks(checkpointed, observation)
     results = {}
     for name, sink in sinks.items():
         schema = schemas[sink.created]
@@ -169,11 +169,11 @@ def dataframes_of_job(
 
     def release() -> None:
         # a server of Spark Connect frees it when it has no reader; a run that has not begun is not stored
-        if is_connect(kept):
+        if is_connect(checkpointed):
             return
-        with unless_ended(kept.sparkSession):
-            if kept._jdf.logicalPlan().rdd().isCheckpointed():
-                free(kept)
+        with unless_ended(checkpointed.sparkSession):
+            if checkpointed._jdf.logicalPlan().rdd().isCheckpointed():
+                free(checkpointed)
 
     return DataFrames(results, release)
 

@@ -19,7 +19,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, St
 from penstock.engine.pyflink_names import install, installed
 from penstock.engine.run.runtime.compile_job import CompiledJob, CompiledVertex
 from penstock.engine.run.runtime.errors import JobCompileError
-from penstock.engine.run.runtime.recover_jobs import KeptVertices
+from penstock.engine.run.runtime.recover_jobs import SavedVertices
 from penstock.engine.run.runtime.spark_application import has_several_executors, is_remote
 from penstock.engine.spark.describe_spark_error import WorkerFunction, pickle_with_broadcasts
 from penstock.operators.chain.describe_error import describe_error, shortened
@@ -53,21 +53,21 @@ class JobFrames:
         settings: TaskSettings,
         dependencies: PythonDependencies,
         result_schema: StructType | None = None,
-        kept: KeptVertices | None = None,
+        saved: SavedVertices | None = None,
     ) -> None:
         """`result_schema`: schema of the last vertex's rows, if these are results instead of exchange rows.
-        `kept`: vertices whose output is saved; they run now, one after the other, unless an earlier run has
+        `saved`: vertices whose output is saved; they run now, one after the other, unless an earlier run has
         saved them.
         """
         self._spark, self._job, self._settings = spark, job, settings
         self._dependencies = dependencies
         self._rows: dict[int, DataFrame] = {}
-        self._in_files = kept or ()
+        self._in_files = saved or ()
         functions = [self._function(vertex) for vertex in job.vertices]
-        if kept is not None:
-            kept.begin()
+        if saved is not None:
+            saved.begin()
         for vertex, function in zip(job.vertices, functions, strict=True):
-            self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, kept)
+            self._rows[vertex.chain.vertex] = self._rows_of(vertex, function, result_schema, saved)
 
     def terminal(self) -> DataFrame:
         """Return the rows for the driver, of all vertices that have any; an action on them runs the job."""
@@ -80,7 +80,7 @@ class JobFrames:
                 parts.append(rows.where(F.col("edge") < 0))
         return reduce(DataFrame.unionAll, parts).select("edge", "channel", "sequence", "payload")
 
-    def kept_terminal(self) -> DataFrame:
+    def checkpointed_terminal(self) -> DataFrame:
         """Return the rows of `terminal`, checkpointed: they are computed once and then stored."""
         partitions = sum(
             vertex.chain.parallelism
@@ -99,10 +99,10 @@ class JobFrames:
         vertex: CompiledVertex,
         function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
         result_schema: StructType | None,
-        kept: KeptVertices | None,
+        saved: SavedVertices | None,
     ) -> DataFrame:
-        if kept is not None and vertex.chain.vertex in kept:
-            return kept.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
+        if saved is not None and vertex.chain.vertex in saved:
+            return saved.rows_of(vertex, self._input, function, EXCHANGE_ROWS)
         schema = result_schema if result_schema and not vertex.chain.outputs else EXCHANGE_ROWS
         rows = self._input(vertex).mapInArrow(function, schema)
         return rows if self._readers(vertex) == 1 else made_once(rows, vertex.chain.parallelism)

@@ -168,7 +168,7 @@ def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = No
             kept_in=None if recovered is None else recovered.script.folder,
             resumed=None if recovered is None else recovered.resumed,
             kept_vertices=tuple(
-                () if recovered is None else sorted(finished_vertices(recovered.kept, result.compiled))
+                () if recovered is None else sorted(finished_vertices(recovered.saved, result.compiled))
             ),
         )
         try:

@@ -28,7 +28,7 @@ from penstock.plans.installation import own_version
 # A job runs vertex by vertex: the output of each is saved in files, which the next one reads.
 
 
-def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
+def vertices_to_save(compiled: CompiledJob) -> dict[int, str]:
     """Return the ids, by vertex, of the vertices whose output is saved: others read it as a whole.
 
     A vertex with a sink that is committed is not saved: its rows belong to the run that has staged them. Nor
@@ -37,7 +37,7 @@ def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
     """
     read = {gate.edge for vertex in compiled.vertices for gate in vertex.chain.gates}
     committed = {terminal.node for terminal in compiled.terminals if needs_commit(terminal.sink)}
-    kept: dict[int, str] = {}
+    saved: dict[int, str] = {}
     for vertex in compiled.vertices:
         if (
             any(output.edge in read for output in vertex.chain.outputs)
@@ -46,10 +46,10 @@ def vertices_to_keep(compiled: CompiledJob) -> dict[int, str]:
                 for output in vertex.chain.outputs
             )
             and not any(operator.node in committed for operator in vertex.chain.operators)
-            and kept.keys() >= set(vertex.producers)
+            and saved.keys() >= set(vertex.producers)
         ):
-            kept[vertex.chain.vertex] = vertex.vertex_id
-    return kept
+            saved[vertex.chain.vertex] = vertex.vertex_id
+    return saved
 
 
 def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
@@ -57,16 +57,16 @@ def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
 
     Readers of such a vertex read nothing but saved output.
     """
-    kept = vertices_to_keep(compiled)
+    saved = vertices_to_save(compiled)
     finished = set[int]()
     for vertex in compiled.vertices:
         key = vertex.chain.vertex
-        if key in kept and finished.issuperset(vertex.producers) and job.files_of(kept[key]) is not None:
+        if key in saved and finished.issuperset(vertex.producers) and job.files_of(saved[key]) is not None:
             finished.add(key)
     return frozenset(finished)
 
 
-class KeptVertices:
+class SavedVertices:
     """The vertices of a job whose output this run saves, or an earlier run has saved.
 
     `begin` is called once, when all vertices can be sent to Spark, before the first one runs.
@@ -77,7 +77,7 @@ class KeptVertices:
     ) -> None:
         self._spark, self._job = spark, job
         self.begin = begin
-        self._ids = vertices_to_keep(compiled)
+        self._ids = vertices_to_save(compiled)
         self._finished = finished_vertices(job, compiled)
 
     def __contains__(self, vertex: int) -> bool:
@@ -195,7 +195,7 @@ class RecoveredJob:
     script: KeptScript
     number: int
     name: str
-    kept: KeptJob
+    saved: KeptJob
     done_before: bool  #: an earlier run of the script has finished it
     resumed: str | None  #: the id of the job that the script resumes
 
@@ -203,7 +203,7 @@ class RecoveredJob:
         """Note that the job has finished, and remove its saved data sets."""
         try:
             self.script.note_done(self.number, self.name)
-            self.kept.remove()
+            self.saved.remove()
         except OSError as error:
             print_message(
                 f"job {self.name!r} has finished, but {self.script.folder} cannot record this: {error}"
@@ -223,10 +223,10 @@ class ScriptRecovery:
         Raises InputError if an earlier run of the script has saved data sets of another job of this number.
         """
         number, self._next = self._next, self._next + 1
-        kept, done = self.script.job(number), self.script.name_of_done(number)
+        saved, done = self.script.job(number), self.script.name_of_done(number)
         plan = identify_plan(job.name, job.batch, tables)
         if done is None:
-            earlier = kept.plan()
+            earlier = saved.plan()
             changes = [] if earlier is None else differences(earlier, plan)
         else:
             changes = [] if done == job.name else [f"it was {done!r}"]
@@ -237,8 +237,8 @@ class ScriptRecovery:
                 "run the script as it was, or without --resume from the start",
             )
         if done is None:
-            kept.begin(plan, job_id)
-        return RecoveredJob(self.script, number, job.name, kept, done is not None, self.resumed)
+            saved.begin(plan, job_id)
+        return RecoveredJob(self.script, number, job.name, saved, done is not None, self.resumed)
 
 
 class _CurrentRecovery:

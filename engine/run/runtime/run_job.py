@@ -440,7 +440,7 @@ def required_slots(tables: Mapping[str, pa.Table]) -> int:
 def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
     """Return the parallelism of each vertex that runs: all except vertices of `limited` with saved output."""
     recovered = control.recovered
-    saved = frozenset[int]() if recovered is None else finished_vertices(recovered.kept, limited)
+    saved = frozenset[int]() if recovered is None else finished_vertices(recovered.saved, limited)
     return {
         vertex.chain.vertex: vertex.chain.parallelism
         for vertex in compiled.vertices

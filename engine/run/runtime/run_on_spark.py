@@ -28,7 +28,7 @@ from penstock.engine.run.runtime.errors import (
 )
 from penstock.engine.run.runtime.exchange_on_spark import JobFrames
 from penstock.engine.run.runtime.job_monitor import Attempt, JobMonitor
-from penstock.engine.run.runtime.recover_jobs import KeptVertices
+from penstock.engine.run.runtime.recover_jobs import SavedVertices
 from penstock.engine.run.runtime.run_control import RunControl
 from penstock.engine.run.runtime.run_environment import cached_files_on_spark, ship_python
 from penstock.engine.run.runtime.run_settings import print_once, spark_settings_for_runs, task_settings
@@ -203,9 +203,9 @@ def run_on_spark(
                     raise KeyboardInterrupt
 
             recovered = control.recovered
-            kept = None if recovered is None else KeptVertices(spark, recovered.kept, compiled, submit)
-            frames = JobFrames(spark, compiled, settings, dependencies, kept=kept)
-            if kept is None:
+            saved = None if recovered is None else SavedVertices(spark, recovered.saved, compiled, submit)
+            frames = JobFrames(spark, compiled, settings, dependencies, saved=saved)
+            if saved is None:
                 submit()
             table = frames.terminal().toArrow()
         monitor.ended(finished=True)
