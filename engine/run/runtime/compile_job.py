@@ -78,8 +78,8 @@ class NodeInput:
 def _runnable_nodes(graph: GeneratedGraph) -> dict[int, RunnableNode]:
     """Return the nodes that run here, by id.
 
-    Committers and the operators of cached streams do not run: the driver commits sinks and stores the
-    records of cached streams. PyFlink runs the functions of a fused operator twice if a union of
+    Committers and operators that write caches do not run: the driver commits sinks and stores the records
+    of cached streams. PyFlink runs the functions of a fused operator twice if a union of
     `execute_and_collect` reads the operators that were fused; the fused one then has no reader, and is left
     out here.
     """

@@ -147,13 +147,13 @@ def _installed(requirements: str, packages: str | None) -> Path:
 
 
 def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSession:
-    """Return the session that jobs run in: the session of the DataFrames they read, else the session chosen
-    by `use_session_settings`.
+    """Return the session that jobs run in: the session of the DataFrames they read, else the connected
+    session of `use_session_settings`, else the process's own session or a new one.
 
-    Outside of its blocks, the session of this process is used unchanged; if there is none, a new one gets the
-    settings of the configuration directory. A new session on a cluster requests executors (TaskManagers) with
-    as many cores as the plan has slots: on spark:// by spark.cores.max, on yarn and k8s by
-    spark.executor.instances, unless these are set.
+    The last two get the settings of `use_session_settings`. Outside of its blocks, the process's own session
+    is used unchanged, and a new one gets the settings of the configuration directory. A new session on a
+    cluster requests executors (TaskManagers) with as many cores as the plan has slots: on spark:// by
+    spark.cores.max, on yarn and k8s by spark.executor.instances, unless these are set.
     """
     if dataframes:
         return use_this_python(dataframes[0].sparkSession)
