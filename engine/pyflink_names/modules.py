@@ -1,4 +1,4 @@
-"""PyFlink's modules: a table of supported and refused modules, and the hook that imports them."""
+"""The table of PyFlink's supported and refused modules, and the hook that imports them."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def missing_names(lines: Iterable[str]) -> list[str]:
 
 
 def support_table() -> Iterator[str]:
-    """Yield lines of Markdown: supported and missing names, Penstock's additions, refused modules."""
+    """Yield lines of Markdown about supported and missing names, Penstock's additions, refused modules."""
     lines = api_lines()
     missing = set(missing_names(lines))
     parsed = list(_parsed(lines))
@@ -558,7 +558,7 @@ def installed() -> bool:
 
 
 def uninstall() -> None:
-    """Undo `install`: imports of `pyflink` find the real PyFlink again, if it is installed."""
+    """Undo `install`, so that imports of `pyflink` find the real PyFlink, if it is installed."""
     if installed():
         sys.meta_path.remove(_finder)
         _forget()
@@ -578,7 +578,7 @@ def _refuse_java_attributes(ours: ModuleType) -> None:
 
 
 def _with_other_names(name: str, ours: ModuleType) -> Callable[[str], Any]:
-    """Return a `__getattr__` for a module: it finds names that only PyFlink's module `name` has."""
+    """Return a `__getattr__` for a module, which finds names that only PyFlink's module `name` has."""
     before: Callable[[str], Any] | None = vars(ours).get("__getattr__")
 
     def find(attribute: str) -> Any:

@@ -1,4 +1,4 @@
-"""Sessions of this user: a folder for each, with the data that clients need to connect.
+"""Folders of this user's sessions, with the data that clients need to connect.
 
 Source of the record of the latest session: FlinkYarnSessionCli, whose properties file names it.
 """
@@ -39,7 +39,7 @@ class Session:
     task_manager_memory: str
     port: int  #: port of Spark Connect, on loopback
     driver_host: str  #: an address of the server's machine that workers reach
-    owner: dict[str, str]  #: the server's process, as run_owner describes it
+    owner: dict[str, str]  #: the server's process, as described by state_folder.this_process
     started_at: int  #: milliseconds since the epoch
     spark_version: str
     python: str  #: the interpreter of its workers
@@ -162,7 +162,7 @@ def forget_latest(name: str) -> None:
 
 
 def write_session(session: Session) -> None:
-    """Record a session that is ready: clients find it from now on."""
+    """Record a session that is ready, so that clients find it."""
     text = asdict(session)
     del text["folder"]
     _write(session.folder / _RECORD, json.dumps(text, indent=1))
@@ -240,7 +240,7 @@ class ClusterAnswer(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterKind:
-    """A kind of cluster: its condition, and its master or session."""
+    """A kind of cluster with its condition, and its master or session."""
 
     name: str
     is_active: Callable[[ClusterOptions], ClusterAnswer]
@@ -250,7 +250,7 @@ class ClusterKind:
 
 @dataclass(frozen=True)
 class Cluster:
-    """The place where a command's jobs run: `session`, else `master` (None: Spark's settings decide)."""
+    """The cluster of a command's jobs, `session` or else `master` (None: Spark's settings decide)."""
 
     kind: str
     why: str
@@ -316,7 +316,7 @@ def choose_cluster(options: ClusterOptions) -> Cluster:
 
 
 def describe_choice(cluster: Cluster) -> list[str]:
-    """Return lines for `-v`: the kinds up to the chosen one, each with its reason."""
+    """Return the lines for `-v`, one for each kind up to the chosen one, with its reason."""
     where = cluster.master or "local"
     if cluster.session is not None:
         where = f"session {cluster.session.name!r} on {cluster.session.master}"

@@ -1,4 +1,4 @@
-"""Plans that clients request from a session: its server makes them, on the Spark of the session's jobs.
+"""Plans that clients request from a session, and its server makes on the Spark of the session's jobs.
 
 Planning needs parts of Spark that Spark Connect does not offer to clients (checkpoints, tasks of the JVM);
 the server has them. A request is a file in the folder `plans` of the session, which only its user can write.
@@ -34,7 +34,7 @@ class SessionPlanError(PenstockError):
 
 @dataclass(frozen=True)
 class SessionAnswer:
-    """The server's answer: a result, or an error to print."""
+    """The server's answer, a result or an error to print."""
 
     result: Any = None
     failed: tuple[str, str | None, int] | None = None  #: message, hint, exit code
@@ -90,7 +90,7 @@ def _wait(session: Session, folder: Path, name: str, report: Report) -> SessionA
 
 
 class PlansOfSession:
-    """The server's side: makes the plans that clients request, each in its own thread."""
+    """Makes the plans that clients request, in the server, each in its own thread."""
 
     def __init__(
         self, folder: Path, plan: Callable[[str, Any, Report], Any], cancel: Callable[[str], None]
@@ -143,7 +143,7 @@ class PlansOfSession:
 
 
 class _ReportFile(Report):
-    """A Report to the client: a file of the server's stages and notes."""
+    """A Report to the client by a file of the server's stages and notes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

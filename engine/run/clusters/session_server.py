@@ -1,4 +1,4 @@
-"""The server of a session: one Spark application that answers clients over Spark Connect, on loopback.
+"""The server of a session, one Spark application that answers clients over Spark Connect, on loopback.
 
 Like org.apache.spark.sql.connect.service.SparkConnectServer, it starts SparkConnectService on a context of
 its own. It does so from Python, so that it starts and reports errors like every local Spark of Penstock,

@@ -32,7 +32,7 @@ class NoResourceAvailableError(PenstockError):
 
 @dataclass(frozen=True)
 class GroupSlots:
-    """The request of one slot sharing group: one slot for each subtask of its widest vertex."""
+    """The request of one slot sharing group, one slot for each subtask of its widest vertex."""
 
     name: str
     slots: int
@@ -152,7 +152,7 @@ _WAITING, _RUNNING = "waiting", "running"
 
 @dataclass(frozen=True)
 class QueuePlace:
-    """The state of a job in the queue: whether it holds its slots now, and the jobs before it."""
+    """Whether a job in the queue holds its slots now, and the jobs before it."""
 
     has_slots: bool
     before: int  #: jobs that wait before it

@@ -41,7 +41,7 @@ EXECUTOR_CORES = "spark.executor.cores"
 
 @dataclass(frozen=True)
 class SessionRequest:
-    """A session to start; `conf`: all Spark settings that it gets in addition to Spark's files."""
+    """A session to start; `conf` has all Spark settings that it gets in addition to Spark's files."""
 
     name: str
     master: str
@@ -205,7 +205,7 @@ def _wait_until_ready(server: "subprocess.Popen[bytes]", folder: Path, name: str
 
 
 def _start_error(folder: Path, name: str) -> PenstockError:
-    """Return the error of a server that has ended: its own message, or the last lines of its log."""
+    """Return the error of a server that has ended, with its own message or the last lines of its log."""
     try:
         message, hint, code = json.loads((folder / "failed").read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The commit of all sinks of a run as one: prepared, decided, published.
+"""Commit all sinks of a run as one, in three steps: prepare them, record the decision, publish.
 
 Until the decision is recorded nothing is visible, and any failure undoes the run. From then on the run will
 be published: by this process, by the next run of the job, or by `penstock recover`.
@@ -208,7 +208,7 @@ def undo_run(opened: OpenRun) -> None:
 
 
 def _publishing_order(sinks: Sequence[SinkOfRun]) -> list[int]:
-    """Return the numbers of sinks in order: sinks that may refuse a commit come before sinks of files."""
+    """Return the numbers of sinks, those that may refuse a commit before sinks that only rename files."""
     first = [None, *reversed(KINDS)]
     return sorted(
         range(len(sinks)),
@@ -304,7 +304,7 @@ _NO_OPTIONS: Options = {}
 
 
 def no_own_sink(run: JournalRun, number: int) -> Sink | None:
-    """Return None: the OwnSink of callers other than the job, which have no sinks of its classes."""
+    """Return None, as the OwnSink of callers other than the job, which have no sinks of its classes."""
     return None
 
 

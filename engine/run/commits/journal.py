@@ -1,4 +1,4 @@
-"""The journal of a run's commit: records that are written once, in the folders that its sinks write into.
+"""The journal of a run's commit, whose records are written once, in the folders that its sinks write into.
 
 Each of these folders has `.penstock-runs/<run id>/owner`, which describes the run. The other records are next
 to it in the first of these folders, the run's home:
@@ -76,7 +76,7 @@ class _Record(BaseModel):
 
 
 class OwnerRecord(_Record):
-    """A process: `run_owner.this_process`."""
+    """A process, as described by `state_folder.this_process`."""
 
     host: str
     machine: str
@@ -138,7 +138,7 @@ class CommittableRecord(_Record):
 
 
 class RunRecord(_Record):
-    """The record `owner`: the description of a run."""
+    """The record `owner`, which describes a run."""
 
     format: Literal[1]
     run_id: RunId
@@ -163,7 +163,7 @@ class RunRecord(_Record):
 
 
 class DecisionRecord(_Record):
-    """The record `decision`: whether a run is published or undone."""
+    """The record `decision`, to publish or to undo a run."""
 
     publish: bool
     sinks: tuple[SinkRecord, ...] = ()
@@ -198,13 +198,13 @@ class SinkOfRun:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalRun:
-    """A run that commits sinks: the content of `owner`, and the paths of its journal."""
+    """A run that commits sinks, with the content of `owner` and the paths of its journal."""
 
     run_id: str
     job: str
     fingerprint: str  #: equal for a repetition of the same job (`job_fingerprint`)
     started_at: float  #: seconds since the epoch
-    owner: Mapping[str, str]  #: run_owner.this_process
+    owner: Mapping[str, str]  #: a process, as described by state_folder.this_process
     folders: tuple[str, ...]  #: their current paths or URIs; the first is the home
     sinks: tuple[SinkOfRun, ...]
     #: Each folder's part of the journal, a path in the folder's file system; None if it is missing.
@@ -224,7 +224,7 @@ class JournalRun:
 
 @dataclass(frozen=True)
 class RunDecision:
-    """The decision about a run: its sinks and their committables if it is to be published."""
+    """The decision about a run, with its sinks and their committables if it is to be published."""
 
     publish: bool
     sinks: tuple[SinkOfRun, ...] = ()

@@ -1,4 +1,4 @@
-"""The list of this user's jobs, running and ended: a folder for each job, written by its driver.
+"""The list of this user's jobs, running and ended, with a folder for each job, written by its driver.
 
 A folder is `state_folder("jobs")/<job id>`. Only the driver writes into it, except for `cancel`:
 

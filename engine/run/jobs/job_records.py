@@ -1,4 +1,4 @@
-"""The listed jobs: their submission, their state, and the failure of jobs whose driver died."""
+"""Submission and state of the listed jobs, and the failure of jobs whose driver died."""
 
 import json
 import os
@@ -60,7 +60,9 @@ class SubmittedJob:
     detached: bool = False
     runtime_mode: str = "STREAMING"  #: or BATCH
     started_at: int = 0  #: milliseconds since the epoch
-    owner: Mapping[str, str] = field(default_factory=dict)  #: run_owner.this_process of the driver
+    owner: Mapping[str, str] = field(
+        default_factory=dict
+    )  #: the driver, as described by state_folder.this_process
     store: str | None = None  #: the store in which the run is recorded
     kept_in: str | None = None  #: the folder of its finished data sets (`--checkpoint-dir`)
     resumed: str | None = None  #: the id of the job that it resumes
@@ -350,7 +352,7 @@ which it writes ids of jobs."""
 
 @dataclass(frozen=True)
 class StartedDriver:
-    """The result of starting a driver: the id of its first job, or exit code and output if it had none."""
+    """A driver after its start, with the id of its first job, or exit code and output if it had none."""
 
     job_id: str | None
     exit_code: int | None
@@ -359,7 +361,7 @@ class StartedDriver:
 
 @dataclass(frozen=True)
 class DetachedDriver:
-    """This process as a detached driver: its log, and the channel on which it reports its job."""
+    """This process as a detached driver, with its log and the channel on which it reports its job."""
 
     log: Path  #: standard output and standard error
     job_ids: int  #: descriptor to which it writes ids of jobs
@@ -429,7 +431,7 @@ def as_detached_driver() -> DetachedDriver | None:
 
 
 def _environment() -> dict[str, str]:
-    """Return the driver's environment: it imports this Penstock, and writes its output without a buffer."""
+    """Return the driver's environment, so that it imports this Penstock and does not buffer its output."""
     root = str(import_root())
     path = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}

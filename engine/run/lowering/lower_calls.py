@@ -445,5 +445,5 @@ class LoweredCalls(TransformationMaker):
 
 
 def cached_data_set(transformation: int) -> str:
-    """Return the id of the data set of a cached stream: 32 hex digits. Flink draws it at random."""
+    """Return the id of the data set of a cached stream, 32 hex digits, which Flink draws at random."""
     return hashlib.md5(f"cache {transformation}".encode(), usedforsecurity=False).hexdigest()

@@ -41,7 +41,7 @@ _FIRST_PART = 1 << 40
 
 @dataclass(frozen=True, kw_only=True)
 class RunnableNode:
-    """One node: its steps in order, and the number of each in its chain; the last one has the node's id."""
+    """A node with its steps in order, and the number of each in its chain; the last one has the node's id."""
 
     node: int
     name: str

@@ -1,4 +1,4 @@
-"""Streams as lazy DataFrames: a topology in the middle of a Spark job."""
+"""Streams as lazy DataFrames, in the middle of a Spark job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of jobs that run: cancelled, not runnable, failed."""
+"""Errors of jobs that cannot run, were cancelled, or failed."""
 
 from penstock.plans.errors import PenstockError
 
@@ -13,7 +13,7 @@ class JobCancelledError(PenstockError):
 
 
 class JobCompileError(PenstockError):
-    """A job cannot run: Flink refuses its graph, or it uses a feature that is not supported here."""
+    """A job cannot run, because Flink refuses its graph, or a feature that it uses is not supported here."""
 
     exit_code = 3
 

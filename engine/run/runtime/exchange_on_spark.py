@@ -55,9 +55,9 @@ class JobFrames:
         result_schema: StructType | None = None,
         saved: SavedVertices | None = None,
     ) -> None:
-        """`result_schema`: schema of the last vertex's rows, if these are results instead of exchange rows.
-        `saved`: vertices whose output is saved; they run now, one after the other, unless an earlier run has
-        saved them.
+        """Build the DataFrames; vertices of `saved` run now, one after the other, unless already saved.
+
+        `result_schema` is the schema of the last vertex's rows if these are results instead of exchange rows.
         """
         self._spark, self._job, self._settings = spark, job, settings
         self._dependencies = dependencies
@@ -81,7 +81,7 @@ class JobFrames:
         return reduce(DataFrame.unionAll, parts).select("edge", "channel", "sequence", "payload")
 
     def checkpointed_terminal(self) -> DataFrame:
-        """Return the rows of `terminal`, checkpointed: they are computed once and then stored."""
+        """Return the rows of `terminal`, checkpointed, so that they are computed once and then stored."""
         partitions = sum(
             vertex.chain.parallelism
             for vertex in self._job.vertices

@@ -1,4 +1,4 @@
-"""Reports of a job's subtasks: every attempt with its states, records and failure, while the job runs.
+"""Reports of a job's subtasks about every attempt, its states, records and failure, while the job runs.
 
 Source: org.apache.flink.runtime.executiongraph.{ExecutionGraph.updateState,Execution}.
 """
@@ -332,7 +332,7 @@ class JobMonitor:
         self._all(ExecutionState.CANCELING)
 
     def ended(self, *, finished: bool) -> None:
-        """Note the end of Spark's job: attempts that have not reported an end get the job's final state."""
+        """Give attempts that have not reported an end the final state of Spark's job, which has ended."""
         self.catch_up()
         with self._lock:
             for attempt in self.attempts.values():
@@ -359,7 +359,7 @@ class JobMonitor:
             time.sleep(0.02)
 
     def summary(self, vertex: int) -> dict[str, int]:
-        """Return totals of a vertex: finished subtasks, attempts, records and bytes of the last attempts."""
+        """Return a vertex's finished subtasks, attempts, and the records and bytes of the last attempts."""
         with self._lock:
             mine = [attempt for attempt in self.attempts.values() if attempt.vertex == vertex]
             last: dict[int, Attempt] = {}

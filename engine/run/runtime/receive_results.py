@@ -87,8 +87,9 @@ class ResultReceiver:
         return str(host), int(port)
 
     def next_records(self) -> list[Any]:
-        """Return the records of the next block: an empty list at the end, after `close`, and after
-        `wake(all_sent=False)`.
+        """Return the records of the next block.
+
+        An empty list at the end, after `close`, and after `wake(all_sent=False)`.
         """
         while not self._closed and self._waiting:
             first = self._waiting[0]
@@ -115,7 +116,7 @@ class ResultReceiver:
         return []
 
     def pass_over(self) -> None:
-        """After all subtasks have ended: discard for a moment the records of a subtask that is run again."""
+        """Discard for a moment the records of subtasks that are run again, after all subtasks have ended."""
         self._wait([], _MOMENT_SECONDS)
 
     def take_only(self, attempts: Mapping[tuple[int, int], str]) -> bool:
@@ -131,7 +132,7 @@ class ResultReceiver:
             self._waker.send(b"+" if all_sent else b"-")
 
     def close(self) -> None:
-        """Close all connections: subtasks that still send fail."""
+        """Close all connections, so that subtasks that still send fail."""
         self._closed = True
         with suppress(OSError):
             self._waker.send(b"-")

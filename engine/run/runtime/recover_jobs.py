@@ -53,7 +53,7 @@ def vertices_to_save(compiled: CompiledJob) -> dict[int, str]:
 
 
 def finished_vertices(job: KeptJob, compiled: CompiledJob) -> frozenset[int]:
-    """Return the finished vertices: `job` holds their complete output, and that of all vertices before them.
+    """Return the vertices of which `job` holds the complete output, as of all vertices before them.
 
     Readers of such a vertex read nothing but saved output.
     """
@@ -116,7 +116,7 @@ _MOST_NAMED = 10
 
 
 def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
-    """Return the identity of a plan as JSON: by vertex id its operators by id, its parallelism and inputs."""
+    """Return as JSON the identity of a plan, by vertex id its operators by id, its parallelism and inputs."""
     sizes = {row["vertex"]: row for row in tables["execution_job_vertices"].to_pylist()}
     ids = {row["vertex"]: row["vertex_id"] for row in tables["job_vertices"].to_pylist()}
     vertices: dict[str, Any] = {}
@@ -211,7 +211,7 @@ class RecoveredJob:
 
 
 class ScriptRecovery:
-    """The jobs of one run of a script; `resumed`: the id of the job that it resumes."""
+    """The jobs of one run of a script; `resumed` is the id of the job that it resumes."""
 
     def __init__(self, script: KeptScript, resumed: str | None = None) -> None:
         self.script, self.resumed = script, resumed

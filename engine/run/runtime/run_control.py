@@ -18,7 +18,7 @@ _FINAL_STATES = ("FINISHED", "CANCELED", "FAILED")
 
 @dataclass
 class RunControl:
-    """A run while it lasts: its id, its state, and whether its cancellation was requested."""
+    """The id and state of a run while it lasts, and whether its cancellation was requested."""
 
     job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     cancel_requested: threading.Event = field(default_factory=threading.Event)
@@ -38,7 +38,7 @@ class RunControl:
 
 
 def ended(control: RunControl, result: JobResult, error: BaseException | None = None) -> None:
-    """Record the end of a run: in its result, in `control`, and in the list of jobs (`on_end`)."""
+    """Record the end of a run in its result, in `control`, and in the list of jobs (`on_end`)."""
     cancelled = isinstance(error, JobCancelledError | KeyboardInterrupt)
     result.state = "FINISHED" if error is None else "CANCELED" if cancelled else "FAILED"
     result.failure = None if error is None else redact(str(error))

@@ -1,4 +1,4 @@
-"""The environment of a run: a session, files on the workers, and a display of its progress."""
+"""The session of a run, its files on the workers, and a display of its progress."""
 
 import hashlib
 import shutil
@@ -177,8 +177,8 @@ def run_session(slots: int, dataframes: Sequence[DataFrame] = ()) -> SparkSessio
 
 @dataclass(frozen=True)
 class SessionSettings:
-    """Settings to start a session with: a Spark master (None: local[*]) and Spark settings; or the running
-    session that this process is connected to.
+    """A Spark master (None: local[*]) and Spark settings to start a session with, or the running session
+    that this process is connected to.
     """
 
     master: str | None = None

@@ -144,7 +144,7 @@ def _slots_of_run(
 
 
 def slot_request_timeout(config: Mapping[str, str]) -> float:
-    """Return the seconds that a job waits for its slots: option slot.request.timeout."""
+    """Return the seconds that a job waits for its slots, from option slot.request.timeout."""
     text = config.get(SLOT_REQUEST_TIMEOUT.key)
     milliseconds = SLOT_REQUEST_TIMEOUT.default if text is None else SLOT_REQUEST_TIMEOUT.parse(text)
     return float(milliseconds) / 1000
@@ -433,12 +433,12 @@ def end_job(
 
 
 def required_slots(tables: Mapping[str, pa.Table]) -> int:
-    """Return the number of slots that a job needs: the sum over its slot sharing groups."""
+    """Return the number of slots that a job needs, the sum over its slot sharing groups."""
     return sum(tables["required_slots"]["slots"].to_pylist())
 
 
 def _parallelism(limited: CompiledJob, compiled: CompiledJob, control: RunControl) -> dict[int, int]:
-    """Return the parallelism of each vertex that runs: all except vertices of `limited` with saved output."""
+    """Return the parallelism of each vertex that runs; vertices of `limited` with saved output do not."""
     recovered = control.recovered
     saved = frozenset[int]() if recovered is None else finished_vertices(recovered.saved, limited)
     return {
@@ -488,8 +488,8 @@ def job_done_before(job: Job, control: RunControl, tables: dict[str, pa.Table], 
 
 
 def committed_before(repeated: JournalRun) -> str:
-    """Return the reason not to run a job again: its earlier run was killed after its commit, before it could
-    report the commit.
+    """Return the reason not to run a job again whose earlier run was killed after its commit, before it
+    could report the commit.
     """
     return (
         f"its run {repeated.short_id} of {datetime.fromtimestamp(repeated.started_at):%Y-%m-%d %H:%M:%S} is "

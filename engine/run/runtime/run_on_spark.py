@@ -1,4 +1,4 @@
-"""Run a compiled job on Spark: as one Spark job, or vertex by vertex if finished data sets are saved."""
+"""Run a compiled job as one Spark job, or vertex by vertex if finished data sets are saved."""
 
 import json
 import os
@@ -53,7 +53,7 @@ Rows = list[tuple[int, int, int, pa.Buffer]]
 
 
 def _terminal_rows(table: pa.Table) -> Rows:
-    """The rows of `table`, sorted by edge, channel and sequence, which is the order of each sink."""
+    """Return the rows of `table`, sorted by edge, channel and sequence, which is the order of each sink."""
     return sorted(_rows(table), key=lambda row: row[:3])
 
 
@@ -90,7 +90,7 @@ def committables(rows: Rows, terminals: tuple[Terminal, ...]) -> list[list[Commi
 
 
 def records(payload: Any, type_info: TypeInformation | None) -> list[Any]:
-    """The records of a block."""
+    """Return the records of a block."""
     block = decode(payload, type_info)
     if block.values is not None:
         return block.values

@@ -1,4 +1,4 @@
-"""Settings of a run: the Flink options that have an effect here, and Spark's settings during the run."""
+"""Flink's options that have an effect on a run, and Spark's settings during the run."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def plan_job(job: Job) -> dict[str, pa.Table]:
 
 
 def plan_to_run(job: Job) -> dict[str, pa.Table]:
-    """Return the tables of all layers of the job as it runs here: with the script's parallelism even in
+    """Return the tables of all layers of the job as it runs here, with the script's parallelism even in
     BATCH mode.
 
     Raises JobCompileError with Flink's message if Flink refuses the job.

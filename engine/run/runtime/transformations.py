@@ -1,4 +1,4 @@
-"""Transformations, which calls of the DataStream API make: the job as written, for planner and runtime.
+"""The job as its author wrote it: transformations made by calls of the DataStream API.
 
 Source: org.apache.flink.api.dag.Transformation and its subclasses in
 org.apache.flink.streaming.api.transformations.
@@ -211,7 +211,7 @@ class Compaction(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One function of an operator: a call of the script, or a function that PyFlink adds to it."""
+    """One function of an operator, which is a call of the script or added by PyFlink."""
 
     name: str  #: the call's operator name, before fusing
     transformation: int  #: id of its transformation before fusing
@@ -278,7 +278,7 @@ class LoweredTransformation:
 
 @dataclass(frozen=True, kw_only=True)
 class UnfusedPair:
-    """Two consecutive Python operators that were not fused: ids of both, and the reasons."""
+    """The ids of two consecutive Python operators that were not fused, and the reasons."""
 
     source: int
     target: int
@@ -317,7 +317,7 @@ class GeneratedGraph:
 
 @dataclass(frozen=True, kw_only=True)
 class LoweredJob:
-    """The lowered calls of a script: PyFlink's list of transformations, its graphs, and effects of fusing."""
+    """A script's calls as PyFlink's list of transformations, with their graphs and the effects of fusing."""
 
     transformations: list[LoweredTransformation]  #: in the order in which Flink translates them
     not_fused: tuple[UnfusedPair, ...] = ()
@@ -336,7 +336,7 @@ RUNTIME_MODE = "execution.runtime-mode"
 
 @dataclass(frozen=True, kw_only=True)
 class CachedFile:
-    """A file of the distributed cache: its path as the author gave it."""
+    """A file of the distributed cache, with its path as the author gave it."""
 
     path: str
     executable: bool = False
@@ -371,7 +371,7 @@ def topology_of(job: Job) -> dict[str, Any]:
 
 
 def topology_to_run(job: Job) -> dict[str, Any]:
-    """Return the topology of `job` as it runs here: operators have their parallelism even in BATCH mode."""
+    """Return the topology of `job` as it runs here, where operators have parallelism even in BATCH mode."""
     return _topology(job, job.lowered.to_run)
 
 
