@@ -60,9 +60,7 @@ class SubmittedJob:
     detached: bool = False
     runtime_mode: str = "STREAMING"  #: or BATCH
     started_at: int = 0  #: milliseconds since the epoch
-    owner: Mapping[str, str] = field(
-        default_factory=dict
-    )  #: the driver, as described by state_folder.this_process
+    owner: Mapping[str, str] = field(default_factory=dict)  #: the driver's process (`this_process`)
     store: str | None = None  #: the store in which the run is recorded
     kept_in: str | None = None  #: the folder of its finished data sets (`--checkpoint-dir`)
     resumed: str | None = None  #: the id of the job that it resumes
