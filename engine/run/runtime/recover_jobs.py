@@ -277,6 +277,8 @@ def _print_saved_vertices(script: KeptScript) -> None:
     with suppress(OSError):
         ids = [job_id for _, job in script.jobs() for job_id in job.ids()[-1:]]
         if ids:
-            print_message(f"finished data sets are saved: penstock run --resume {ids[-1]} goes on from there")
+            print_message(
+                f"finished data sets are saved: `penstock run --resume {ids[-1]}` continues the script"
+            )
         else:
             script.remove()
