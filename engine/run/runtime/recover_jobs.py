@@ -277,8 +277,6 @@ def _print_saved_vertices(script: KeptScript) -> None:
     with suppress(OSError):
         ids = [job_id for _, job in script.jobs() for job_id in job.ids()[-1:]]
         if ids:
-            print_message(
-                f"finished data sets are saved: `penstock run --resume {ids[-1]}` continues the script"
-            )
+            print_message(f"finished data sets are saved: `penstock run --resume {ids[-1]}` resumes the job")
         else:
             script.remove()
