@@ -11,7 +11,7 @@ from pathlib import Path
 from penstock.engine.machine.state_folder import this_process
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.commits.commit_run import print_message
-from penstock.engine.run.jobs.job_records import (
+from penstock.engine.run.job_records import (
     CANCEL,
     JOB,
     LOG,
@@ -146,7 +146,7 @@ _LARGEST_SHARE = 0.05
 
 @contextmanager
 def list_jobs_of_script(script: SubmittedJob, driver: DetachedDriver | None = None) -> Iterator[None]:
-    """Inside the block, every job has a folder (engine.run.jobs): `script` with the job's id and name.
+    """Inside the block, every job has a folder (engine.run.job_records): `script` with the job's id and name.
 
     `driver`: set if this process is a detached driver; the id of each submitted job is sent to the process
     that started it. A folder that cannot be written is reported once, and does not stop a job.
