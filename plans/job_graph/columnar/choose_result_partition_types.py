@@ -86,7 +86,7 @@ IS_CHAINED = pl.col("chainable") | pl.col("chained_source")
 """For a row of stream_edges: the reader follows in the chain, or takes the source into its own chain."""
 
 
-# Ordinary partitioners in place of the classes of dynamic graphs, and result partition types, for both planners.
+# Ordinary partitioners in place of dynamic graphs' classes, and result partition types, for both planners.
 
 
 SETTLED = (Partitioner.RESCALE, Partitioner.HASH)
