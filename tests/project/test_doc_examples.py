@@ -37,7 +37,7 @@ PAGES = (
     "docs/commands.md",
     "docs/configuration.md",
     "docs/drawn-fleets.md",
-    "docs/planners-of-your-own.md",
+    "docs/custom-planners.md",
     "docs/sql.md",
     "docs/sweeps.md",
     "docs/tutorial-planner.md",
