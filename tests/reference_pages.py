@@ -157,8 +157,10 @@ def passes_page() -> str:
 
 
 def notebook() -> str:
-    """The page "Inside a Spark job" as a notebook that begins with a session of its own."""
-    page = (Path(__file__).parents[1] / "docs" / "inside-spark.md").read_text(encoding="utf-8")
+    """The pages "Inside a Spark job" and on types as a notebook that begins with a session of its own."""
+    docs = Path(__file__).parents[1] / "docs"
+    page = (docs / "inside-spark.md").read_text(encoding="utf-8")
+    page += "\n#" + (docs / "spark-types.md").read_text(encoding="utf-8")
     title, _, rest = page.partition("\n\n")
     session = (
         "from pyspark.sql import SparkSession\n\n"
