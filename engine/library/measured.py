@@ -100,7 +100,7 @@ class ChangedJobs:
 class Measured(NamedTuple):
     """How good plans are under a cost model.
 
-    `plans`: a row for each topology, with the metrics that docs/custom-planners.md lists. `vertices`:
+    `plans`: a row for each topology, with the metrics that docs/costs-and-metrics.md lists. `vertices`:
     load and utilisation of each job vertex. `edges`: the rate of each stream edge. All have the name of the
     topology in the column `topology`, as Plan.nodes has. Arrow tables, or DataFrames of Spark as the plan's
     tables are; `release` gives back what Spark keeps of them. `jobs`: what `after` asks.
