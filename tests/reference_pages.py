@@ -94,7 +94,7 @@ def _reasons_against_chaining() -> list[str]:
         "",
         (inspect.getdoc(NotChainableReason) or "").split("\n")[0],
         "Reasons without an entry in the last column follow from what a job computes, and",
-        "[`penstock explain --what-if`](commands.md#penstock-explain) refuses them.",
+        "[`penstock explain --what-if`](commands-look.md#penstock-explain) refuses them.",
         *_held_by("NotChainableReason"),
         "",
         "| value | meaning | what `--what-if` changes |",

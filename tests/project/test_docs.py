@@ -26,7 +26,7 @@ from penstock.plans.vocabulary import Layer
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOPOLOGY_FILES = (DOCS / "topology-files.md").read_text(encoding="utf-8")
-COMMANDS_PAGE = (DOCS / "commands.md").read_text(encoding="utf-8")
+COMMANDS_PAGE = "\n".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("commands*.md")))
 
 
 def json_examples(page: str) -> list[Any]:
