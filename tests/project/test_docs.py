@@ -26,7 +26,8 @@ from penstock.plans.vocabulary import Layer
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOPOLOGY_FILES = (DOCS / "topology-files.md").read_text(encoding="utf-8")
-COMMANDS_PAGE = "\n".join(page.read_text(encoding="utf-8") for page in sorted(DOCS.glob("commands*.md")))
+COMMANDS_PAGES = (DOCS / "commands.md", *sorted(DOCS.glob("commands-*.md")))
+COMMANDS_PAGE = "\n".join(page.read_text(encoding="utf-8") for page in COMMANDS_PAGES)
 
 
 def json_examples(page: str) -> list[Any]:
