@@ -26,6 +26,8 @@ from penstock.plans.vocabulary import Layer
 
 DOCS = Path(__file__).parents[2] / "docs"
 TOPOLOGY_FILES = (DOCS / "topology-files.md").read_text(encoding="utf-8")
+FLINK_OPTIONS = (DOCS / "flink-options.md").read_text(encoding="utf-8")
+STREAM_GRAPHS = (DOCS / "stream-graphs.md").read_text(encoding="utf-8")
 COMMANDS_PAGES = (DOCS / "commands.md", *sorted(DOCS.glob("commands-*.md")))
 COMMANDS_PAGE = "\n".join(page.read_text(encoding="utf-8") for page in COMMANDS_PAGES)
 
@@ -63,17 +65,17 @@ def test_every_key_of_a_topology_file_is_described():
     )
     assert described_keys(section(TOPOLOGY_FILES, "Kinds of transformations")) == set(KIND_RULES)
     of_graphs = {*SETTING_RULES, *NODE_RULES, *EDGE_RULES, "nodes", "edges"}
-    assert described_keys(section(TOPOLOGY_FILES, "Stream graphs")) == of_graphs
+    assert described_keys(STREAM_GRAPHS) == of_graphs
 
 
 def test_every_kind_of_input_error_is_described():
-    refused = section(TOPOLOGY_FILES, "What is refused, and how it is said")
+    refused = section(TOPOLOGY_FILES, "Errors and refusals")
     assert described_keys(refused) == {str(kind) for kind in ErrorKind}
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.key)
 def test_every_flink_option_has_its_default_and_deprecated_keys(option: FlinkOption):
-    (row,) = (line for line in TOPOLOGY_FILES.splitlines() if line.startswith(f"| `{option.key}` |"))
+    (row,) = (line for line in FLINK_OPTIONS.splitlines() if line.startswith(f"| `{option.key}` |"))
     values, default, deprecated = (cell.strip() for cell in row.split("|")[2:5])
     assert all(f"`{value}`" in values for value in option.values)
     assert re.findall(r"`([^`]+)`", deprecated) == list(option.deprecated)
