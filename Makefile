@@ -51,7 +51,6 @@ format: .venv/installed-dev
 ## The generated pages of docs/, and the site in build/site.
 docs: .venv/installed-dev
 	$(BIN)/python -m tests.reference_pages docs
-	$(BIN)/python -m tests.configuration_page docs
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --to docs/fraud-detection.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology events-etl --layer stream_graph --to docs/events-etl.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology word-count --to docs/word-count.svg

@@ -7,6 +7,8 @@ import sys
 import textwrap
 from pathlib import Path
 
+from penstock.engine.configuration.cluster_options import Reader, option_text
+from penstock.engine.configuration.merge_settings import OPTIONS
 from penstock.plans import vocabulary as vocabulary_module
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.passes import PASSES
@@ -25,6 +27,7 @@ def reference_pages() -> dict[str, str]:
         "tables.md": tables_page(),
         "vocabulary.md": vocabulary_page(),
         "passes.md": passes_page(),
+        "options.md": options_page(),
         "inside-spark.ipynb": notebook(),
     }
 
@@ -153,6 +156,25 @@ def passes_page() -> str:
             case.example(entry.reads),
             "```",
         ]
+    return "\n".join(lines) + "\n"
+
+
+def options_page() -> str:
+    """Every option of the configuration with its default, in Markdown."""
+    headings = {
+        Reader.JOBS: "Jobs: defaults of topologies and scripts that do not set them",
+        Reader.CLUSTER: "The cluster that jobs are planned for",
+        Reader.RUNS: "Running jobs",
+    }
+    lines = ["# Options", "", WRITTEN, "", "[Configuration](configuration.md) describes where values come from."]
+    for reader, heading in headings.items():
+        lines += ["", f"## {heading}", "", "| key | default | values | meaning |", "|---|---|---|---|"]
+        for option in (option for option in OPTIONS if option.reader is reader):
+            keys = f"`{option.key}`"
+            if option.deprecated:
+                keys += f" (deprecated: {', '.join(f'`{key}`' for key in option.deprecated)})"
+            default = cell(option_text(option, option.default))
+            lines.append(f"| {keys} | {default} | {cell(option.allowed)} | {cell(option.meaning)} |")
     return "\n".join(lines) + "\n"
 
 
