@@ -58,7 +58,7 @@ def tables_page() -> str:
     layers: dict[str, list[str]] = {}
     for table in TABLES:
         page = "" if _is_on_first_page(table) else "tables-job-graph.md"
-        layers.setdefault(LAYER_OF.get(table, "all layers"), []).append(f"[`{table}`]({page}#{table})")
+        layers.setdefault(LAYER_OF.get(table, "(none)"), []).append(f"[`{table}`]({page}#{table})")
     lines += [f"| {layer} | {', '.join(links)} |" for layer, links in layers.items()]
     return "\n".join([*lines, *_columns_of(filter(_is_on_first_page, TABLES))]) + "\n"
 
@@ -95,8 +95,8 @@ def vocabulary_page() -> str:
         WRITTEN,
         "",
         "The enums of a plan under Flink's names, in the order of [the layers](how-planning-works.md).",
-        "Each entry names the [pass](passes.md) that reads it and the columns of [tables](tables.md) that hold",
-        "it; each value has its effect. Values that Flink has, too, have Flink's names.",
+        "Each entry names the [pass](passes.md) that reads it and the columns of [tables](tables.md) with its",
+        "values; each value has its effect. Values that Flink has, too, have Flink's names.",
     ]
     for name, vocabulary in vars(vocabulary_module).items():
         if inspect.isclass(vocabulary) and vocabulary.__module__ == vocabulary_module.__name__:
@@ -167,8 +167,8 @@ def passes_page() -> str:
         "",
         "## Examples",
         "",
-        "Inputs of a pass, and after `->` its output, in some of their columns. Each example is a case of the",
-        "named file, whose cases the tests run through both planners.",
+        "Inputs of a pass, and after `->` its output, in some of their columns. Each example is a case of",
+        "the named file, whose cases the tests run through both planners.",
     ]
     for entry in PASSES:
         case = read_cases(entry.produces)[0]
@@ -193,7 +193,7 @@ def options_page() -> str:
         Reader.CLUSTER: "The cluster that jobs are planned for",
         Reader.RUNS: "Running jobs",
     }
-    lines = ["# Options", "", WRITTEN, "", "[Configuration](configuration.md) describes where values come from."]
+    lines = ["# Options", "", WRITTEN, "", "[Configuration](configuration.md) names the sources of values."]
     for reader, heading in headings.items():
         lines += ["", f"## {heading}", "", "| key | default | values | meaning |", "|---|---|---|---|"]
         for option in (option for option in OPTIONS if option.reader is reader):
