@@ -95,8 +95,8 @@ def vocabulary_page() -> str:
         WRITTEN,
         "",
         "The enums of a plan under Flink's names, in the order of [the layers](how-planning-works.md).",
-        "Each entry names the [pass](passes.md) that reads it and the columns of [tables](tables.md) with its",
-        "values; each value has its effect. Values that Flink has, too, have Flink's names.",
+        "Each entry names the [pass](passes.md) that reads it and the columns of [tables](tables.md) with",
+        "its values; each value has its effect. Values that Flink has, too, have Flink's names.",
     ]
     for name, vocabulary in vars(vocabulary_module).items():
         if inspect.isclass(vocabulary) and vocabulary.__module__ == vocabulary_module.__name__:
