@@ -39,7 +39,7 @@ build:
 	mkdir -p $@
 
 lint: .venv/installed-dev
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -48,7 +48,7 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-## The generated pages of docs/, and the site in build/site.
+## The generated pages and pictures of docs/, and the site in build/site (python -m http.server -d build/site).
 docs: .venv/installed-dev
 	$(BIN)/python -m tests.reference_pages docs
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --to docs/fraud-detection.svg
@@ -56,7 +56,9 @@ docs: .venv/installed-dev
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology word-count --to docs/word-count.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology clickstream-sessions --to docs/clickstream-sessions.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology order-enrichment --to docs/order-enrichment.svg
-	$(BIN)/mkdocs build --strict
+	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --layer execution_graph --vertex 2 --to docs/score-by-rules.svg
+	$(BIN)/python -m tests.browser.gallery docs
+	$(BIN)/zensical build --clean --strict
 
 ## Operators a second of every pass and layer, and edges a second; see benchmarks/.
 bench: .venv/installed
