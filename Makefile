@@ -39,7 +39,7 @@ build:
 	mkdir -p $@
 
 lint: .venv/installed-dev
-	$(BIN)/zensical build --strict
+	$(BIN)/python -m zensical build --strict
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -58,7 +58,7 @@ docs: .venv/installed-dev
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology order-enrichment --to docs/order-enrichment.svg
 	$(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --layer execution_graph --vertex 2 --to docs/score-by-rules.svg
 	$(BIN)/python -m tests.browser.gallery docs
-	$(BIN)/zensical build --clean --strict
+	$(BIN)/python -m zensical build --clean --strict
 
 ## Operators a second of every pass and layer, and edges a second; see benchmarks/.
 bench: .venv/installed
