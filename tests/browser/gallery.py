@@ -4,21 +4,23 @@ Pages are pictured in Chromium; where that or selenium is missing, their picture
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from penstock.engine.machine.state_folder import STATE_DIR
 from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
-from tests.engine.views.ui.made_up_runs import example, submit
+from tests.engine.views.ui import made_up_runs
 
-CUSTOM = "penstock.engine.examples.chain_equal_costs:chain"
+CUSTOM = "cautious:chain"
 GRID = f"""
 topologies:
   shape: random
@@ -36,6 +38,7 @@ def make_gallery(docs: Path) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "grid.yaml").write_text(GRID, encoding="utf-8")
+        shutil.copy(ROOT / "engine/examples/chain_equal_costs.py", folder / "cautious.py")
         _penstock(folder, "sweep", "grid.yaml", "--out", "sweep")
         figure = docs.resolve() / "gallery-sweep.png"
         axes = ("-x", "drawn_operators", "-y", "tasks")
@@ -50,7 +53,7 @@ def make_gallery(docs: Path) -> None:
         with _run_page(folder) as link:
             _picture(docs, "plan", (folder / "plan.html").as_uri(), (1200, 640), _click_a_vertex)
             _picture(docs, "bench", (folder / "bench" / "index.html").as_uri(), (1000, 900))
-            _picture(docs, "run", link, (1200, 900), _open_the_job)
+            _picture(docs, "run", link, (1280, 860), _open_the_job)
 
 
 def _penstock(folder: Path, *arguments: str) -> None:
@@ -63,6 +66,8 @@ def _penstock(folder: Path, *arguments: str) -> None:
 def _run_page(folder: Path) -> Iterator[str]:
     """The link of a run page with a running and a finished job, whose states are made up."""
     os.environ[STATE_DIR] = str(folder / "state")
+    made_up_runs.BEGUN = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=40)
+    example, submit = made_up_runs.example, made_up_runs.submit
     submit(example("events-etl"), 6, "FINISHED", dict.fromkeys((1, 2, 3, 7, 8, 10, 12), "FINISHED"))
     submit(
         example("fraud-detection"), 7, of_vertices={1: "RUNNING", 2: "FINISHED", 6: "RUNNING", 8: "RUNNING"}
