@@ -134,6 +134,14 @@ def test_every_layer_is_a_value_of_until():
     assert all(f"`{layer}`" in COMMANDS_PAGE for layer in list(Layer)[1:])
 
 
+def test_every_page_is_in_the_navigation_and_short():
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    assert {page.name for page in DOCS.glob("*.md")} == set(re.findall(r"[\w-]+\.md", navigation))
+    generated = {"passes.md", "pyflink-api.md"}
+    words = {page.name: len(page.read_text(encoding="utf-8").split()) for page in DOCS.glob("*.md")}
+    assert [name for name in words if words[name] > 2_500 and name not in generated] == []
+
+
 def test_files_that_pages_name_are_there():
     pages = [*DOCS.glob("*.md"), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md"))]
     folders = ("benchmarks", "engine", "operators", "plans", "spark-conf", "tests")
