@@ -82,7 +82,7 @@ def _columns_of(tables: Iterable[str]) -> Iterator[str]:
         for column in TABLES[table]:
             yield (
                 f"| `{column.name}` | {_other_name(column.name, view_columns(table)[column.name])} "
-                f"| {cell(type_name(column.type))} | {'yes' if column.nullable else ''} "
+                f"| {cell(type_name(column.type)).replace(',', ', ')} | {'yes' if column.nullable else ''} "
                 f"| {cell(column.metadata[COMMENT].decode())} |"
             )
 
