@@ -66,7 +66,7 @@ bench: .venv/installed
 	$(BIN)/python -m benchmarks.bench_edges
 
 clean:
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv build dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info < (3, 15) or sys.exit("Penstock needs Python 3.11 to 3.14")'
