@@ -64,7 +64,7 @@ ANSWERS: dict[Decision, AnswerForm] = {
 def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]:
     """Mark a function as one that makes `decision` (see Decision) in place of Flink's rule.
 
-    The parameters of the function name the tables that it reads (see docs/planners-of-your-own.md).
+    The parameters of the function name the tables that it reads (see docs/custom-planners.md).
 
     Raises ConfigurationError if there is no such decision.
     """

@@ -355,7 +355,7 @@ class NotChainableReason(StrEnum):
     DECIDED_BY_PLANNER = (
         "DECIDED_BY_PLANNER",
         ReasonRecord(
-            meaning="a [custom planner](planners-of-your-own.md) keeps the operators apart",
+            meaning="a [custom planner](custom-planners.md) keeps the operators apart",
             condition=None,
             sentence="the chosen planner keeps them apart",
             requires="the chosen planner chains them",
