@@ -1,9 +1,9 @@
-"""Turns a function that pushes into an iterator to pull from.
+"""Turn a function that pushes into an iterator to pull from.
 
-Spark pulls: it takes a subtask's rows from an iterator, and stops when it has enough. Operators push: a row
-is put out deep inside calls from operator to operator. `pulled` runs the pushing side in a thread, and only
-ever one of the two: `put` waits until the next row is asked for. So a row waits for its reader instead of in
-memory, and a reader that has enough ends the calls.
+Spark pulls: it takes a subtask's rows from an iterator and stops when it has enough. Operators push: they
+emit a row deep inside calls from operator to operator. `pulled` runs the pushing side in a thread, and only
+one of the two runs at a time: `put` waits for the request for the next row. So a row waits for its reader
+instead of in memory, and a reader that has enough ends the calls.
 """
 
 import sys
@@ -19,16 +19,16 @@ from penstock.operators.chain.operator import OperatorContext, failure
 from penstock.operators.task.build_chain import Chain, OperatorSpec
 from penstock.operators.task.report import TaskSpec
 
-# The sources of a subtask: its splits, chunk by chunk, into the chain.
+# The sources of a subtask: reads its splits, chunk by chunk, into the chain
 #
-# Source: org.apache.flink.streaming.api.operators.SourceOperator, org.apache.flink.streaming.runtime.io.
-# StreamTaskSourceInput.
+# Source: org.apache.flink.streaming.api.operators.SourceOperator,
+# org.apache.flink.streaming.runtime.io.StreamTaskSourceInput.
 
 
 def read_sources(
     spec: TaskSpec, chain: Chain, context: OperatorContext, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[None]:
-    """Read all splits of this subtask, source by source; gives control back after every chunk.
+    """Read all splits of this subtask, source by source; yield after every chunk.
 
     A source whose `reads_dataframe` is true has no splits: its records are the Spark partition itself.
     """
@@ -51,7 +51,7 @@ def _chunks(
     context: OperatorContext,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[Any]:
-    """The records of a source, chunk by chunk. Raises UserFunctionError with the source and the split."""
+    """Yield the records of a source in chunks. Raises UserFunctionError that names source and split."""
     source = operator_spec.operator
     if getattr(source, "reads_dataframe", False):
         yield from _read_dataframe(source, own, context, batches)
@@ -73,10 +73,10 @@ def _chunks(
 def _read_dataframe(
     source: Any, own: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Any]:
-    """The Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.
+    """Yield the Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.
 
-    The latter keeps the subtasks in order where their records meet: each begins where event time ends for the
-    one before it.
+    That first watermark keeps the subtasks in order where their records meet: the event time of each begins
+    where the one before it ends.
     """
     ordered = source.event_time is not None and not context.batch
     begun = False
@@ -97,9 +97,9 @@ def _read_dataframe(
 
 T = TypeVar("T")
 
-#: How long a reader that has enough waits for the pushing side, which may itself be waiting for input.
+#: Seconds that a reader which has enough waits for the pushing side, which may itself wait for input.
 _SECONDS_TO_END = 10.0
-#: Memory of the stack of a Python call, generously.
+#: Upper estimate of the stack memory of a Python call.
 _BYTES_A_CALL = 4096
 _LEAST_STACK_BYTES = 8 << 20
 
@@ -107,10 +107,10 @@ _LEAST_STACK_BYTES = 8 << 20
 def pulled(
     push: Callable[[Callable[[T], None]], None], name: str, calls: int = 1000
 ) -> Generator[T, None, None]:
-    """Yields what `push` hands to the function it is given, one by one, on request.
+    """Yield the values that `push` passes to its argument, one by one, on request.
 
-    `push` runs in a thread called `name`, with room for `calls` nested Python calls. What it raises is raised
-    here. When the iterator is closed, the function it was given raises EnoughResults from then on.
+    `push` runs in a thread called `name`, with room for `calls` nested Python calls. Its exceptions are
+    raised here. Once the iterator is closed, the argument of `push` raises EnoughResults.
     """
     pusher = _Pusher(push)
     with _room_for_calls(calls):
@@ -133,12 +133,12 @@ class _Pusher(Generic[T]):
     def __init__(self, push: Callable[[Callable[[T], None]], None]) -> None:
         self._push = push
         self.wanted, self.given = threading.Semaphore(0), threading.Semaphore(0)
-        self.rows: list[T] = []  #: the last one put
+        self.rows: list[T] = []  #: the last row put
         self.error: BaseException | None = None
         self.ended = self.enough = False
 
     def proceed(self) -> bool:
-        """Let the pushing side run until it has put a row; False if it has ended instead."""
+        """Let the pushing side run until it has put a row; return False if it has ended instead."""
         self.wanted.release()
         self.given.acquire()
         return not self.ended
@@ -167,7 +167,7 @@ class _Pusher(Generic[T]):
 
 @contextmanager
 def _room_for_calls(calls: int) -> Iterator[None]:
-    """Threads started inside may nest `calls` Python calls, with some room for native code."""
+    """Let threads started inside nest `calls` Python calls, with some room for native code."""
     limit, stack_bytes = sys.getrecursionlimit(), threading.stack_size()
     sys.setrecursionlimit(max(limit, calls))
     threading.stack_size(max(_LEAST_STACK_BYTES, calls * _BYTES_A_CALL))
