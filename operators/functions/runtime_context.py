@@ -1,4 +1,7 @@
-"""Where a function runs. Source: pyflink.datastream.functions.RuntimeContext."""
+"""The runtime context of functions, and their metrics.
+
+Source: pyflink.datastream.functions.RuntimeContext.
+"""
 
 import operator
 from abc import ABC, abstractmethod
@@ -22,7 +25,7 @@ from penstock.operators.state.interfaces import (
 )
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
 
-# Metrics of several operators or subtasks as those of one.
+# Sums of metrics over operators or subtasks
 
 
 Metrics = Mapping[str, Mapping[str, Any]]
@@ -30,8 +33,8 @@ Metrics = Mapping[str, Mapping[str, Any]]
 
 
 def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[str, Any]]:
-    """Current metrics of a subtask's functions, by operator, which may be fused from several functions."""
-    # here, since commands that list jobs add up metrics too, and need nothing of functions
+    """Return current metrics of a subtask's functions by operator, which may be fused of several."""
+    # add_up_metrics is separate: commands that list jobs add up metrics as well, without functions
 
     return add_up_metrics(
         {context.operator_name: metric_values(context)} for context in contexts if context.metrics
@@ -39,18 +42,18 @@ def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[st
 
 
 def add_up_metrics(subtasks: Iterable[Metrics]) -> dict[str, dict[str, Any]]:
-    """The metrics of all subtasks: counters, meters and gauges are added up, distributions are merged."""
+    """Return the metrics of all subtasks: counters, meters and gauges added up, distributions merged."""
     total: dict[str, dict[str, Any]] = {}
     for metrics in subtasks:
         for name_of_operator, values in metrics.items():
-            of_operator = total.setdefault(name_of_operator, {})
+            operator_total = total.setdefault(name_of_operator, {})
             for name, value in values.items():
-                of_operator[name] = _add_up(of_operator.get(name), value)
+                operator_total[name] = _add_up(operator_total.get(name), value)
     return total
 
 
 def metrics_by_name(metrics: Metrics) -> dict[str, Any]:
-    """The metrics by their own names, over all operators, as Flink has accumulators."""
+    """Return the metrics by their own names, over all operators, like Flink's accumulators."""
     total: dict[str, Any] = {}
     for values in metrics.values():
         for name, value in values.items():
@@ -59,7 +62,7 @@ def metrics_by_name(metrics: Metrics) -> dict[str, Any]:
 
 
 def _add_up(first: Any, second: Any) -> Any:
-    """The values of one metric in two subtasks as one; None is no value."""
+    """Combine the values of one metric in two subtasks; None means no value."""
     if first is None or second is None:
         return second if first is None else first
     if isinstance(first, dict) and isinstance(second, dict):
@@ -75,19 +78,19 @@ def _add_up(first: Any, second: Any) -> Any:
     return first + second if numbers else second
 
 
-# Metrics of user functions: counters, gauges, meters and distributions in named groups.
+# Metrics of user functions: counters, gauges, meters and distributions in named groups
 #
-# Values live in the subtask; `metric_values` reads all of an operator's.
+# Values live in the subtask; `metric_values` reads all values of an operator.
 #
 # Source: pyflink.metrics; org.apache.flink.metrics.
 
 
-#: What a metric's value looks like from outside.
+#: The value of a metric, as seen from outside.
 MetricValue = float | dict[str, float | None] | None
 
 
 class Metric(ABC):  # noqa: B024 a common base without methods, as in PyFlink
-    """Anything that is measured."""
+    """The base of all metrics."""
 
 
 class Counter(Metric, ABC):
@@ -103,27 +106,27 @@ class Counter(Metric, ABC):
 
     @abstractmethod
     def get_count(self) -> int:
-        """The number."""
+        """Return the number."""
 
 
 class Meter(Metric, ABC):
-    """Counts events to tell how often they happen."""
+    """Counts events, to measure their rate."""
 
     @abstractmethod
     def mark_event(self, value: int = 1) -> None:
-        """`value` events have happened."""
+        """Count `value` events."""
 
     @abstractmethod
     def get_count(self) -> int:
-        """The number of events so far."""
+        """Return the number of events so far."""
 
 
 class Distribution(Metric, ABC):
-    """Sum, number, least and greatest of some values."""
+    """Sum, number, minimum and maximum of some values."""
 
     @abstractmethod
     def update(self, value: int) -> None:
-        """Count `value` in."""
+        """Add `value` to the distribution."""
 
 
 class MetricGroup(ABC):
@@ -131,27 +134,27 @@ class MetricGroup(ABC):
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> "MetricGroup":
-        """The group `name` in this one; with `extra` the group `extra` in that."""
+        """Return the group `name` in this one; with `extra`, the group `extra` in that group."""
 
     @abstractmethod
     def counter(self, name: str) -> Counter:
-        """The counter `name`."""
+        """Return the counter `name`."""
 
     @abstractmethod
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """Have `obj` called whenever the value of the gauge `name` is asked for."""
+        """Register `obj`, which is called for each read of the gauge `name`."""
 
     @abstractmethod
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The meter `name`."""
+        """Return the meter `name`."""
 
     @abstractmethod
     def distribution(self, name: str) -> Distribution:
-        """The distribution `name`."""
+        """Return the distribution `name`."""
 
 
 class SubtaskCounter(Counter, Meter):
-    """A counter, or a meter, whose events are counted."""
+    """A counter, or a meter that only counts its events."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -165,11 +168,11 @@ class SubtaskCounter(Counter, Meter):
         self.count -= n
 
     def mark_event(self, value: int = 1) -> None:
-        """`value` events have happened."""
+        """Count `value` events."""
         self.count += value
 
     def get_count(self) -> int:
-        """The number."""
+        """Return the number."""
         return self.count
 
 
@@ -183,7 +186,7 @@ class SubtaskDistribution(Distribution):
         self.max: float | None = None
 
     def update(self, value: float) -> None:
-        """Count `value` in."""
+        """Add `value` to the distribution."""
         self.sum += value
         self.count += 1
         self.min = value if self.min is None else min(self.min, value)
@@ -191,30 +194,30 @@ class SubtaskDistribution(Distribution):
 
 
 class SubtaskMetricGroup(MetricGroup):
-    """A group whose metrics are in one dictionary with those of all other groups of the operator."""
+    """A group whose metrics share one dictionary with all other groups of the operator."""
 
     def __init__(self, metrics: dict[str, Any], scope: str = "") -> None:
         self._metrics, self._scope = metrics, scope
 
     def add_group(self, name: str, extra: str | None = None) -> "SubtaskMetricGroup":
-        """The group `name` in this one; with `extra` the group `extra` in that."""
+        """Return the group `name` in this one; with `extra`, the group `extra` in that group."""
         scope = f"{self._scope}{name}." if extra is None else f"{self._scope}{name}.{extra}."
         return SubtaskMetricGroup(self._metrics, scope)
 
     def counter(self, name: str) -> Counter:
-        """The counter `name`; the same one if asked for again."""
+        """Return the counter `name`, the same one each time."""
         return self._counter(name)
 
     def gauge(self, name: str, obj: Callable[[], int]) -> None:
-        """Have `obj` called whenever the value of the gauge `name` is asked for."""
+        """Register `obj`, which is called for each read of the gauge `name`."""
         self._metrics[self._scope + name] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """The meter `name`, which only counts: as in PyFlink no rate is worked out here."""
+        """Return the meter `name`, which only counts: as in PyFlink, no rate is computed."""
         return self._counter(name)
 
     def distribution(self, name: str) -> Distribution:
-        """The distribution `name`; the same one if asked for again."""
+        """Return the distribution `name`, the same one each time."""
         known = self._metrics.get(self._scope + name)
         if not isinstance(known, SubtaskDistribution):
             known = self._metrics[self._scope + name] = SubtaskDistribution()
@@ -228,12 +231,12 @@ class SubtaskMetricGroup(MetricGroup):
 
 
 def _metrics_of(context: OperatorContext) -> dict[str, Any]:
-    """An operator's metrics by name, groups before it with dots between; gauges as their callables."""
+    """Return an operator's metrics by name, after their groups with dots between; gauges as callables."""
     return context.metrics
 
 
 def metric_values(context: OperatorContext) -> dict[str, MetricValue]:
-    """Current values of an operator's metrics; None for a gauge that fails or gives no number."""
+    """Return current values of an operator's metrics; None for a gauge that fails or returns no number."""
     return {name: _value_of(metric) for name, metric in _metrics_of(context).items()}
 
 
@@ -249,20 +252,23 @@ def _value_of(metric: Any) -> MetricValue:
 
 
 def _number(value: Any) -> float | None:
-    """A gauge's value as a plain Python number. TypeError or ValueError for anything else."""
+    """Return a gauge's value as a plain Python number. Raises TypeError or ValueError for other values."""
     return operator.index(value) if hasattr(value, "__index__") else float(value)
 
 
 class DistributedCache:
-    """The files that were registered with the environment, as local copies."""
+    """Local copies of the files that were registered with the environment."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files
 
     def get_file(self, name: str) -> str:
-        """The local path of the file or directory registered as `name`. ValueError if there is none."""
+        """Return the local path of the file or directory registered as `name`.
+
+        Raises ValueError if there is none.
+        """
         if name not in self._files:
-            raise ValueError(f"no file {name!r} is in the distributed cache; there are {sorted(self._files)}")
+            raise ValueError(f"the distributed cache has no file {name!r}, only {sorted(self._files)}")
         return self._files[name]
 
 

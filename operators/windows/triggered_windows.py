@@ -279,7 +279,7 @@ class TriggeredWindows(WindowProcessor):
         return used
 
     def _reused(self, window: Any) -> Any:
-        """Return one object for equal windows of the bundled kinds: dictionaries then need not compare them."""
+        """Return one object for equal windows of the bundled kinds, which makes dictionaries faster."""
         reused = self._known_windows
         if len(reused) > _KNOWN_WINDOWS:
             reused.clear()

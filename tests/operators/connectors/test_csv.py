@@ -149,7 +149,7 @@ def test_the_schema():
     for call in ("set_column_separator", "set_quote_char", "set_escape_char"):
         with pytest.raises(ValueError, match="single char"):
             getattr(two(), call)("||")
-    with pytest.raises(TypeError, match="instead of a type"):
+    with pytest.raises(TypeError, match="a type is required"):
         CsvSchema.builder().add_number_column("n", int)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="twice"):
         two().add_string_column("a").build()
