@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.operators.common.arguments import described, no_java, require_text
+from penstock.operators.common.arguments import describe_value, no_java, require_text
 
 _MAX_SECONDS = 2**63 - 1
 
@@ -171,7 +171,7 @@ class Time:
 
 def _number(amount: float) -> float:
     if not isinstance(amount, int | float) or isinstance(amount, bool) or not math.isfinite(amount):
-        raise TypeError(f"a Time must be made of a number, got {described(amount)}")
+        raise TypeError(f"a Time must be made of a number, got {describe_value(amount)}")
     return amount
 
 

@@ -84,7 +84,7 @@ class CsvColumns(LinesOfColumns):
         self.header, self.delimiter, self.nulls = header, delimiter, nulls
         nested = [name for name, data_type in self._types().items() if pa.types.is_nested(data_type)]
         if nested:
-            raise TypeError(f"the types of columns {nested} cannot be written as CSV")
+            raise TypeError(f"columns {nested} must not have nested types in CSV")
 
     def read_batches(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         """Yield the rows that start in a split."""

@@ -149,7 +149,7 @@ class _InflatedFile:
     def close(self) -> None:
         self._raw.close()
 
-    def __enter__(self) -> "_Inflated":
+    def __enter__(self) -> "_InflatedFile":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -283,7 +283,10 @@ class CsvReaderFormat(StreamFormat):
         return CsvReaderFormat(schema)
 
     def read_rows(self, split: FileSplit) -> Iterator[Chunk]:
-        """Yield the rows of a file. Raises ValueError for an invalid line; like in Flink, an empty one is."""
+        """Yield the rows of a file.
+
+        Raises ValueError for an invalid line, even an empty one, as Flink does.
+        """
         size = records = lines = 0
         if can_be_plain(self.schema):
             names = self.type_info.get_field_names()
@@ -366,6 +369,8 @@ class CsvBulkWriters:
     @staticmethod
     def for_schema(schema: CsvSchema) -> RowDataBulkWriterFactory:
         """Return the factory for UTF-8 files of this schema.
+
+        Raises TypeError for types that CSV cannot represent.
 
         Raises TypeError for types that CSV cannot represent.
         """

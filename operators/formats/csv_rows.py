@@ -47,7 +47,7 @@ class CsvColumn:
 
 
 @dataclass(frozen=True)
-    """Settings for writing and reading CSV."""
+class CsvSettings:
     """Settings for writing and reading CSV."""
 
     column_separator: str = ","
@@ -357,7 +357,7 @@ def parse_value(type_info: TypeInformation) -> Parse:
         return lambda text: fitted(parse_decimal(text))
     parse = _PARSERS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
     if parse is None:
-        raise TypeError(f"{type_info!r} cannot be written as CSV")
+        raise TypeError(f"CSV cannot represent values of {type_info!r}")
     return parse
 
 
@@ -455,9 +455,7 @@ def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
 
 
 def quoting(settings: CsvSettings) -> Write:
-    """Return a function that quotes texts like Jackson: long ones, and those with low or special
-    characters.
-    """
+    """Return a function that quotes texts as Jackson does: if they are long or hold a special character."""
     quote, escape = settings.quote, settings.escape
     if quote is None:
         return str
@@ -487,7 +485,7 @@ def value_text(type_info: TypeInformation) -> Write:
         return decimal
     write = _TEXTS.get(type_info._basic_type) if isinstance(type_info, BasicTypeInfo) else None
     if write is None:
-        raise TypeError(f"{type_info!r} cannot be written as CSV")
+        raise TypeError(f"CSV cannot represent values of {type_info!r}")
     return write
 
 

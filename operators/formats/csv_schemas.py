@@ -50,8 +50,9 @@ _LOCAL = LocalTimeTypeInfo.TimeType
 
 
 def _time_kind(type_info: TypeInformation) -> object:
-    """Return the key of a type of dates and times in _TIME_PARSERS and _TIME_TEXTS; for others, no key
-    there.
+    """Return the key of a type of dates and times in _TIME_PARSERS and _TIME_TEXTS.
+
+    For other types, the result is not a key of these.
     """
     if isinstance(type_info, LocalTimeTypeInfo):
         return type_info._time_type

@@ -82,7 +82,7 @@ def test_names_of_fields():
     assert named.get_field_types() == [Types.INT(), Types.STRING()]
     with pytest.raises(ValueError, match="not in list"):
         named.get_field_index("c")
-    with pytest.raises(ValueError, match="1 field names for 2 field types"):
+    with pytest.raises(ValueError, match="as many field names as field types, 2, got 1"):
         RowTypeInfo([Types.INT(), Types.INT()], ["a"])
     with pytest.raises(ValueError, match="occurs twice"):
         RowTypeInfo([Types.INT(), Types.INT()], ["a", "a"])
