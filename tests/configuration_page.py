@@ -1,4 +1,4 @@
-"""The options of docs/configuration.md: `python -m tests.configuration_page docs`."""
+"""Write the options of docs/configuration.md: `python -m tests.configuration_page docs`."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ _OPTIONS = "\n## Options\n"
 
 
 def configuration_page(page: str) -> str:
-    """The page on configuration, `page`, with its list of options as the model has it, in Markdown."""
+    """Return the page on configuration, `page`, with its list of options from the code, in Markdown."""
     lines = ["", WRITTEN.replace("Written", "The tables below are written"), ""]
     headings = {
         Reader.JOBS: "Of jobs: defaults of topologies and scripts that do not set them",
@@ -20,7 +20,7 @@ def configuration_page(page: str) -> str:
     }
     for reader, heading in headings.items():
         lines += [f"### {heading}", "", "| key | default | values | meaning |", "|---|---|---|---|"]
-        for option in (one for one in OPTIONS if one.reader is reader):
+        for option in (candidate for candidate in OPTIONS if candidate.reader is reader):
             keys = f"`{option.key}`"
             if option.deprecated:
                 keys += f" (deprecated: {', '.join(f'`{key}`' for key in option.deprecated)})"

@@ -1,4 +1,4 @@
-"""The pages of docs/ that follow from the code: `python -m tests.reference_pages docs`."""
+"""Write the pages of docs/ that follow from the code: `python -m tests.reference_pages docs`."""
 
 import inspect
 import json
@@ -20,7 +20,7 @@ WRITTEN = "Written by `make docs`; a test compares it with the code."
 
 
 def reference_pages() -> dict[str, str]:
-    """File name to the text of each generated page."""
+    """Return the text of each generated page by file name."""
     return {
         "tables.md": tables_page(),
         "vocabulary.md": vocabulary_page(),
@@ -30,7 +30,7 @@ def reference_pages() -> dict[str, str]:
 
 
 def tables_page() -> str:
-    """Every table and column of a plan, in Markdown."""
+    """Return every table and column of a plan, in Markdown."""
     layer_of = {table: layer for layer, tables in LAYER_TABLES.items() for table in tables}
     lines = [
         "# Tables",
@@ -58,7 +58,7 @@ def tables_page() -> str:
 
 
 def vocabulary_page() -> str:
-    """The closed vocabularies of a plan, with who reads each and the columns that hold its values."""
+    """Return the closed vocabularies of a plan, with the readers and the columns of each."""
     lines = [
         "# Vocabulary",
         "",
@@ -77,7 +77,7 @@ def vocabulary_page() -> str:
 
 
 def _held_by(vocabulary: str) -> list[str]:
-    """The columns whose comments name a vocabulary, as a paragraph."""
+    """Return the columns whose comments name a vocabulary, as a paragraph."""
     columns = [
         f"`{table}.{column.name}`"
         for table, columns in TABLES.items()
@@ -107,7 +107,7 @@ def _reasons_against_chaining() -> list[str]:
 
 
 def _meanings(vocabulary: type) -> list[tuple[str, str]]:
-    """Each value of an enum with the comment beside it."""
+    """Return each value of an enum with the comment next to it."""
     return re.findall(r'"([^"\n]+)"  #: (.+)', inspect.getsource(vocabulary))
 
 
@@ -116,7 +116,7 @@ def _other_name(stored: str, in_sql: str) -> str:
 
 
 def passes_page() -> str:
-    """The list of passes, each with its example, in Markdown."""
+    """Return the list of passes, each with its example, in Markdown."""
     lines = [
         "# Passes",
         "",
@@ -157,7 +157,7 @@ def passes_page() -> str:
 
 
 def notebook() -> str:
-    """The page "Inside a Spark job" as a notebook that begins with a session of its own."""
+    """Return the page "Inside a Spark job" as a notebook that begins with its own session."""
     page = (Path(__file__).parents[1] / "docs" / "inside-spark.md").read_text(encoding="utf-8")
     title, _, rest = page.partition("\n\n")
     session = (
@@ -184,7 +184,7 @@ def notebook() -> str:
 
 
 def cell(text: str) -> str:
-    """Text that ends no cell and opens no tag."""
+    """Return text that ends no cell and opens no tag."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
 
 

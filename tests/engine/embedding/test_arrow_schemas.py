@@ -320,13 +320,13 @@ def giving(batch: pa.RecordBatch) -> Any:
 def test_nulls_are_refused_where_the_schema_allows_none() -> None:
     inner = pa.struct([NO_NULL])
     schemas = {
-        "column 'a' has a null": pa.field("a", pa.int32(), nullable=False),
-        "column 'a.x' has a null": pa.field("a", inner),
-        "column 'a.element' has a null": pa.field(
+        "column 'a' must not be null as declared, got a null": pa.field("a", pa.int32(), nullable=False),
+        "column 'a.x' must not be null as declared, got a null": pa.field("a", inner),
+        "column 'a.element' must not be null as declared, got a null": pa.field(
             "a", pa.list_(pa.field("item", pa.int32(), nullable=False))
         ),
-        "column 'a.element.x' has a null": pa.field("a", pa.list_(inner)),
-        "column 'a.value' has a null": pa.field(
+        "column 'a.element.x' must not be null as declared, got a null": pa.field("a", pa.list_(inner)),
+        "column 'a.value' must not be null as declared, got a null": pa.field(
             "a", pa.map_(pa.string(), pa.field("value", pa.int32(), nullable=False))
         ),
     }

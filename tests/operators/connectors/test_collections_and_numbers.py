@@ -42,7 +42,7 @@ def test_values_of_another_type_are_refused_on_the_driver():
 
 
 def test_a_collection_without_type_has_no_batches():
-    with pytest.raises(ValueError, match="no declared schema"):
+    with pytest.raises(ValueError, match="schema is not declared"):
         CollectionSource([1]).batches()
 
 

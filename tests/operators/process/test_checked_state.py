@@ -94,7 +94,7 @@ def test_the_value_that_is_left_counts(batch, expiring, last, raises):
     if not raises:
         assert run(operator, last, batch=batch).values == last
         return
-    with pytest.raises(TypeError, match=r"state 'v' of key 'k': None of class NoneType is no"):
+    with pytest.raises(TypeError, match=r"state 'v' of key 'k': must be .*, got None of class NoneType"):
         run(operator, last, batch=batch)
 
 

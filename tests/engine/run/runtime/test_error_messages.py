@@ -131,7 +131,7 @@ def test_a_partitioner_is_named(env):
     found = failure_of(sent.map(lambda value: value).name("After"))
     assert found.during == "partitioner of '_keyed_stream_values_operator, After'"
     assert found.record == "1"
-    assert "channel 7" in found.cause
+    assert "a channel from 0 to 1, got 7" in found.cause
 
 
 @pytest.mark.parametrize("given", [None, "0", [0]])
