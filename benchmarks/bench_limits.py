@@ -5,10 +5,10 @@
 Plans INPUT (a folder of tables or topology lines) in one process and prints, for reading and every layer, its
 seconds, the bytes of the tables that it reads and writes, and the seconds of copying these once, in as many
 threads as the planner has. Reading copies its output; a layer copies the tables of the layer before it and
-its own. Then the same for each step, the slowest first, which copies the columns that it needs and those that
-it makes: a step that beats its copy reads only part of its columns. Figures are medians of N runs after a
-warm-up run; planning and copying alternate. Making Arrow tables and leaving out topologies that Flink refuses
-belong to no step.
+its own. Then the same for each step, the slowest first, which copies the columns that it needs and the
+columns that it makes: a step that beats its copy reads only part of its columns. Figures are medians of N
+runs after a warm-up run; planning and copying alternate. Making Arrow tables and leaving out topologies that
+Flink refuses belong to no step.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def tables_of(planned: PlannedTables, layer: Layer) -> list[pa.Table]:
-    """Return the tables that a layer reads, those of the layer before it, and the tables that it writes."""
+    """Return the tables that a layer reads, from the layer before it, and the tables that it writes."""
     before = list(Layer)[max(0, list(Layer).index(layer) - 1)]
     names = dict.fromkeys([*LAYER_TABLES[before], *LAYER_TABLES[layer]])
     return [planned.tables[name] for name in names]

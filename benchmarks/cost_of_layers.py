@@ -8,7 +8,7 @@ A core-second is a second of a task, Java and its Python worker together. A laye
 and of storing its tables while later layers are planned. The work before the first step (reading, validating
 and partitioning the input) and after the last one (storing the rest) has its own lines. Walks are tasks of
 half a second or more that are alone in their stage; the core-seconds include them. STORE holds one version;
-the bytes are those of its Parquet files.
+the bytes are the sizes of its Parquet files.
 """
 
 import argparse

@@ -122,7 +122,7 @@ def _job(
 
 
 def _in_order(operators: Sequence[MeasuredOperator]) -> list[MeasuredOperator]:
-    """Return the operators, each after those that it reads."""
+    """Return the operators, each after its inputs."""
     left, ordered, known = list(operators), [], set()
     while left:
         ready = [operator for operator in left if all(source in known for source, _, _ in operator.inputs)]

@@ -95,7 +95,7 @@ print("ready", flush=True)
 for line in sys.stdin:
     last, *arguments = json.loads(line)
     commit_run._prepared, calls = begin, 0
-    published_jobs.clear()  # as in a process of its own
+    published_jobs.clear()  # as in a separate process
     code, said = 0, io.StringIO()
     with contextlib.redirect_stderr(said):
         try:
@@ -153,7 +153,7 @@ def main() -> None:
                 killed = _kill_after(next_driver(), script, folder, dice.uniform(0, seconds))
             points.append(_recover(following, script, folder, killed, by_command=number % 4 >= 2))
             print(_line(number, points[-1]), flush=True)
-    print("\npoint | killed | visible then | then | visible in the end |  it said| it said")
+    print("\npoint | killed | visible then | then | visible in the end | each row once | messages")
     print("\n".join(_line(number, point) for number, point in enumerate(points)))
     wrong = sum(not point.right for point in points)
     print(f"{len(points)} points, {wrong} wrong, in {time.monotonic() - began:.0f} s")

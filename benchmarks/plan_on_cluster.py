@@ -5,8 +5,8 @@
 
 Each worker has one core and one executor. Its peak is the memory of the executor and its Python processes,
 with shared pages divided, sampled every second. A second peak excludes walks: they are tasks that are alone
-in their stage. `--kill-after` kills a worker with its executor after that time and starts another one. The
-exit code is that of `penstock plan`.
+in their stage. `--kill-after` kills a worker with its executor after that time and starts another one. It
+ends with the exit code of `penstock plan`.
 """
 
 import argparse

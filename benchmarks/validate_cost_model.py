@@ -4,7 +4,7 @@
         [--jobs N] [--only PATTERN] [--repeat N] [--seconds S] [--budget MINUTES] [--out FILE]
 
 Runs workloads and drawn topologies under several policies: Flink's, never chaining, chaining half of the
-edges, and isolated slots; or those of --policies: names of benchmarks/policies_to_compare.py, or
+edges, and isolated slots; or the policies of --policies: names of benchmarks/policies_to_compare.py, or
 module:function.
 
 Operators spin for the time in their costs, sources are generated, and records have the bytes in the costs.

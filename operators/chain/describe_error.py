@@ -28,11 +28,14 @@ NO_RECORD: Any = object()
 
 
 class DescribedError(str):
-    """A text in place of a record: it describes the timer or window that was being handled."""
+    """A text that describes the timer or window that was being handled, in place of a record."""
 
 
 def describe_error(error: BaseException, limit: int = _ERROR_CHARACTERS) -> str:
-    """Return `Type: message`, cut to `limit` characters; if __str__ fails, the reason instead."""
+    """Return the type and message of an exception, or the reason why its __str__ fails.
+
+    The form is `Type: message`; the message is cut to `limit` characters.
+    """
     name = type(error).__name__
     try:
         text = str(error)
@@ -106,7 +109,7 @@ def _arguments(error: BaseException) -> str:
 
 
 def _cut(value: Any, limit: int, depth: int) -> Any:
-    """Return `value` with every part cut to the visible length: repr of the whole may not fit in memory."""
+    """Return `value` with every part cut to the visible length, as the whole repr may not fit in memory."""
     kind = type(value)
     if kind is str or kind is bytes:
         return value[:limit]
@@ -163,7 +166,7 @@ class UserFunctionError(Exception):
 
 
 class EnoughResults(BaseException):
-    """No further results are wanted: ends the calls of a chain, from the emitting operator up to the head.
+    """Raised if no further results are wanted, to end the calls of a chain up to its head.
 
     A BaseException, so that no function of the job's author that catches Exception stops it.
     """

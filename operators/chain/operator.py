@@ -59,7 +59,7 @@ def _now() -> int:
 
 
 class Output(Protocol):
-    """The receiver of an operator's results: the operators chained to it, side outputs and the network."""
+    """The receiver of an operator's results, which go to chained operators, side outputs and the network."""
 
     def collect(self, values: Values, timestamps: Timestamps) -> None:
         """Take records of the main output; the receiver owns the lists from here on."""
@@ -71,7 +71,7 @@ class Output(Protocol):
         """Take records of the main output that never became Python objects."""
 
     def watermark(self, timestamp: int) -> None:
-        """Take a watermark: no record below `timestamp` (milliseconds) follows."""
+        """Take a watermark (milliseconds), below which no record follows."""
 
 
 @dataclass(kw_only=True)
@@ -99,7 +99,9 @@ class OperatorContext:
 
 
 class Operator:
-    """One operator of a chain: made on the driver, then per subtask setup, open, process…, finish, close.
+    """One operator of a chain.
+
+    It is created on the driver; in each subtask setup, open, process…, finish and close follow.
 
     Subclasses hold the user's function and their settings in attributes that `__init__` sets (all of them
     picklable). Objects that live only in a subtask are set in `open`.
@@ -147,7 +149,7 @@ class Operator:
         self.output.watermark(watermark)
 
     def end_key(self) -> None:
-        """Forget the state of the current key: none of its records follows. BATCH mode, keyed operators."""
+        """Forget the state of the current key, which has no further records (BATCH mode, keyed operators)."""
 
     def finish(self) -> None:
         """Emit the last results. Called head first, after the last watermark and all input."""
@@ -192,13 +194,6 @@ def failure(
 # Results leave an operator in pieces of a bounded number of bytes, and without long waits. The number and
 # size of a function's results for one record are not known in advance, so an operator checks the waiting
 # results while it still takes more from the function, and emits them once there are enough.
-
-
-# Limits how many results leave an operator together: a bounded number of bytes, and without long waits.
-#
-# The number and size of a function's results for one record are not known in advance. So an operator checks
-# the
-# waiting results while it still takes more from the function, and emits them once there are enough.
 
 
 _PIECE_BYTES = 8 << 20
@@ -303,7 +298,7 @@ class Results:
         return len(self.values) + self._in_sides
 
     def add(self, results: Iterable[Any] | None, timestamp: int | None) -> None:
-        """Take the results of one call: None, or the iterable that it returned.
+        """Take the iterable that one call returned, or None.
 
         A pair of an OutputTag and a value goes to that side output.
         """

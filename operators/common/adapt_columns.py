@@ -29,7 +29,7 @@ def _relabelled_array(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def same_layout(first: pa.Schema, second: pa.Schema) -> bool:
-    """Whether columns of both have the same bytes: names, time zones and nullability do not count."""
+    """Whether columns of both have the same bytes, regardless of names, time zones and nullability."""
     return len(first) == len(second) and all(
         same_type_layout(a.type, b.type) for a, b in zip(first, second, strict=True)
     )

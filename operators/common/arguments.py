@@ -23,7 +23,7 @@ class NoJavaAttributeError(NoJavaError, AttributeError):
 
 
 def no_java_attribute(self: Any, name: str) -> NoReturn:
-    """Be `__getattr__` of a class: raise NoJavaAttributeError for `_j_…`, AttributeError for other names."""
+    """Raise NoJavaAttributeError for `_j_…`, AttributeError for other names; the `__getattr__` of classes."""
     kind = type(self).__name__
     if name.startswith("_j_"):
         raise NoJavaAttributeError(

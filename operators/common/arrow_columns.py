@@ -134,7 +134,7 @@ class FloatCodec(PlainCodec):
 
 
 class TextCodec(PlainCodec):
-    """Numbers as strings: BIG_INT and BIG_DEC."""
+    """Numbers of BIG_INT and BIG_DEC as strings."""
 
     def __init__(self, type_info: TypeInformation, conversion: Conversion) -> None:
         super().__init__(type_info, conversion)

@@ -74,7 +74,7 @@ def arrow_type(type_info: TypeInformation | None) -> pa.DataType:
 
 
 def is_bytes(type_info: TypeInformation) -> bool:
-    """Whether values are bytes: arrays of primitive bytes, and lists of bytes as in PyFlink's coder."""
+    """Whether values are bytes, as for arrays of primitive bytes and, in PyFlink's coder, lists of bytes."""
     return isinstance(type_info, (PrimitiveArrayTypeInfo, ListTypeInfo)) and (
         element_type(type_info) == BasicTypeInfo.BYTE_TYPE_INFO()
     )

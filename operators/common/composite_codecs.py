@@ -1,4 +1,4 @@
-"""Codecs of tuples and rows: one column per field, handled column by column.
+"""Codecs of tuples and rows, which have one column per field and are handled column by column.
 
 Source: pyflink.fn_execution.coder_impl_fast.{TupleCoderImpl,RowCoderImpl}.
 """

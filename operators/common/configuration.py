@@ -119,7 +119,7 @@ def order_in_table(hashes: Hashes, table: int) -> npt.NDArray[np.int64]:
 
 
 def expected_tables(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return places of maps created for these numbers of entries: the least power of two that is enough.
+    """Return the places of maps created for these numbers of entries, the least power of two that is enough.
 
     A map is at most three quarters full. Up to a size of 2, Flink adds one.
     """

@@ -1,4 +1,4 @@
-"""The types that arguments declare: Flink's, Spark's and Arrow's schemas."""
+"""The types that arguments declare as a type of Flink, a type of Spark or a schema of Arrow."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Tokens:
             self.fail(f"{text!r} is missing")
 
     def take_kind(self, *kinds: str) -> str | None:
-        """Return the next token, and skip it, if it is of one of these kinds; else None."""
+        """Return the next token, and skip it, if it has one of these kinds; else None."""
         if self._at < len(self._tokens) and self._tokens[self._at].kind in kinds:
             self._at += 1
             return self._tokens[self._at - 1].text
@@ -370,7 +370,7 @@ DeclaredType = Any
 
 
 def declared_type(declared: Any, role: str = "type") -> TypeInformation:
-    """Return the type that an argument `role` declares: a type of Flink or Spark, or a schema of Arrow.
+    """Return the type of Flink that an argument `role` declares, in any of the three forms.
 
     Spark's types are a DataType or its text, such as `a int, b string`. Raises TypeError for other arguments
     and for types that streams cannot have, ValueError for text that is not a type.

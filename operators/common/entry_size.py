@@ -10,7 +10,7 @@ _DEPTH = 4
 
 
 def entry_bytes(key: Any, value: Any) -> int:
-    """Return the bytes of a dictionary entry: slot, key, value.
+    """Return the bytes of a dictionary entry with its slot, key and value.
 
     For large collections, they are estimated from some elements.
     """

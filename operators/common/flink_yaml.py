@@ -1,4 +1,4 @@
-"""YAML in Flink's options: the core schema of YAML 1.2.
+"""The YAML of Flink's options, which follows the core schema of YAML 1.2.
 
 Source: org.apache.flink.configuration.YamlParserUtils, ConfigurationUtils (convertToList, convertToString);
 snakeyaml-engine's CoreSchema.

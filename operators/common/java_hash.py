@@ -1,8 +1,8 @@
 """Java's hashCode of values by their type, for whole columns, from which Flink derives key groups.
 
 A key in PyFlink is, in Java, the only field of a Row. A Row hashes lists, maps and arrays in its own way; in
-a tuple, a list or a map they have the hash of java.util. Dates and times are those of a JVM whose time zone
-is UTC. An array in a tuple, list or map, for which Java has no stable hash, is hashed by its content.
+a tuple, a list or a map they have the hash of java.util. Dates and times are hashed as in a JVM whose time
+zone is UTC. An array in a tuple, list or map, for which Java has no stable hash, is hashed by its content.
 
 Source: org.apache.flink.types.RowUtils.deepHashCodeRow, Tuple2.hashCode and the classes of java.lang,
 java.math, java.sql, java.time and java.util;

@@ -1,4 +1,4 @@
-"""Flink's key groups: the group of a key, and the subtask of a group.
+"""The key group of a key, and the subtask of a group, as in Flink.
 
 Source: org.apache.flink.runtime.state.KeyGroupRangeAssignment, org.apache.flink.util.MathUtils.
 """

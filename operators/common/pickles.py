@@ -376,7 +376,7 @@ class _DigestWalk:
         return _digest("code", value.co_code, *map(self._digest_constant, parts))
 
     def _digest_constant(self, value: Any) -> bytes:
-        """Digest content alone: which constants are one object differs between source and bytecode."""
+        """Digest only the content, since source and bytecode differ in which constants are one object."""
         if isinstance(value, CodeType):
             return self._digest_code(value)
         if isinstance(value, tuple):

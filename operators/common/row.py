@@ -191,7 +191,7 @@ def names_of_row(value: Any) -> list[str] | None:
     """
     if isinstance(value, Row):
         return value._names
-    # looked up by name: if Spark is not imported, no value is one of its Rows
+    # looked up by name: if Spark is not imported, no value is a Row of Spark
     if isinstance(value, tuple) and type(value).__module__ == "pyspark.sql.types":
         names = getattr(value, "__fields__", None)
         return None if names is None or len(set(names)) < len(names) else list(names)
@@ -231,7 +231,7 @@ def _value_at(place: int) -> Callable[[Row], Any]:
 
 @lru_cache(maxsize=1024)
 def _named_row(names: tuple[str, ...]) -> type[Row]:
-    """Return a Row class with its fields as attributes: five times as fast as a search among the names."""
+    """Return a Row class with its fields as attributes, five times as fast as a search among the names."""
     fields: dict[str, Any] = {
         name: property(_value_at(at))
         for at, name in enumerate(names)

@@ -78,7 +78,7 @@ def original_key(key: Any) -> Any:
 
 
 def serialized_key(key: Any) -> bytes:
-    """Return the serialised form of `key`: PyFlink's, except for objects and for keys that contain a set.
+    """Return PyFlink's serialised form of `key`, or another one if it contains an object or a set.
 
     Raises TypeError for a key that cannot be serialised.
     """

@@ -121,7 +121,7 @@ def _is_utf_8(text: str) -> bool:
 
 
 def type_of_spark_type(data_type: DataType) -> TypeInformation:
-    """Return the type of a stream of such values: rows for a struct.
+    """Return the type of a stream of such values, which is a row type for a struct.
 
     Raises as `type_of_spark_schema` does.
     """
@@ -252,7 +252,7 @@ def given_schema(type_info: TypeInformation | None) -> GivenSchema | None:
 
 
 def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
-    """Return the columns of a DataFrame of such records: the fields of a row or tuple, else `value`.
+    """Return the columns of a DataFrame of such records, which are the fields of a row or tuple, or `value`.
 
     Raises TypeError for a type for which Spark has none.
     """
@@ -270,7 +270,7 @@ def schema_of_stream(type_info: TypeInformation | None) -> GivenSchema:
 
 
 def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation | None:
-    """Return the first of several equal types, with columns nullable if they are in one of the others."""
+    """Return the first of several equal types, with columns nullable if they are in any of them."""
     first, schemas = types[0], [given_schema(type_info) for type_info in types]
     known = schemas[0]
     if first is None or known is None or all(schema == known for schema in schemas):
@@ -295,7 +295,7 @@ def with_any_nulls(types: Sequence[TypeInformation | None]) -> TypeInformation |
 
 
 def carried_type(data_type: DataType, column: str) -> DataType:
-    """Return the type in which a column reaches Python: its own, or a substitute that PySpark supports.
+    """Return the type in which a column reaches Python, its own or a substitute that PySpark supports.
 
     Intervals of months become integers, calendar intervals and `char(n)` text; arrays and maps that are
     always empty get an element type, and repeated field names of a struct become unique. Raises TypeError
@@ -318,7 +318,7 @@ def carried_type(data_type: DataType, column: str) -> DataType:
 
 
 def is_always_empty(data_type: DataType) -> bool:
-    """Whether this is the type of `array()` or `map()`: the type void has only null."""
+    """Whether this is the type of `array()` or `map()`, whose elements are of the type void."""
     if isinstance(data_type, ArrayType):
         return isinstance(data_type.elementType, NullType) and not data_type.containsNull
     return isinstance(data_type, MapType) and isinstance(data_type.keyType, NullType)
@@ -357,7 +357,7 @@ def _refused(column: str, data_type: DataType) -> TypeError:
 
 
 def unique_names(names: Sequence[str]) -> list[str]:
-    """Return unique names: a repeated name gets the first free number as a suffix."""
+    """Return unique names, with the first free number as the suffix of a repeated name."""
     taken: dict[str, None] = {}
     for name in names:
         unique, number = name, 1

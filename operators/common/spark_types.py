@@ -1,4 +1,4 @@
-"""Spark's types as types of streams: columns in Spark's types, values as for PySpark's functions.
+"""Spark's types as types of streams, with values in the form of PySpark's functions.
 
 Source: org.apache.spark.sql.util.ArrowUtils, pyspark.sql.conversion.
 """
@@ -355,7 +355,7 @@ def _row_of(names: Sequence[str]) -> Callable[..., Row]:
 
 
 def _local_time(microseconds: int) -> datetime.datetime:
-    """Return a time as PySpark does: in the time zone of the process, with `fold` for ambiguous ones."""
+    """Return a time as PySpark does, in the time zone of the process, with `fold` for ambiguous ones."""
     seconds, rest = divmod(microseconds, _MICROSECONDS)
     try:
         return datetime.datetime.fromtimestamp(seconds).replace(microsecond=rest)

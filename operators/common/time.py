@@ -104,7 +104,7 @@ _NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def microseconds_since_epoch(moment: datetime.datetime) -> int:
-    """Return microseconds from the epoch to `moment`; without a time zone, it is in that of the process."""
+    """Return microseconds from the epoch to `moment`, which is local if it has no time zone."""
     if moment.tzinfo is not None:
         return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
     try:

@@ -24,7 +24,7 @@ _MILLIS_PER_DAY = 86_400_000
 class EventTime(NamedTuple):
     """The column of rows' event time, and the maximum lateness of rows.
 
-    A position after those of the records means an additional column, which holds a nested field.
+    A position beyond the records' columns means an additional column, which holds a nested field.
     """
 
     position: int
@@ -66,11 +66,14 @@ class DataFrameSource(Source):
         return identify_dataframe(self._dataframe)
 
     def read(self, split: Any, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
-        """Not used: the runtime passes the batches of Spark's partitions to `checked` instead."""
+        """Raise NotImplementedError.
+
+        The runtime passes the batches of Spark's partitions to `checked` instead.
+        """
         raise NotImplementedError
 
     def splits(self, parallelism: int) -> list[list[Any]]:
-        """Return no splits: Spark's partitions replace them."""
+        """Return no splits, which Spark's partitions replace."""
         return [[] for _ in range(parallelism)]
 
     def checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -109,7 +112,7 @@ class DataFrameSource(Source):
         return Chunk([Row() for _ in range(count)], None)
 
     def watermark(self, timestamp: int) -> int:
-        """Return the watermark after a row with this timestamp: no row below it follows."""
+        """Return the watermark after a row with this timestamp, below which no row follows."""
         assert self.event_time is not None
         return max(MIN_WATERMARK, timestamp - self.event_time.lag_milliseconds - 1)
 

@@ -1,4 +1,4 @@
-"""The Nexmark source: the events of one kind, as record batches or rows.
+"""The Nexmark source of the events of one kind, as record batches or rows.
 
 Source: com.github.nexmark.flink.generator.NexmarkGenerator and the generators of its models; fields and
 proportions are Nexmark's, the random numbers are not.
@@ -92,7 +92,7 @@ class Dice:
         return (self.bits() >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def price(self) -> Longs:
-        """Return prices in cents: 100 to 100 million, uniform in their logarithm."""
+        """Return prices of 100 to 100 million cents, uniform in their logarithm."""
         return np.rint(10.0 ** (self.fraction() * 6.0) * 100.0).astype(np.int64)
 
 
@@ -128,7 +128,7 @@ def hot_person(events: Longs, offset: int) -> Longs:
 
 
 def auction_milliseconds(dice: Dice, events: Longs, base_time: int, nanoseconds_between: int) -> Longs:
-    """Return the duration of an auction: up to twice the time in which AUCTIONS_IN_FLIGHT auctions start."""
+    """Return the duration of an auction, up to twice the time in which AUCTIONS_IN_FLIGHT auctions start."""
     later = events + AUCTIONS_IN_FLIGHT * EPOCH // AUCTIONS
     horizon = event_times(later, base_time, nanoseconds_between) - event_times(
         events, base_time, nanoseconds_between
@@ -183,7 +183,7 @@ def text_pool(seed: int, shortest: int, longest: int, size: int = POOL) -> pa.St
 
 @cache
 def extra_pool(seed: int, average: int) -> pa.StringArray:
-    """Return filler that brings an event to its average size: `average` letters, plus or minus a fifth."""
+    """Return filler of `average` letters, plus or minus a fifth, which fills an event to its average size."""
     spread = round(average * 0.2)
     return text_pool(seed, average - spread, average + spread)
 
@@ -222,7 +222,7 @@ def four_digits() -> pa.StringArray:
 
 @cache
 def channels(seed: int) -> tuple[pa.StringArray, pa.StringArray]:
-    """Return channels and a parallel array of their URLs: the hot ones first, then CHANNELS others."""
+    """Return channels and a parallel array of their URLs, the hot ones first, then CHANNELS others."""
     count = len(HOT_CHANNELS) + CHANNELS
     dice = Dice(seed + 5, np.arange(count, dtype=np.int64))
     folders = [text_pool(seed + 6 + place, 5, 5, count).to_pylist() for place in range(3)]

@@ -55,5 +55,5 @@ def recovery_of(sink: Sink) -> Recovery | None:
 
 
 def needs_commit(sink: Sink) -> bool:
-    """Whether the sink has data to commit: False for sinks that print, collect or discard."""
+    """Whether the sink has data to commit, unlike sinks that print, collect or discard."""
     return type(sink).commit is not Sink.commit

@@ -1,4 +1,4 @@
-"""The base of sinks: writers in the subtasks, a commit of two rounds on the driver.
+"""The base of sinks, with writers in the subtasks and a commit of two rounds on the driver.
 
 The input is bounded, so there is one commit, after all subtasks have finished: all sinks of the job prepare,
 then all commit. A job that fails or is cancelled earlier aborts, and leaves nothing that a reader could see.

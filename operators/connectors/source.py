@@ -1,4 +1,4 @@
-"""The base of sources: splits on the driver, chunks of records in the subtasks.
+"""The base of sources, with splits on the driver and chunks of records in the subtasks.
 
 All sources are bounded, so the enumerator works once, on the driver, before anything runs: a subtask that
 runs a second time reads the same splits again.

@@ -1,4 +1,4 @@
-"""Blocks: many records of one channel as one byte string, in Arrow IPC if their type is known.
+"""Blocks of many records of one channel as one byte string, in Arrow IPC if their type is known.
 
 A block starts with nine bytes: the kind of its content, and the watermark that its channel had reached before
 it.

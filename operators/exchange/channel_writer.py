@@ -60,7 +60,10 @@ class ChannelChooser:
 
     @property
     def needs_values(self) -> bool:
-        """Whether Python values decide the channel: a key that is not in columns, or a custom partitioner."""
+        """Whether Python values decide the channel.
+
+        They do if a key is not in columns, or the partitioner is custom.
+        """
         by_key = self._spec.partitioner == "hash" and not hasattr(self._spec.key_selector, "columns")
         return by_key or self._spec.partitioner == "custom"
 
@@ -270,7 +273,7 @@ CUT_OFF = b"."
 
 
 class ChannelRow(NamedTuple):
-    """A block on its way: the consumer's JobEdge and subtask, and its place in that subtask's input."""
+    """A block on its way, with the consumer's JobEdge and subtask, and its place in that subtask's input."""
 
     edge: int
     target: int

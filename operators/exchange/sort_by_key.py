@@ -1,4 +1,4 @@
-"""BATCH mode: the records of one key group, key by key, sorted by timestamp within a key.
+"""Sort the records of one key group by key, and by timestamp within a key, in BATCH mode.
 
 Held in memory if they fit; otherwise in sorted runs on disk that are merged, so even one key with most of the
 data streams through.

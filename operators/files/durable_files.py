@@ -1,4 +1,4 @@
-"""Files that survive a crash of the machine: forced to the disk before anything depends on them.
+"""Files that survive a crash of the machine, forced to the disk before anything depends on them.
 
 On the local file system data and folder entries are forced by fsync. Remote file systems acknowledge a file
 when it is closed, so there is nothing to force.

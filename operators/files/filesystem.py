@@ -164,7 +164,9 @@ _CHEAP_BYTES_TOGETHER = 64 << 20
 
 
 def identify_files(paths: Iterable[str]) -> str | None:
-    """Return a digest of the files at and below `paths`: names, sizes, modification times, small contents.
+    """Return a digest of the files at and below `paths`.
+
+    It covers names, sizes, modification times and the content of small files.
 
     For large local files it includes the time of their last status change, which no program can set. None if
     any of that cannot be read.

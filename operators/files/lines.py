@@ -21,7 +21,7 @@ SMALLEST_PIECE = 8 << 20
 
 
 class FileSplit(NamedTuple):
-    """A piece of a file: the records that start in these bytes, or that are in these row groups."""
+    """A piece of a file, with the records that start in these bytes, or that are in these row groups."""
 
     path: str
     start: int  #: bytes

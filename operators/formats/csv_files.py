@@ -1,4 +1,4 @@
-"""CSV files: the reader's format for FileSource, and the writers' for FileSink.
+"""The format of CSV files for FileSource, and the formats for FileSink.
 
 Source: pyflink.datastream.formats.csv.{CsvReaderFormat,CsvBulkWriters},
 org.apache.flink.formats.csv.{CsvReaderFormat,CsvBulkWriter}.
@@ -161,7 +161,7 @@ CHUNK_VALUES = 4096
 
 
 class Chunk(NamedTuple):
-    """Some records of a split: values, at least one, and a parallel list of timestamps (milliseconds)."""
+    """Some records of a split, at least one, with a parallel list of timestamps (milliseconds)."""
 
     values: Values
     timestamps: Timestamps = None

@@ -455,7 +455,7 @@ def _writer(schema: CsvSchema, column: CsvColumn) -> Write:
 
 
 def quoting(settings: CsvSettings) -> Write:
-    """Return a function that quotes texts as Jackson does: if they are long or hold a special character."""
+    """Return a function that quotes texts like Jackson, if they are long or hold a special character."""
     quote, escape = settings.quote, settings.escape
     if quote is None:
         return str

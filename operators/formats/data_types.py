@@ -1,4 +1,4 @@
-"""`DataTypes` for PyFlink's formats: each is the TypeInformation of the same values.
+"""`DataTypes` for PyFlink's formats, each of which is the TypeInformation of the same values.
 
 PyFlink has these names in pyflink.table.types; the rest of that module is missing here. Formats take a
 TypeInformation (`Types.…`) in place of PyFlink's DataType, and a RowTypeInfo in place of a RowType. Streams

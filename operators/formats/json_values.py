@@ -434,7 +434,7 @@ class JsonRowSerializationSchema(SerializationSchema):
 
 
 def type_of_json_schema(json_schema: str) -> TypeInformation:
-    """Return the type that a JSON Schema describes: objects are rows, all numbers decimals.
+    """Return the type that a JSON Schema describes, with rows for objects and decimals for all numbers.
 
     `["null", T]` and `oneOf` of null and T are T, as every value may be null; `$ref` refers to a place in the
     schema itself. Raises ValueError for schemas without a type: other unions, null alone, a missing type.

@@ -1,4 +1,4 @@
-"""Parquet files: a format for the file source, and PyFlink's names for it and for the sink.
+"""The format of Parquet files for the file source, and PyFlink's names for it and for the sink.
 
 Source: pyflink.datastream.formats.parquet,
 org.apache.flink.formats.parquet.{ParquetColumnarRowInputFormat,row.ParquetRowDataBuilder}.
@@ -29,7 +29,7 @@ _BATCH_ROWS = 4096
 
 
 class ParquetRows(BulkFormat):
-    """Rows of Parquet files: the columns named by `type_info`, as values of its types.
+    """Rows of Parquet files, with the columns named by `type_info` as values of its types.
 
     Fields of structs are matched by name as well, and are null if a file lacks them; structs that share no
     name are matched in order. INT96 timestamps are read to the microsecond. Big files are cut between row
@@ -95,7 +95,7 @@ class ParquetRows(BulkFormat):
 def as_typed(
     batch: pa.RecordBatch, columns: list[str | None], names: list[str], types: list[TypeInformation]
 ) -> pa.RecordBatch:
-    """Return a batch of the fields `names`, each from one of the batch's columns, or nulls for None."""
+    """Return a batch of the fields `names`, each from a column of the batch, or nulls for None."""
     arrays = []
     for column, field_type in zip(columns, types, strict=True):
         expected = arrow_type(field_type)

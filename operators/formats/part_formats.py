@@ -153,7 +153,7 @@ class PartWriter(ABC):
         """Write the content that follows the last record."""
 
     def close(self) -> None:  # noqa: B027 most formats do nothing here
-        """Release the stream without `finish`: the file will not be read."""
+        """Release the stream without `finish`, since the file will not be read."""
 
 
 class PartFormat(ABC):
@@ -172,7 +172,7 @@ class PartFormat(ABC):
 
 
 class RowFormat(PartFormat):
-    """A format in which files consist of the bytes of records: they can be rolled at any record."""
+    """A format in which files consist of the bytes of records, so they can be rolled at any record."""
 
     header: bytes = b""  #: the beginning of a file
 
@@ -418,7 +418,7 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
         self._row_type = row_type
 
     def get_row_type(self) -> TypeInformation:
-        """Return the type of the rows: a RowTypeInfo."""
+        """Return the type of the rows, a RowTypeInfo."""
         return self._row_type
 
 

@@ -42,7 +42,7 @@ def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[st
 
 
 def add_up_metrics(subtasks: Iterable[Metrics]) -> dict[str, dict[str, Any]]:
-    """Return the metrics of all subtasks: counters, meters and gauges added up, distributions merged."""
+    """Return the metrics of all subtasks, with counters, meters and gauges added up, distributions merged."""
     total: dict[str, dict[str, Any]] = {}
     for metrics in subtasks:
         for name_of_operator, values in metrics.items():
@@ -213,7 +213,7 @@ class SubtaskMetricGroup(MetricGroup):
         self._metrics[self._scope + name] = obj
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> Meter:
-        """Return the meter `name`, which only counts: as in PyFlink, no rate is computed."""
+        """Return the meter `name`, which only counts events, since PyFlink computes no rate."""
         return self._counter(name)
 
     def distribution(self, name: str) -> Distribution:

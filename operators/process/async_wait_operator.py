@@ -1,4 +1,4 @@
-"""Asynchronous functions: many calls run at once; results leave in order or as soon as they are complete.
+"""Run many asynchronous calls at once, with results in order or as calls complete.
 
 Source: org.apache.flink.streaming.api.operators.async.AsyncWaitOperator.
 """
@@ -94,7 +94,7 @@ class _Group:
 
 
 class UnorderedRecords:
-    """Records leave as soon as they are complete, but none overtakes a watermark."""
+    """Records leave once they are complete, but none overtakes a watermark."""
 
     def __init__(self) -> None:
         self._groups: deque[_Group] = deque([_Group()])

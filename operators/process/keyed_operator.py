@@ -1,4 +1,4 @@
-"""The base of keyed operators: keys, state, timers, watermarks, and key after key in BATCH mode.
+"""The base of keyed operators, with keys, state, timers, watermarks, and BATCH mode key after key.
 
 A subclass implements `handle` for a list of records, and `on_event_time` and `on_processing_time` for timers.
 
@@ -58,7 +58,9 @@ class KeyedOperator(Operator):
         self._timers_in_memory = self.context.state_memory_bytes // _BYTES_PER_TIMER // 4
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
-        """Handle records of input `number` (from 1): set `backend.key` to the key of each, fill `results`.
+        """Handle records of input `number` (from 1).
+
+        Set `backend.key` to the key of each record, and fill `results`.
 
         `keys`: one dictionary key per value, to be iterated over once.
         """
@@ -73,7 +75,7 @@ class KeyedOperator(Operator):
         raise NotImplementedError
 
     def on_end_of_key(self) -> None:
-        """Fill `results` with the final ones of `backend.key`, after its records and timers. BATCH mode."""
+        """Fill `results` with final results of `backend.key`, after its records and timers. BATCH mode."""
 
     def process(self, values: Values, timestamps: Timestamps) -> None:
         """Handle records of the first input."""

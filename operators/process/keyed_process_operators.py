@@ -263,7 +263,7 @@ class KeyedFilterOperator(_OneInput):
 
 
 class KeyedCoMapOperator(_TwoInputs):
-    """At most one result per record of either stream: as in PyFlink, None is not a result here."""
+    """At most one result per record of either stream, since None is not a result, as in PyFlink."""
 
     def handle(self, number: int, values: Values, timestamps: Timestamps, keys: Iterable[Any]) -> None:
         function = self.function.map1 if number == 1 else self.function.map2

@@ -1,4 +1,4 @@
-"""Keyed aggregation over record batches: partial results before the exchange, final ones after it.
+"""Keyed aggregation over record batches, with partial results before the exchange, final ones after it.
 
 Source: Flink SQL's two-phase aggregation (TwoStageOptimizedAggregateRule), for the shape.
 """
@@ -26,7 +26,7 @@ Reduce = Callable[[Any, Any], Any]
 
 
 class FieldAggregate:
-    """Aggregates two records to one: tuples, lists and rows by their `field`, others by their value.
+    """Aggregates two records to one by a field of tuples, lists and rows, or by their values.
 
     sum, min and max return the first record with the field replaced; min_by and max_by return one of the two,
     the first if their fields are equal. Records are never changed in place. Raises TypeError for a field that
@@ -218,7 +218,7 @@ class PartialAggregateOperator(Operator):
 
 
 class FinalAggregateOperator(PartialAggregateOperator):
-    """Emits one row for each key at the end of the input: `keys`, then one column per aggregation.
+    """Emits one row for each key at the end of the input, with `keys`, then one column per aggregation.
 
     Takes the output of PartialAggregateOperator, with all rows of a key in one subtask.
     """

@@ -20,7 +20,7 @@ KEY_SELECTOR = "key selector"
 
 
 class TypedKeys:
-    """Keys as the coder of their declared type returns them: Rows with names, for example."""
+    """Keys as the coder of their declared type returns them, such as Rows with names."""
 
     def __init__(self, select: Callable[[Any], Any], key_type: TypeInformation) -> None:
         self.select, self.key_type = select, key_type
@@ -100,7 +100,7 @@ class OpenedMethod:
 
 
 class ColumnKeys:
-    """Keys that are columns of a record: rows by field, record batches without Python objects."""
+    """Keys that are columns of a record, read from record batches without Python objects."""
 
     def __init__(self, columns: Sequence[str], positions: Sequence[int]) -> None:
         self.columns, self.positions = tuple(columns), tuple(positions)

@@ -152,7 +152,7 @@ class _LoopWriter:
             self._relieve()
 
     def _take_list(self, variable: str) -> None:
-        """Take results that are a list of constant values as a whole: quicker than a loop over many."""
+        """Take results that are a list of constant values as a whole, which is quicker than a long loop."""
         test = "all_constant" if self._copy_policy is CopyPolicy.PLAIN else "all_unchanging"
         self._add(
             f"if type({variable}) is list and len({variable}) > 4 and {test}(map(type, {variable})):", 1
@@ -278,7 +278,7 @@ def same_record(value: Any) -> Any:
 
 
 def object_text(value: Any) -> str | bytes:
-    """Return the text that `print` writes for an object without a declared type."""
+    """Return the text that `print` writes for a row, its kind and its fields as Python's text."""
     return value if isinstance(value, str | bytes) else str(value)
 
 
@@ -325,7 +325,7 @@ class FilterOperator(RecordFunctionOperator):
 
 
 class FlatMapOperator(RecordFunctionOperator):
-    """Any number of results per record: the function returns or yields them; None is no result.
+    """Any number of results per record, which the function returns or yields; it may return None for none.
 
     Source: org.apache.flink.streaming.api.operators.StreamFlatMap.
     """

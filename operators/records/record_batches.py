@@ -1,4 +1,4 @@
-"""Vectorised operators: pyarrow record batches in, record batches out, no Python object per record."""
+"""Vectorised operators from record batches to record batches, without a Python object per record."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Broadcast state of one subtask: dictionaries that belong to no key.
+"""The broadcast state of one subtask in dictionaries that belong to no key.
 
 Source: pyflink.fn_execution.state_impl; org.apache.flink.runtime.state.HeapBroadcastState.
 """

@@ -96,7 +96,7 @@ class Lifetime:
         return [element for element, _ in stamped] if self._shows_expired else alive
 
     def read_items(self, entries: dict[Any, Any]) -> list[tuple[Any, Any]]:
-        """Return the visible items of a map; delete those that have expired."""
+        """Return the visible items of a map; delete expired ones."""
         now = self._clock()
         seen = []
         for key, (value, since) in list(entries.items()):
@@ -137,7 +137,7 @@ class Scope(Protocol):
 
 
 class _KeyedState:
-    """A state with its table, scope and lifetime (None: it never expires)."""
+    """A state with its table, scope and lifetime, if it expires."""
 
     def __init__(self, table: StateTable, scope: Scope, lifetime: Lifetime | None = None) -> None:
         self._table, self._scope, self._lifetime = table, scope, lifetime
@@ -343,7 +343,7 @@ class KeyedMapState(_KeyedState, MapState[Any, Any]):
         return value
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the value of `key`. Raises if one of them is not of the declared type."""
+        """Set the value of `key`. Raises if key or value is not of the declared type."""
         self._check_entry(key, value)
         entry = value if self._lifetime is None else self._lifetime.stamp(value)
         entries = self._table.entries.get(self._scope.key)
@@ -449,7 +449,7 @@ class KeyedStateBackend:
         return original_key(self.key)
 
     def key_of(self, namespace: Any) -> Any:
-        """Return the current key: this scope has no namespaces."""
+        """Return the current key, since this scope has no namespaces."""
         return self.key
 
     def table(self, name: str, namespaced: bool = False) -> StateTable:

@@ -1,4 +1,4 @@
-"""The values of one state by key: in memory in two generations, the rest on disk.
+"""The values of one state by key, in memory in two generations, and the rest on disk.
 
 All access is to `entries`, a plain dictionary. Keys are loaded into it before they are used, so that the
 operators can ignore the rest. When memory is short, the generations shift: entries that have not been loaded
@@ -121,7 +121,7 @@ class SpilledEntries:
         )
 
     def take(self, table: int, keys: Collection[Any]) -> dict[Any, Any]:
-        """Remove and return the entries of the distinct `keys`, as far as they are here."""
+        """Remove and return the entries of the distinct `keys` that are here."""
         connection = self._opened(table)
         entries: dict[Any, Any] = {}
         wanted = list(keys)

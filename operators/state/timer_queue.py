@@ -29,7 +29,7 @@ Prepare = Callable[[list[Any]], None]
 
 
 class TimerQueue:
-    """Timers of one time domain: a time (milliseconds) and an entry that identifies the timer's owner."""
+    """Timers of one time domain, each with a time (milliseconds) and an entry that identifies its owner."""
 
     __slots__ = (
         "_added",

@@ -1,4 +1,4 @@
-"""Wire the operators of a chain: direct calls inside, channel writers at its ends.
+"""Wire the operators of a chain, with direct calls inside and channel writers at its ends.
 
 Source: org.apache.flink.streaming.runtime.tasks.OperatorChain (createOutputCollector, the order of
 initializeStateAndOpenOperators, finishOperators and closeAllOperators).
@@ -47,7 +47,7 @@ class OperatorSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainedEdge:
-    """An edge inside a chain: a direct call."""
+    """An edge inside a chain, which is a direct call."""
 
     source_node: int
     target_node: int
@@ -59,7 +59,7 @@ class ChainedEdge:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:
-    """A JobVertex: its operators, head first, the edges between them, its outputs and its gates."""
+    """A JobVertex with its operators, head first, the edges between them, its outputs and its gates."""
 
     vertex: int
     name: str
@@ -80,7 +80,7 @@ def _join_functions(
     written: Collection[int],
     inputs: Mapping[int, int],
 ) -> None:
-    """Join each run of map, filter and flat map functions: its first operator calls the others.
+    """Join each run of map, filter and flat map functions, so that its first operator calls the others.
 
     Takes the operators of a chain, head first; its edges; the nodes whose records leave the chain; the number
     of inputs of each node. A run ends at an operator with a second reader, at a reader with a second input,
@@ -113,7 +113,7 @@ def _join_functions(
 
 
 class ChainedInput:
-    """The target end of a chained edge: passes on lists, or batches if the operator takes those.
+    """The target end of a chained edge, which passes on lists, or batches if the operator takes those.
 
     `producer` is the context of the operator that emits the records. Every failure leaves as a
     UserFunctionError that names the operator in which it occurred.
@@ -235,7 +235,7 @@ class OperatorOutput:
 
 
 def _collect(receivers: Sequence[Receiver], values: Values, timestamps: Timestamps) -> None:
-    """Send records to all readers of one output: the records themselves to the last, copies to the others.
+    """Send the records of one output to its last reader, and copies to the others.
 
     Writers come after chained readers and do not change records, so for them a copy of the list is enough.
     """
@@ -371,7 +371,7 @@ class Chain:
 
 
 def _no_watermark(timestamp: int) -> None:
-    """Ignore a watermark: the receiver of a source whose operator has further inputs."""
+    """Ignore the watermark of a source whose operator has further inputs."""
 
 
 def chain_order(operators: Mapping[int, Any], edges: tuple[ChainedEdge, ...]) -> list[int]:

@@ -29,7 +29,7 @@ KEPT = pa.schema(
 )
 """Columns of a row about a file: the fields of `KeptFile`."""
 
-CANNOT_KEEP = "cannot write what a vertex puts out to"
+CANNOT_KEEP = "cannot write the output of a vertex to"
 """The beginning of error messages; the folder follows."""
 
 _BUFFER = 1 << 20

@@ -64,7 +64,7 @@ _BRACE = ord("{")
 
 
 class MetricsSender:
-    """Sends the reports of one attempt of one subtask, and passes on those of the subtasks it reads."""
+    """Sends the reports of one attempt of one subtask, and passes on reports of the subtasks it reads."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ def task_function(
     dependencies: PythonDependencies = NO_DEPENDENCIES,
     folder: str | None = None,
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for mapInArrow: exchange rows (or a source's DataFrame) in, exchange rows out.
+    """Return the function for mapInArrow from exchange rows, or a source's DataFrame, to exchange rows.
 
     `outline` is the spec without operators; it names the task if the spec cannot be unpickled.
 
@@ -357,7 +357,7 @@ def _sender(spec: TaskSpec, subtask: int) -> Iterator[ResultSender | None]:
 
 @contextmanager
 def _rare_collections() -> Iterator[None]:
-    """Collect garbage rarely: a search for cycles every few hundred records costs more than the records."""
+    """Collect garbage rarely, since a search for cycles every few hundred records is expensive."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS, *before[1:])
     try:
@@ -473,7 +473,7 @@ def _run(
 
 
 def sources_only(spec: TaskSpec) -> list[int]:
-    """Return the sources of a chain without gates: where they end, the vertex's input ends."""
+    """Return the sources of a chain without gates, whose end is the end of the vertex's input."""
     return [operator_spec.node for operator_spec in spec.chain.operators if operator_spec.source]
 
 

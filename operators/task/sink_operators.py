@@ -1,4 +1,4 @@
-"""Sinks at the end of a chain: their writers, and the terminal rows that they send to the driver.
+"""Sinks at the end of a chain, with their writers and the terminal rows that they send to the driver.
 
 Source: org.apache.flink.streaming.runtime.operators.sink.SinkWriterOperator,
 org.apache.flink.streaming.api.operators.collect.CollectSinkFunction.
@@ -47,7 +47,7 @@ class TerminalOperator(Operator):
         self._sequence = 0
 
     def process_watermark(self, watermark: int) -> None:
-        """Ignore the watermark: nothing comes after a sink."""
+        """Ignore the watermark, since nothing comes after a sink."""
 
     def send(self, payload: bytes) -> None:
         """Send a row to the driver."""
@@ -219,7 +219,7 @@ _NO_COLUMNS = pa.schema([pa.field("rows", pa.int32(), nullable=False)])
 
 
 def rows_schema(schema: StructType) -> StructType:
-    """Return the schema of the rows that Spark receives: `schema`, or a placeholder column if it is empty."""
+    """Return the schema of the rows that Spark receives, with a placeholder column if it would be empty."""
     return schema if schema.names else StructType([StructField("rows", IntegerType(), False)])
 
 
@@ -284,7 +284,7 @@ class DataFrameOperator(TerminalOperator):
 
 
 class PickledDataFrameOperator(DataFrameOperator):
-    """The same for records without a declared type: one column `value` of pickles."""
+    """The same for records without a declared type, with one column `value` of pickles."""
 
     columnar = False
 
@@ -324,7 +324,7 @@ def placeholder_row(schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _placeholder(field: pa.Field) -> pa.Array:
-    """Return one value that the column may hold: null if that is allowed."""
+    """Return one value that the column may hold, null if that is allowed."""
     kind = field.type
     if field.nullable:
         return pa.nulls(1, kind)

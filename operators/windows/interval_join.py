@@ -30,7 +30,7 @@ class JoinFunction(Function):
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Any:
-        """Return the result for a record of the first input and one of the second."""
+        """Return the result for a record of the first input and a record of the second."""
 
 
 class FlatJoinFunction(Function):
@@ -38,7 +38,7 @@ class FlatJoinFunction(Function):
 
     @abstractmethod
     def join(self, first: Any, second: Any) -> Iterable[Any] | None:
-        """Return or yield the results for a record of the first input and one of the second."""
+        """Return or yield the results for a record of the first input and a record of the second."""
 
 
 class CoGroupFunction(Function):
@@ -68,7 +68,7 @@ class ProcessJoinFunction(Function):
 
         @abstractmethod
         def get_timestamp(self) -> int:
-            """Return the timestamp of the results: the later of the two."""
+            """Return the timestamp of the results, the later of the two."""
 
     @abstractmethod
     def process_element(
@@ -139,7 +139,7 @@ class CoGroupOperator(WindowOperator):
 
 
 class WindowJoinOperator(CoGroupOperator):
-    """Calls the function for each pair of a key's records, one of each input, that share a window.
+    """Calls the function for each pair of a key's records from the two inputs that share a window.
 
     `function` is a JoinFunction or a callable of two records (one result), or a FlatJoinFunction (any
     number). Results come in the order of the first input's records, then of the second's.
@@ -225,7 +225,7 @@ class Buffer:
         self._watermark = watermark
 
     def add(self, time: int, value: Any) -> None:
-        """Insert a record after those of the same time."""
+        """Insert a record after records of the same time."""
         if not self.times or time >= self.times[-1]:
             self.times.append(time)
             self.values.append(value)
@@ -254,7 +254,7 @@ class Buffer:
 
 
 class _Side(NamedTuple):
-    """The part of the operator for one of its inputs; times in milliseconds."""
+    """The state and bounds of the operator for each input; times in milliseconds."""
 
     table: StateTable
     lower: int  #: the other input's records are at least this much later
@@ -267,7 +267,7 @@ class IntervalJoinOperator(KeyedOperator):
     """Calls the function for each pair of a key with left + lower <= right <= left + upper, in milliseconds.
 
     Bounds that are not inclusive leave out their own moment. Results have the later of the two timestamps;
-    those of one record come in the order of the other records' timestamps. Records below the watermark are
+    results of one record come in the order of the other records' timestamps. Records below the watermark are
     late: they go to the side output with the id of their side's tag, or are dropped.
 
     `function` is a ProcessJoinFunction or a callable of left, right and context.

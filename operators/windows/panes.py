@@ -1,7 +1,7 @@
 """Tumbling and sliding event-time windows with the default trigger, without trigger calls and timers.
 
 A window is one dictionary from key to contents (a pane), so a record costs its key, a dictionary access and
-the user's function. Results equal those of the general window operator: windows fire in the order of their
+the user's function. The general window operator gives the same results: windows fire in the order of their
 ends, in the order of each key's first record within a window, and once more for each record that is late but
 allowed.
 
@@ -112,7 +112,7 @@ _ENTRIES_PER_BLOCK = 128
 
 
 class PaneLog:
-    """Entries of one window on disk: (whether it is contents, key, contents or record)."""
+    """Entries of one window on disk, as (whether it is contents, key, contents or record)."""
 
     __slots__ = ("_blocks", "_buffers", "_file")
 

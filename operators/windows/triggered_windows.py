@@ -1,4 +1,4 @@
-"""Windows of any assigner with any trigger: their contents in state, their times as timers.
+"""Windows of any assigner with any trigger, with their contents in state and their times as timers.
 
 Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
 org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
@@ -113,7 +113,7 @@ class WindowFunctionOperator(KeyedOperator):
 
 # The open windows of a key, and the state window of each, under which its contents are stored
 #
-# When windows merge, the result takes over the state of one of them, so that most merges move no data.
+# When windows merge, the result takes over the state of either, so that most merges move no data.
 #
 # Source: pyflink.fn_execution.datastream.window.merging_window_set;
 # org.apache.flink.streaming.runtime.operators.windowing.MergingWindowSet.

@@ -1,4 +1,4 @@
-"""The windows of records: spans of time, numbered counts, and the global window.
+"""The windows of records, which are spans of time, numbered counts, and the global window.
 
 Source: pyflink.datastream.window; org.apache.flink.streaming.api.windowing.windows.{TimeWindow,GlobalWindow}.
 """
@@ -170,7 +170,7 @@ def in_set_order(windows: list[TimeWindow]) -> list[TimeWindow]:
     That order is visible: the first of merged sessions is the one whose records come first.
     """
     if len(windows) == 2:
-        # one of the two is the new window, which has no records yet
+        # either of the two is the new window, which has no records yet
         return windows
     by_hash = {hash(window.start + mod_inverse((window.end << 1) + 1)): window for window in windows}
     if len(by_hash) < len(windows):

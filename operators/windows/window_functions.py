@@ -87,7 +87,7 @@ class _WrappingFunction(InternalWindowFunction[Any, Any, Any, Any]):
             self._wrapped_function.close()
 
     def clear(self, window: Any, context: InternalWindowFunction.InternalWindowContext) -> None:
-        """Do nothing: the function has no context."""
+        """Do nothing, since the function has no context."""
 
 
 class InternalSingleValueWindowFunction(_WrappingFunction):

@@ -1,4 +1,4 @@
-"""Windows over keyed records: assign, store, call the trigger, run the window function, clean up.
+"""Assign keyed records to windows, store them, call triggers and window functions, and clean up.
 
 Source: pyflink.fn_execution.datastream.window.window_operator.WindowOperator;
 org.apache.flink.streaming.runtime.operators.windowing.WindowOperator.
@@ -34,7 +34,7 @@ from penstock.operators.windows.window_functions import WindowedFunction
 #
 # Records need neither a window object nor a timer each. A key's sessions are a list. A session has one timer,
 # set when it opens; if the session has grown by the time it fires, the timer is postponed to the new end.
-# Results equal those of the general window operator.
+# The general window operator gives the same results.
 #
 # Source: org.apache.flink.streaming.runtime.operators.windowing.{WindowOperator,MergingWindowSet} with
 # EventTimeTrigger, for the behaviour; this form of sessions is Penstock's addition.
@@ -136,7 +136,7 @@ class Sessions(WindowProcessor):
             into[_CONTENTS] = moved if before is None else merge(before, moved)
 
     def _set_timer(self, session: _Session) -> None:
-        """Schedule the next check of a session: when it fires or, after that, when it ends; or earlier."""
+        """Schedule the next check of a session, at the latest for when it fires or, after that, ends."""
         if self.operator.context.batch:
             # at the end of a key no timer can be set again
             return

@@ -58,7 +58,7 @@ _FIRST_WAIT_SECONDS = 0.05  #: before the second commit; twice as long before ea
 
 @dataclass(frozen=True)
 class DeltaWrite:
-    """One write of a table: the argument of `_prepare_delta` and `commit_delta`."""
+    """One write of a table, as `_prepare_delta` and `commit_delta` take it."""
 
     folder: str  #: path or URI of the table
     write_id: str

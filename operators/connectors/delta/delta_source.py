@@ -1,4 +1,4 @@
-"""A source for Delta tables: their data files are the splits."""
+"""A source for Delta tables, whose data files are the splits."""
 
 from __future__ import annotations
 

@@ -363,7 +363,7 @@ class StagedColumns:
     def _has_null(self, column: pa.Array, name: str) -> bool:
         if column.null_count:
             return True
-        # Delta's log cannot distinguish a partition of empty texts from one of nulls
+        # Delta's log cannot distinguish a partition of empty texts from a partition of nulls
         return (
             name in self.partition_by
             and kinds.is_string(column.type)

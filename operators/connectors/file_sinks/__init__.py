@@ -1,1 +1,1 @@
-"""Writing files: parts that lie hidden until the commit, their names, formats and folders."""
+"""Writing files that are hidden until the commit, with their names, formats and folders."""

@@ -234,7 +234,7 @@ class _Builder:
         self._sink = sink
 
     def with_bucket_check_interval(self, interval: int) -> Self:
-        """Accept the interval (milliseconds) without effect: times are checked when records come."""
+        """Accept the interval (milliseconds) without effect, since times are checked when records come."""
         if interval <= 0:
             raise ValueError(f"the bucket check interval must be positive, got {interval}")
         return self

@@ -193,7 +193,7 @@ def content_digest(system: fs.FileSystem, path: str) -> str:
 
 
 def _require_targets(system: fs.FileSystem, base: str, staging: str, targets: list[str]) -> None:
-    """Raise OSError unless files can be renamed to `targets`; remove what the test creates.
+    """Raise OSError unless files can be renamed to `targets`; remove the files and folders of the test.
 
     The files and folders are recorded in the staging folder before they are created, for `abort_files` after
     a kill.

@@ -134,7 +134,12 @@ def test_values_that_come_back_as_others(type_info, value, back):
             TypeError,
             r"must be Integer, got 'b' of class str",
         ),
-        (Types.TUPLE([PAIR]), (("a", 2**40),), OverflowError, r"field f0: field f1: 1099511627776"),
+        (
+            Types.TUPLE([PAIR]),
+            (("a", 2**40),),
+            OverflowError,
+            r"field f0: field f1: must be Integer, got 1099511627776",
+        ),
     ],
 )
 def test_values_that_do_not_fit(type_info, value, error, message):
