@@ -163,7 +163,7 @@ def main() -> None:
 def _line(number: int, point: Point) -> str:
     then, end = (f"{files}+{table}" for files, table in (point.after_kill, point.in_the_end))
     once = "yes" if point.right else "NO"
-    return f"{number + 1:2} | {point.killed} | {then} | {point.then} | {end} | {once} | {point.said}"
+    return f"{number + 1:2} | {point.killed} | {then} | {point.then} | {end} | {once} | {point.messages}"
 
 
 @contextmanager

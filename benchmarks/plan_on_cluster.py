@@ -83,13 +83,13 @@ def _print(samples: Sequence[Sample], walks: Sequence[Walk]) -> None:
     for number in sorted({sample.worker for sample in samples}):
         own = [sample for sample in samples if sample.worker == number]
         most = max(own, key=lambda sample: sample.bytes_taken)
-        line = f"worker {number}: {_gib(most.taken)}, {_gib(most.taken - most.of_java)} of it Python's"
+        line = f"worker {number}: {_gib(most.bytes_taken)}, {_gib(most.bytes_taken - most.java_bytes)} of it Python's"
         if any(is_walking(sample, walks) for sample in own):
             most = max(
                 (sample for sample in own if not is_walking(sample, walks)),
                 key=lambda sample: sample.bytes_taken,
             )
-            line += f"; outside of walks {_gib(most.taken)}"
+            line += f"; outside of walks {_gib(most.bytes_taken)}"
         print(line)
 
 

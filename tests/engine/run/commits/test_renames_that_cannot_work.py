@@ -47,7 +47,7 @@ def refused(sink, match):
 
 
 def test_a_prefix_that_leaves_the_folder(tmp_path):
-    refused(file_sink(tmp_path / "out", "../part"), "within its folder only")
+    refused(file_sink(tmp_path / "out", "../part"), "only rename files within its folder")
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
     assert list((tmp_path / "out").iterdir()) == []
 
