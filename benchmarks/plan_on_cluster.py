@@ -83,7 +83,8 @@ def _print(samples: Sequence[Sample], walks: Sequence[Walk]) -> None:
     for number in sorted({sample.worker for sample in samples}):
         own = [sample for sample in samples if sample.worker == number]
         most = max(own, key=lambda sample: sample.bytes_taken)
-        line = f"worker {number}: {_gib(most.bytes_taken)}, {_gib(most.bytes_taken - most.java_bytes)} of it Python's"
+        python = most.bytes_taken - most.java_bytes
+        line = f"worker {number}: {_gib(most.bytes_taken)}, {_gib(python)} of it Python's"
         if any(is_walking(sample, walks) for sample in own):
             most = max(
                 (sample for sample in own if not is_walking(sample, walks)),
