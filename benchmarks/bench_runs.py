@@ -48,10 +48,10 @@ def main() -> None:
     chosen = arguments.parse_args()
     spark = get_session(app_name="bench runs")
     table = Table("work", "records", "Penstock (s)", "by hand (s)", "ratio", "records/s")
-    for name, records, mine, others in _measures(spark, chosen.scale):
+    for name, records, own_work, others in _measures(spark, chosen.scale):
         if chosen.only not in name:
             continue
-        figures = _measured(name, records, mine, others, chosen.repeat)
+        figures = _measured(name, records, own_work, others, chosen.repeat)
         print(json.dumps(figures), flush=True)
         for other, seconds in figures["beside"].items() or [("", None)]:
             table.add_row(
@@ -110,10 +110,12 @@ def _measures(spark: SparkSession, scale: float) -> Iterator[tuple[str, int, Wor
         yield f"Nexmark {name}", bids, partial(query, bids), {}
 
 
-def _measured(name: str, records: int, mine: Work, others: dict[str, Work], repeat: int) -> dict[str, Any]:
+def _measured(
+    name: str, records: int, own_work: Work, others: dict[str, Work], repeat: int
+) -> dict[str, Any]:
     seconds_by_work: dict[str, list[float]] = {"": [], **{other: [] for other in others}}
     for round_ in range(repeat + 1):
-        for other, work in (("", mine), *others.items()):
+        for other, work in (("", own_work), *others.items()):
             started = time.monotonic()
             work()
             if round_:  # the first round is a warm-up

@@ -24,5 +24,5 @@ def half(stream_edges: pl.DataFrame) -> pl.DataFrame:
 @penstock.decides("slot_sharing_groups")
 def isolated(job_vertices: pl.DataFrame) -> pl.DataFrame:
     """Give every vertex its own slots."""
-    own = job_vertices["vertex"]
-    return job_vertices.select("topology_id", "vertex", slot_sharing_group=own)
+    own_groups = job_vertices["vertex"]
+    return job_vertices.select("topology_id", "vertex", slot_sharing_group=own_groups)

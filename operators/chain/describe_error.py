@@ -177,9 +177,9 @@ _OURS = ("operators", "engine", "plans", "penstock")
 _FOREIGN = ("pyspark", "py4j", "pyarrow")
 _LOOPS = {"map", "filter", "flat_map", "flat map", "frozen importlib._bootstrap"}
 """Names of the steps of compiled loops over functions (see records/map_records.py)."""
-_MOST_FRAMES = 5
-_MOST_OF_A_LINE = 500
-_MOST_CHARACTERS = 20_000
+_MAX_FRAMES = 5
+_MAX_LINE_CHARACTERS = 500
+_MAX_CHARACTERS = 20_000
 
 
 class FunctionError(RuntimeError):
@@ -189,13 +189,13 @@ class FunctionError(RuntimeError):
 def user_frames(error: BaseException) -> list[str]:
     """Return the lines of the author's code where `error` was raised, the innermost first; empty if none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_ours(frame.filename)]
+    author_frames = [frame for frame in frames if not _is_ours(frame.filename)]
     return [
         encodable(
             f'File "{frame.filename}", line {frame.lineno}, in {frame.name}'
-            + (f": {shortened(frame.line, _MOST_OF_A_LINE)}" if frame.line else "")
+            + (f": {shortened(frame.line, _MAX_LINE_CHARACTERS)}" if frame.line else "")
         )
-        for frame in reversed(own[-_MOST_FRAMES:])
+        for frame in reversed(author_frames[-_MAX_FRAMES:])
     ]
 
 
@@ -230,7 +230,7 @@ def _can_be_sent(error: BaseException) -> bool:
     """Whether Spark can send the text that it makes of an exception."""
     try:
         text = "".join(traceback.format_exception(error))
-        return len(text.encode("utf-8")) <= _MOST_CHARACTERS
+        return len(text.encode("utf-8")) <= _MAX_CHARACTERS
     except Exception:
         return False
 
@@ -254,7 +254,7 @@ def _for_author(error: UserFunctionError) -> FunctionError:
 
 def _text_for_author(error: UserFunctionError) -> str:
     during = f", {error.during}" if error.during else ""
-    names = {name: shortened(getattr(error, name), _MOST_OF_A_LINE) for name in ("operator", "job")}
+    names = {name: shortened(getattr(error, name), _MAX_LINE_CHARACTERS) for name in ("operator", "job")}
     lines = [
         error.cause,
         f"  operator: {names['operator']!r}, subtask {error.subtask}{during} (job {names['job']!r})",
@@ -272,8 +272,10 @@ def _author_traceback(error: BaseException) -> TracebackType | None:
     while entry is not None:
         entries.append(entry)
         entry = entry.tb_next
-    own = [frame for frame in entries if not _is_ours(frame.tb_frame.f_code.co_filename)] or entries[-1:]
-    for frame in reversed(own[-_MOST_FRAMES:]):
+    author_frames = [
+        frame for frame in entries if not _is_ours(frame.tb_frame.f_code.co_filename)
+    ] or entries[-1:]
+    for frame in reversed(author_frames[-_MAX_FRAMES:]):
         entry = TracebackType(entry, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return entry
 

@@ -372,8 +372,8 @@ def _times(column: pa.Array) -> Hashes:
 
 def _date_times(column: pa.Array) -> Hashes:
     micros = _numbers(column.cast(pa.int64()))
-    days, of_day = np.divmod(micros, _MICROS_PER_DAY)
-    return _dates_of(days.astype("datetime64[D]")) ^ _folded(of_day * 1000)
+    days, time_of_day = np.divmod(micros, _MICROS_PER_DAY)
+    return _dates_of(days.astype("datetime64[D]")) ^ _folded(time_of_day * 1000)
 
 
 def _hash_each(hash_of: Callable[[str], int]) -> Callable[[pa.Array], Hashes]:

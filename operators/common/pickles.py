@@ -258,8 +258,8 @@ def is_installed(file: str | None) -> bool:
 def _installed_folders() -> tuple[str, ...]:
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     # Penstock's own modules, whose place differs in a checkout
-    own = __file__.removesuffix("operators/common/pickles.py")
-    own_folders = (f"{own}{name}/" for name in ("operators", "plans", "engine", "penstock"))
+    checkout = __file__.removesuffix("operators/common/pickles.py")
+    own_folders = (f"{checkout}{name}/" for name in ("operators", "plans", "engine", "penstock"))
     return (*(f"{sysconfig.get_path(name)}/" for name in names), *own_folders)
 
 

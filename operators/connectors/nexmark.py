@@ -271,7 +271,7 @@ TYPES = {
     ),
 }
 
-_IN_AN_EPOCH = {"person": PERSONS, "auction": AUCTIONS, "bid": BIDS}
+_EVENTS_PER_EPOCH = {"person": PERSONS, "auction": AUCTIONS, "bid": BIDS}
 _EXTRA = {"person": 120, "auction": 390, "bid": 68}  # average sizes 200, 500 and 100 minus the other fields
 
 
@@ -333,7 +333,7 @@ class NexmarkSource(Source):
 
     @property
     def _block(self) -> int:
-        return CHUNK_VALUES // _IN_AN_EPOCH[self.kind] * EPOCH
+        return CHUNK_VALUES // _EVENTS_PER_EPOCH[self.kind] * EPOCH
 
     def make(self, events: Longs) -> pa.RecordBatch:
         """The events with these numbers, which must be of this source's kind."""

@@ -152,12 +152,12 @@ class BroadcastStates:
     def _state(
         self, descriptor: MapStateDescriptor
     ) -> tuple[MapStateDescriptor, WritableBroadcastState, ReadOnlyBroadcastView]:
-        known = self._states.get(descriptor.name)
-        if known is None:
+        entry = self._states.get(descriptor.name)
+        if entry is None:
             entries: dict[Any, Any] = {}
             writable = WritableBroadcastState(entries, descriptor)
-            known = descriptor, writable, ReadOnlyBroadcastView(entries)
-            self._states[descriptor.name] = known
-        elif known[0] is not descriptor and known[0].type_info != descriptor.type_info:
+            entry = descriptor, writable, ReadOnlyBroadcastView(entries)
+            self._states[descriptor.name] = entry
+        elif entry[0] is not descriptor and entry[0].type_info != descriptor.type_info:
             raise Exception(f"State name corrupted: {descriptor.name}")
-        return known
+        return entry

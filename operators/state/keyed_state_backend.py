@@ -465,8 +465,8 @@ class KeyedStateBackend:
 
         Raises Exception if the name is in use for another kind or type of state.
         """
-        known = self._states.get((descriptor.name, namespaced))
-        if known is None:
+        entry = self._states.get((descriptor.name, namespaced))
+        if entry is None:
             table = self.table(descriptor.name, namespaced)
             scope = self.namespace if namespaced else self
             # not the records in a window: they have the stream's type
@@ -477,7 +477,7 @@ class KeyedStateBackend:
             new_state = make_state(descriptor, table, scope, clock, checked=checked)
             self._states[descriptor.name, namespaced] = descriptor, new_state
             return new_state
-        first, state = known
+        first, state = entry
         if type(first) is not type(descriptor):
             kind = type(descriptor).__name__.removesuffix("Descriptor")
             raise Exception(f"The state name '{descriptor.name}' is already in use and not a {kind}.")

@@ -126,17 +126,17 @@ def read_rows(folder: str, files: Sequence[KeptFile]) -> Rows:
             for number in batch.column("id").to_pylist():
                 place = posixpath.join(path, files[number].name)
                 with system.open_input_file(place) as file:
-                    _require_as_written(file, place, files[number])
+                    _require_unchanged(file, place, files[number])
                     with pa.ipc.open_stream(file) as rows:
                         yield from rows
 
     return read
 
 
-def _require_as_written(file: Any, place: str, kept: KeptFile) -> None:
+def _require_unchanged(file: Any, place: str, kept_file: KeptFile) -> None:
     hasher = hashlib.sha256()
     while data := file.read(_BUFFER):
         hasher.update(data)
-    if hasher.hexdigest() != kept.digest:
+    if hasher.hexdigest() != kept_file.digest:
         raise ValueError(f"{place} has changed since it was written: run the script again without --resume")
     file.seek(0)

@@ -34,8 +34,8 @@ def read_sources(
     """
     for operator_spec in spec.chain.operators:
         if operator_spec.source:
-            output, own = chain.outputs[operator_spec.node], chain.contexts[operator_spec.node]
-            for chunk in _chunks(operator_spec, own, context, batches):
+            output, source_context = chain.outputs[operator_spec.node], chain.contexts[operator_spec.node]
+            for chunk in _chunks(operator_spec, source_context, context, batches):
                 if isinstance(chunk, int):
                     output.watermark(chunk)
                 elif operator_spec.operator.columnar:
@@ -47,14 +47,14 @@ def read_sources(
 
 def _chunks(
     operator_spec: OperatorSpec,
-    own: OperatorContext,
+    source_context: OperatorContext,
     context: OperatorContext,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[Any]:
     """Yield the records of a source in chunks. Raises UserFunctionError that names source and split."""
     source = operator_spec.operator
     if getattr(source, "reads_dataframe", False):
-        yield from _read_dataframe(source, own, context, batches)
+        yield from _read_dataframe(source, source_context, context, batches)
         return
     for split in operator_spec.splits[context.subtask] if context.subtask < len(operator_spec.splits) else ():
         rest = None
@@ -64,14 +64,16 @@ def _chunks(
                     rest = iter(source.read(split, context))
                 chunk = next(rest, None)
             except BaseException as error:
-                raise failure(own, error, NO_RECORD, f"reading {describe_record(split)}") from error
+                raise failure(
+                    source_context, error, NO_RECORD, f"reading {describe_record(split)}"
+                ) from error
             if chunk is None:
                 break
             yield chunk
 
 
 def _read_dataframe(
-    source: Any, own: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
+    source: Any, source_context: OperatorContext, context: OperatorContext, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[Any]:
     """Yield the Spark partition as chunks; in STREAMING mode watermarks too, the first one before any row.
 
@@ -86,7 +88,7 @@ def _read_dataframe(
         try:
             chunk = source.stamped(batch) if source.columnar else source.values(batch.num_rows)
         except BaseException as error:
-            raise failure(own, error, NO_RECORD, "reading a DataFrame") from error
+            raise failure(source_context, error, NO_RECORD, "reading a DataFrame") from error
         if ordered and not begun:
             begun = True
             yield source.watermark(chunk.timestamps[0].as_py())
@@ -100,7 +102,7 @@ T = TypeVar("T")
 #: Seconds that a reader which has enough waits for the pushing side, which may itself wait for input.
 _SECONDS_TO_END = 10.0
 #: Upper estimate of the stack memory of a Python call.
-_BYTES_A_CALL = 4096
+_BYTES_PER_CALL = 4096
 _LEAST_STACK_BYTES = 8 << 20
 
 
@@ -170,7 +172,7 @@ def _room_for_calls(calls: int) -> Iterator[None]:
     """Let threads started inside nest `calls` Python calls, with some room for native code."""
     limit, stack_bytes = sys.getrecursionlimit(), threading.stack_size()
     sys.setrecursionlimit(max(limit, calls))
-    threading.stack_size(max(_LEAST_STACK_BYTES, calls * _BYTES_A_CALL))
+    threading.stack_size(max(_LEAST_STACK_BYTES, calls * _BYTES_PER_CALL))
     try:
         yield
     finally:

@@ -305,7 +305,7 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.
     yield from pulled(
         lambda put: _attempt(spec, subtask, attempt_number, batches, put),
         f"vertex {spec.chain.vertex}, subtask {subtask}",
-        _CALLS + len(spec.chain.operators) * _CALLS_AN_OPERATOR,
+        _CALLS + len(spec.chain.operators) * _CALLS_PER_OPERATOR,
     )
     if not spec.chain.gates and not _reads_dataframe(spec):
         for _ in batches:  # a source ignores it, but Spark ends workers that have not read to the end
@@ -313,7 +313,7 @@ def run_task(spec: TaskSpec, batches: Iterator[pa.RecordBatch]) -> Generator[pa.
 
 
 #: Python calls that functions may nest (Python's own default), and calls per chained operator.
-_CALLS, _CALLS_AN_OPERATOR = 1000, 10
+_CALLS, _CALLS_PER_OPERATOR = 1000, 10
 
 
 def _attempt(

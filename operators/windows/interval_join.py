@@ -335,31 +335,31 @@ class IntervalJoinOperator(KeyedOperator):
             raise self.failed(error, value) from error
 
     def _add(self, number: int, value: Any, time: int) -> None:
-        ours, other = self._sides[number - 1], self._sides[2 - number]
+        side, other_side = self._sides[number - 1], self._sides[2 - number]
         results = self.results
         if time < self.watermark:
-            if ours.late_tag is not None:
-                results.add([(ours.late_tag, value)], time)
+            if side.late_tag is not None:
+                results.add([(side.late_tag, value)], time)
             return
         key = self.backend.key
         # in BATCH mode records come by time, so earlier ones can be removed as if by a watermark
         passed = time - 1 if self.context.batch else self.watermark
-        candidates = other.table.entries.get(key)
+        candidates = other_side.table.entries.get(key)
         if candidates is not None:
-            candidates.remove_expired(passed, other.retention)
-            for other_time, candidate in candidates.between(time + ours.lower, time + ours.upper):
+            candidates.remove_expired(passed, other_side.retention)
+            for other_time, candidate in candidates.between(time + side.lower, time + side.upper):
                 if number == 1:
                     self._emit(value, candidate, time, other_time)
                 else:
                     self._emit(candidate, value, other_time, time)
-        mine = ours.table.entries.get(key)
-        if mine is None:
-            mine = ours.table.entries[key] = Buffer(passed)
+        buffer = side.table.entries.get(key)
+        if buffer is None:
+            buffer = side.table.entries[key] = Buffer(passed)
         else:
-            mine.remove_expired(passed, ours.retention)
-        if not mine.times and not self.context.batch:
-            self.register_event_time_timer(time + ours.retention, number)
-        mine.add(time, value)
+            buffer.remove_expired(passed, side.retention)
+        if not buffer.times and not self.context.batch:
+            self.register_event_time_timer(time + side.retention, number)
+        buffer.add(time, value)
 
     def _emit(self, left: Any, right: Any, left_time: int, right_time: int) -> None:
         context = self._join_context

@@ -208,8 +208,8 @@ def _deleted_rows(table: DeltaTable) -> dict[str, npt.NDArray[np.int64]]:
         return {}
     rows_by_path = {}
     for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
-        for uri, kept in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
-            mask = kept.values.to_numpy(zero_copy_only=False)
+        for uri, selection in zip(batch.column(0).to_pylist(), batch.column(1), strict=True):
+            mask = selection.values.to_numpy(zero_copy_only=False)
             rows_by_path[_without_scheme(_place(uri, table.table_uri))] = np.flatnonzero(~mask).astype(
                 np.int64
             )
@@ -227,6 +227,6 @@ def _without(batch: pa.RecordBatch, deleted: npt.NDArray[np.int64] | None, start
     first, after = np.searchsorted(deleted, [start, start + batch.num_rows])
     if first == after:
         return batch
-    kept = np.ones(batch.num_rows, bool)
-    kept[deleted[first:after] - start] = False
-    return batch.filter(pa.array(kept))
+    selection = np.ones(batch.num_rows, bool)
+    selection[deleted[first:after] - start] = False
+    return batch.filter(pa.array(selection))

@@ -213,9 +213,9 @@ def staged_schema(table: DeltaTable | None, columns: pa.Schema) -> str:
     theirs = {field["name"]: field for field in fields_of(table.schema())}
     fields = []
     for field in own:
-        known = theirs.get(field["name"]) or field
-        is_same = _type_text(known["type"]) == _type_text(field["type"])
-        fields.append(known if is_same else field)
+        table_field = theirs.get(field["name"]) or field
+        is_same = _type_text(table_field["type"]) == _type_text(field["type"])
+        fields.append(table_field if is_same else field)
     return json.dumps({"type": "struct", "fields": fields})
 
 
