@@ -5,7 +5,7 @@
 A job of four vertices counts words and writes them into files and into a Delta table. It is killed at five
 points: before the first vertex is complete, after the first, after the third, within the commit of its sinks,
 and after the commit, before it is noted. `penstock run --resume` follows. A table lists for each point the
-vertices that ran again (table `executions`), and the number of each row; the exit code is 1 unless only
+vertices that ran again (table `executions`), and how often each row occurs; the exit code is 1 unless only
 unfinished vertices ran, and each row exists once. POINT: from 1 to 5; default: all.
 """
 

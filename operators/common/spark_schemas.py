@@ -79,8 +79,8 @@ class GivenSchema(NamedTuple):
 def type_of_spark_schema(schema: StructType) -> TypeInformation:
     """Return the type of a stream of such rows, or of the values of a single column `value`.
 
-    A struct in that column counts as a field. Raises TypeError that names a column of a type that functions
-    cannot get, ValueError for a name that is not UTF-8.
+    If that column is a struct, the type is a row type. Raises TypeError naming a column of a type that
+    functions cannot get, and ValueError for a name that is not UTF-8.
     """
     for name in _names_in(schema):
         if not _is_utf_8(name):

@@ -35,9 +35,9 @@ class EventTime(NamedTuple):
 class DataFrameSource(Source):
     """Yields the DataFrame's record batches, with the columns and types of `schema`.
 
-    `type_info` and `schema` describe the same records. On the driver `dataframe(parallelism)` returns the
-    DataFrame; the subtasks have none, and the runtime passes the batches of the Spark partition to `checked`.
-    Rows with an `event_time` are ordered by it, within a subtask and from one subtask to the next.
+    `type_info` and `schema` describe the same records. On the driver `dataframe()` returns the DataFrame;
+    the subtasks have none, and the runtime passes the batches of the Spark partition to `stamped`. Rows
+    with an `event_time` are ordered by it, within a subtask and from one subtask to the next.
     """
 
     columnar = True
@@ -68,7 +68,7 @@ class DataFrameSource(Source):
     def read(self, split: Any, context: OperatorContext) -> Iterator[Chunk | StampedBatch]:
         """Raise NotImplementedError.
 
-        The runtime passes the batches of Spark's partitions to `checked` instead.
+        The runtime passes the batches of Spark's partitions to `stamped` instead.
         """
         raise NotImplementedError
 

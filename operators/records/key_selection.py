@@ -100,7 +100,7 @@ class OpenedMethod:
 
 
 class ColumnKeys:
-    """Keys that are columns of a record, read from record batches without Python objects."""
+    """Keys that are fields of rows, or columns of record batches, without making Python objects."""
 
     def __init__(self, columns: Sequence[str], positions: Sequence[int]) -> None:
         self.columns, self.positions = tuple(columns), tuple(positions)

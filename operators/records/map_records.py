@@ -1,4 +1,4 @@
-"""Map, filter and flat map over records"""
+"""Map, filter and flat map over records."""
 
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
@@ -278,12 +278,12 @@ def same_record(value: Any) -> Any:
 
 
 def object_text(value: Any) -> str | bytes:
-    """Return the text that `print` writes for a row, its kind and its fields as Python's text."""
+    """Return the text that `print` writes for an object without a declared type."""
     return value if isinstance(value, str | bytes) else str(value)
 
 
 def row_text(value: Row) -> str:
-    """Return the text that `print` writes for a row: its kind, and its fields as Python's text."""
+    """Return the text that `print` writes for a row, its kind and its fields as Python's text."""
     return f"{value.get_row_kind()}[{','.join(map(str, value))}]"
 
 

@@ -149,7 +149,7 @@ class ChainedInput:
         """From here on, convert records as their type's coder does, as PyFlink does between operators.
 
         PyFlink encodes results only where they leave an operator, which may be fused of several functions.
-        Raises if the coder cannot take a record.
+        A record that the coder cannot take raises UserFunctionError.
         """
         if self._columnar or is_pickled(self._type_info):
             return
