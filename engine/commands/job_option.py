@@ -7,9 +7,6 @@ import typer
 from penstock.engine.library.what_if_of_script import JobsOfScript
 from penstock.engine.output.print_line import print_beside_output
 
-# The option that chooses one of a script's jobs.
-
-
 JobOption = Annotated[
     str | None,
     typer.Option("--job", metavar="N|NAME", help="Of a script: only its job of this name, or number from 1."),
