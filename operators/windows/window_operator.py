@@ -198,7 +198,7 @@ class Sessions(WindowProcessor):
 def _make_sessions(operator: WindowFunctionOperator) -> Sessions | None:
     """Return Sessions if the windows are event-time sessions with their default trigger, else None.
 
-    Subclasses of assigners and triggers, which may behave differently, have none.
+    Returns None for subclasses of assigners and triggers, which may behave differently.
     """
     assigner = operator.assigner
     if type(operator.trigger) is not EventTimeTrigger:
@@ -402,7 +402,7 @@ class OperatorPanes(WindowProcessor):
 def make_panes(operator: WindowFunctionOperator) -> OperatorPanes | None:
     """Return panes if windows tumble or slide in event time, with their default trigger, else None.
 
-    Subclasses of assigners and triggers, which may behave differently, have none.
+    Returns None for subclasses of assigners and triggers, which may behave differently.
     """
     assigner = operator.assigner
     if type(operator.trigger) is not EventTimeTrigger:
