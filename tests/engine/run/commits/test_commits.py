@@ -118,7 +118,9 @@ def test_a_table_that_no_longer_fits_undoes_both(tmp_path, change):
             shutil.rmtree(tmp_path / "table" / "_delta_log")
         if change == "replaced":
             write_deltalake(table, pa.table({"n": [1000]}))
-        said = {"schema": "has the columns", "error mode": "meanwhile"}.get(change, f"was {change}")
+        said = {"schema": "has the columns", "error mode": "since the job started"}.get(
+            change, f"was {change}"
+        )
         with pytest.raises(CommitError, match=f"{said}.*; nothing of the job is committed"):
             commit_run(opened, staged)
         undo_run(opened)

@@ -160,7 +160,7 @@ def test_rows_are_read_as_they_were_written(tmp_path):
 def test_a_folder_that_refuses_what_is_kept_is_named(tmp_path):
     folder = str(tmp_path / "gone")
     row = pa.RecordBatch.from_pydict({"a": [1]})
-    with pytest.raises(OSError, match="cannot write what a vertex puts out to") as raised:
+    with pytest.raises(OSError, match="cannot write the output of a vertex to") as raised:
         list(keep_rows(lambda batches: iter([row]), folder)(iter([])))
     full = str(raised.value).replace(os.strerror(errno.ENOENT), os.strerror(errno.ENOSPC))
     refused = disk_error_of_spark(RuntimeError(f"{full}\n\tat org.apache.spark.shuffle.X.y(X.java:1)"), {})
