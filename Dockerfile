@@ -22,18 +22,19 @@ ENV JAVA_HOME=/opt/java
 # The jars that a first start of Spark would fetch, so that no pod needs a network for them.
 FROM java AS jars
 COPY --from=build /opt/penstock /opt/penstock
-RUN HOME=/tmp/home /opt/penstock/bin/penstock doctor --session \
+RUN HOME=/tmp/home SPARK_LOCAL_IP=127.0.0.1 /opt/penstock/bin/penstock doctor --session \
     && mv /tmp/home/.ivy2.5.2/jars /opt/penstock-jars
 
 FROM java
-SHELL ["/bin/bash", "-c"]
 COPY --from=build /opt/penstock /opt/penstock
 COPY --from=jars /opt/penstock-jars /opt/penstock-jars
 COPY --chmod=755 container/entrypoint.sh /opt/entrypoint.sh
 # Spark mounts its settings at /opt/spark/conf and runs in /opt/spark/work-dir. 185 is the user of Spark's own
 # images; its group is root's, so that a cluster may choose another user id.
 RUN mkdir --parents /opt/spark/conf /opt/spark/work-dir /home/penstock \
-    && ln --symbolic /opt/penstock/lib/python3.*/site-packages/pyspark/{bin,jars,python,sbin} /opt/spark/ \
+    && for part in bin jars python sbin; do \
+        ln --symbolic /opt/penstock/lib/python3.*/site-packages/pyspark/$part /opt/spark/$part; \
+    done \
     && useradd --uid 185 --gid 0 --home-dir /home/penstock --no-create-home penstock \
     && chown --recursive 185:0 /opt/spark/work-dir /home/penstock \
     && chmod --recursive g=u /opt/spark/work-dir /home/penstock

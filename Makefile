@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install
 # told to write no bytecode.
 COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
 
-.PHONY: demo check test test-browser mutants lint format docs bench clean
+.PHONY: demo check test test-browser mutants lint format docs bench dist clean
 
 ## Plan the bundled topologies in this process and by joins on local Spark, compare, and run one on Spark.
 demo: .venv/installed
@@ -63,6 +63,10 @@ docs: .venv/installed-dev
 bench: .venv/installed
 	$(BIN)/python -m benchmarks.bench_planning
 	$(BIN)/python -m benchmarks.bench_edges
+
+## The archives of a release in dist/, and its wheel tried in clean environments: see CONTRIBUTING.md.
+dist: .venv/installed-dev
+	$(BIN)/python -m tests.make_release
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -154,7 +154,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 
 def tools_of_release(left: Left) -> dict[str, Path]:
-    """The programs of TOOLS by name, installed into build/release-tools; those that cannot be had are left out."""
+    """The programs of TOOLS by name, installed into build/release-tools, if they can be had."""
     folder = ROOT / "build" / "release-tools"
     if not (folder / "bin" / "python").exists():
         run([sys.executable, "-m", "venv", str(folder)])
@@ -269,7 +269,7 @@ def user_for(python: Path) -> User:
 
 @contextmanager
 def environment(python: Path, wheel: Path, folder: Path) -> Iterator[tuple[Path, User]]:
-    """A folder with `an environment` that holds the wheel and what it needs, read-only, and an empty `home`."""
+    """A folder with an empty `home` and, read-only, `an environment` of the wheel and what it needs."""
     folder.mkdir()
     user = user_for(python)
     installed, home = folder / "an environment", folder / "home"

@@ -18,7 +18,7 @@ from penstock.engine.machine.stop_on_signals import (
 )
 
 # A process of this command's own, before imports that take a tenth of a second.
-if __name__ == "__main__" or os.path.basename(sys.argv[0]) == "penstock":
+if __name__ == "__main__" or os.path.basename(sys.argv[0]) in ("penstock", "penstock-spark"):
     end_at_once_on_signals()
     open_missing_standard_files()
     gc.disable()  # until the command is imported: what imports leave behind is no garbage
