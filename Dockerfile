@@ -1,7 +1,7 @@
 # Penstock with what it needs: the command, and the image of Spark's drivers and executors on Kubernetes.
 #
 #     make dist && docker build --tag penstock .
-#     docker run --rm --volume "$PWD:/work" --workdir /work penstock plan jobs.jsonl --out plans
+#     docker run --rm --user "$(id -u):0" --volume "$PWD:/work" --workdir /work penstock plan jobs.jsonl --out plans
 #
 # BASE may be any Debian or Ubuntu with Python 3.11 to 3.14, its venv, and a JRE of 17 or newer in its archive.
 ARG BASE=python:3.13-slim-bookworm

@@ -257,13 +257,14 @@ def user_for(python: Path) -> User:
     """Somebody who cannot write what this user installs, and can run `python`."""
     if os.geteuid() != 0:
         return User((), "as another user, which takes root")
-    other = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
+    setpriv = shutil.which("setpriv") or "setpriv"
+    other = (setpriv, f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
     if (
         subprocess.run([*other, str(python.resolve()), "-c", ""], capture_output=True, check=False).returncode
         == 0
     ):
         return User(other)
-    bare = ("setpriv", "--inh-caps=-all", "--bounding-set=-all")
+    bare = (setpriv, "--inh-caps=-all", "--bounding-set=-all")
     return User(bare, f"as another user, who cannot read {python}; root without capabilities instead")
 
 
