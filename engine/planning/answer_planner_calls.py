@@ -22,8 +22,7 @@ import pyarrow as pa
 from penstock.engine.machine.available_memory import available_memory, shown_bytes
 from penstock.engine.planning.find_custom_planners import find_planners_here, place_of_function
 from penstock.engine.planning.plan_by_custom_planners import describe_raised
-from penstock.engine.planning.planner_process import read_table, write_table
-from penstock.engine.planning.planner_program import PlannerProgram
+from penstock.engine.planning.planner_process import PlannerProgram, read_table, write_table
 from penstock.plans.custom_planners.check_answer import reader_of
 from penstock.plans.errors import ConfigurationError, SchemaError
 from penstock.plans.frames.polars_frames import from_arrow
@@ -40,7 +39,7 @@ def main() -> None:
     try:
         planners = find_planners_here(name)
     except ConfigurationError as error:
-        _say(answers, {"error": error.message, "hint": error.hint})
+        _send(answers, {"error": error.message, "hint": error.hint})
         return
     described = [
         {
@@ -53,12 +52,12 @@ def main() -> None:
         }
         for planner in planners
     ]
-    _say(answers, {"error": None, "functions": described})
+    _send(answers, {"error": None, "functions": described})
     while line := calls.readline():
         call = json.loads(line)
         tables = {table: read_table(calls) for table in call["tables"]}
         answer, streams = _answer(planners[call["function"]], tables)
-        _say(answers, answer)
+        _send(answers, answer)
         for stream in streams:
             write_table(answers, stream)
         answers.flush()
@@ -135,7 +134,7 @@ def _limit_memory() -> None:
         score.write("1000")
 
 
-def _say(answers: BinaryIO, message: Mapping[str, Any]) -> None:
+def _send(answers: BinaryIO, message: Mapping[str, Any]) -> None:
     answers.write(f"{json.dumps(message)}\n".encode())
     answers.flush()
 

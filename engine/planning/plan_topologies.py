@@ -5,21 +5,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from penstock.engine.planning.choose_planner import Choice, Planner, choose_on_spark
-from penstock.engine.planning.custom_planners import CustomPlanners
-from penstock.engine.planning.foresee_spark_memory import (
+from penstock.engine.planning.memory_estimate import (
     BYTES_OF_A_PLANNED_ROW,
     bytes_to_walk,
+    is_local,
+    memory_of_workers,
     require_heap_to_join,
     require_memory_of_workers,
     rows_at_once,
 )
-from penstock.engine.planning.memory_of_workers import is_local, memory_of_workers
-from penstock.engine.planning.nothing_lost import require_nothing_lost
+from penstock.engine.planning.plan_by_custom_planners import CustomPlanners
 from penstock.engine.planning.plan_in_workers import count_rows, plan_in_workers
+from penstock.engine.planning.plan_options import require_nothing_lost
 from penstock.engine.planning.planning_settings import (
     ROWS_OF_A_BLOCK,
     ROWS_PER_PARTITION,
@@ -27,20 +28,21 @@ from penstock.engine.planning.planning_settings import (
     planning_settings,
     reading_settings,
 )
-from penstock.engine.planning.split_by_size import joined_plans, split_by_size
-from penstock.engine.spark.foresee_spark_memory import heap_bytes
 from penstock.engine.spark.session import any_session, require_delta
+from penstock.engine.spark.spark_memory_estimate import heap_bytes
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.layers import Choices
 from penstock.plans.planners.run_joins import Finished, Planned, run_passes
-from penstock.plans.stream_graph.joins.limit_expansion import limit_expansion
+from penstock.plans.stream_graph.joins.resolve_virtual_nodes import limit_expansion
 from penstock.plans.tables.column_types import TOPOLOGY
-from penstock.plans.topology.columnar.lines_of_pipes import lines_of_pipes
+from penstock.plans.topology.columnar.read_topology_files import lines_of_pipes
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.load_topology_folder import load_topology_folder
-from penstock.plans.topology.joins.local_transformations import is_delta_table
-from penstock.plans.topology.joins.normalized_tables import normalized_tables
+from penstock.plans.topology.joins.local_transformations import (
+    is_delta_table,
+    load_topology_folder,
+    normalized_tables,
+)
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topologies_of_lines import (
@@ -50,6 +52,62 @@ from penstock.plans.topology.joins.topologies_of_lines import (
     read_topology_rows,
 )
 from penstock.plans.vocabulary import Layer
+
+# Topologies that a partition holds apart from those that need blocks.
+
+
+def split_by_size(
+    read: TopologyTables, giants: Sequence[int]
+) -> tuple[TopologyTables | None, TopologyTables | None]:
+    """The topologies that are not giants, and the giants; None where there are none.
+
+    `giants` are their topology_ids: few, because each has many rows. What was rejected, and how many
+    topologies were read, stands with the first of the two.
+    """
+    if not giants:
+        return read, None
+    others = _only(read, ~F.col(TOPOLOGY).isin(list(giants)))
+    if others.topologies.isEmpty():
+        return None, read
+    none = read.rejected.limit(0)
+    return others, _only(read, F.col(TOPOLOGY).isin(list(giants)))._replace(
+        rejected=none, inputs=0, persisted=()
+    )
+
+
+def _joined_plans(plans: Sequence[Planned]) -> Planned:
+    """One plan of all: the tables of each after another, and seconds added up.
+
+    Nothing of it is packed: the rows of a table are in one place.
+    """
+    first, *further = plans
+    for plan in further:
+        tables = {name: rows.unionByName(plan.tables[name]) for name, rows in first.tables.items()}
+        names = dict.fromkeys([*first.seconds, *plan.seconds])
+        seconds = {name: first.seconds.get(name, 0.0) + plan.seconds.get(name, 0.0) for name in names}
+        first = Planned(
+            tables,
+            first.inputs + plan.inputs,
+            seconds,
+            [*first.kept, *plan.kept],
+            (*first.persisted, *plan.persisted),
+        )
+    return first
+
+
+def _only(read: TopologyTables, chosen: Column) -> TopologyTables:
+    def rows(table: str) -> DataFrame:
+        frame: DataFrame = getattr(read, table)
+        return frame.filter(chosen)
+
+    return read._replace(
+        topologies=rows("topologies"),
+        transformations=rows("transformations"),
+        stream_nodes=rows("stream_nodes"),
+        stream_edges=rows("stream_edges"),
+        job_settings=rows("job_settings"),
+    )
+
 
 _GIVEN = ("topologies", "transformations")
 
@@ -207,7 +265,7 @@ def _plan_by_joins(
                     if into is not None:
                         into.expect(size)
                     plans.append(run_passes(part, until, partitions, report, choices, into))
-    return joined_plans(plans)
+    return _joined_plans(plans)
 
 
 def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:

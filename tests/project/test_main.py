@@ -37,7 +37,7 @@ def failing(monkeypatch):
         def command() -> None:
             raise error
 
-        monkeypatch.setattr(import_module("penstock.engine.commands.keep.doctor"), "command", command)
+        monkeypatch.setattr(import_module("penstock.engine.commands.doctor"), "command", command)
 
     return make
 

@@ -3,25 +3,22 @@
 # mypy: disable-error-code="type-arg,var-annotated"
 
 from penstock.operators.common.time import Time
-from penstock.operators.functions.window_functions import (
+from penstock.operators.functions.functions import (
     AllWindowFunction,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
-from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
-from penstock.operators.windows.count_windows import (
+from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
     CountTumblingWindowAssigner,
-    GlobalWindows,
-    PurgingTrigger,
-)
-from penstock.operators.windows.fixed_windows import (
     EventTimeSessionWindows,
     EventTimeTrigger,
+    GlobalWindows,
+    PurgingTrigger,
     TumblingEventTimeWindows,
 )
-from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
+from penstock.operators.windows.trigger import ContinuousEventTimeTrigger, SessionWindowTimeGapExtractor
 from penstock.operators.windows.window_functions import buffered, reduced
 from tests.operator_harness import Record, run
 from tests.operators.windows.clicks import TIMED, UNTIMED, NameOfThird, OnBig, Show, Span, add_up, windowed

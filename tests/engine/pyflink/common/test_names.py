@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from penstock.engine.pyflink import common
-from penstock.engine.pyflink.common.types import RowKind
-from penstock.engine.pyflink.datastream.output_tag import OutputTag
-from penstock.engine.pyflink_names.unsupported_names import UnsupportedNameError
-from penstock.operators.common.no_java import NoJavaError
+from penstock.engine.pyflink_names.modules import UnsupportedNameError
+from penstock.operators.common.arguments import NoJavaError
+from penstock.operators.common.output_tag import OutputTag
+from penstock.operators.common.row import RowKind
 from penstock.operators.common.typeinfo import RowTypeInfo, Types
 
 HERE = Path(__file__).parent
@@ -86,10 +86,10 @@ def test_names_that_are_refused():
 
 def test_schemas_of_formats_at_their_old_place():
     from penstock.engine.pyflink.common import CsvRowDeserializationSchema, JsonRowSerializationSchema
-    from penstock.engine.pyflink.datastream.formats import csv, json
+    from penstock.operators.formats import csv_schemas, json_values
 
-    assert CsvRowDeserializationSchema is csv.CsvRowDeserializationSchema
-    assert JsonRowSerializationSchema is json.JsonRowSerializationSchema
+    assert CsvRowDeserializationSchema is csv_schemas.CsvRowDeserializationSchema
+    assert JsonRowSerializationSchema is json_values.JsonRowSerializationSchema
 
 
 def test_classes_are_those_of_the_workers():
