@@ -327,7 +327,7 @@ def plain_environment(home: Path) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name.startswith(("PIP_", "UV_", "LC_", "OPENBLAS_"))
+        if name.startswith(("PIP_", "UV_", "SSL_", "LC_", "OPENBLAS_"))
     }
     return {**kept, "HOME": str(home), "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 
