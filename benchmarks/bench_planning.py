@@ -31,7 +31,7 @@ from penstock.plans.generate.layered import SHAPES
 from penstock.plans.layers import LAYER_TABLES, layers_until
 from penstock.plans.planners.joins_passes import produced
 from penstock.plans.planners.run_joins import Planned
-from penstock.plans.topology.joins.local_transformations import load_topology_folder
+from penstock.plans.topology.joins.normalized_tables import load_topology_folder
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.vocabulary import Layer
 

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from penstock.engine.library.run import transform as transform
     from penstock.engine.library.sides_to_compare import diff as diff
     from penstock.engine.library.sweep import sweep as sweep
-    from penstock.engine.planning.changed_job import Change as Change
-    from penstock.engine.planning.changed_job import ChangedMetrics as ChangedMetrics
+    from penstock.engine.planning.changed_metrics import Change as Change
+    from penstock.engine.planning.changed_metrics import ChangedMetrics as ChangedMetrics
     from penstock.engine.planning.choose_planner import Planner as Planner
-    from penstock.engine.planning.planner_process import planner_program as planner_program
-    from penstock.plans.custom_planners.check_answer import decides as decides
+    from penstock.engine.planning.planner_program import planner_program as planner_program
+    from penstock.plans.custom_planners.decisions import decides as decides
     from penstock.plans.errors import BrokenInvariantError as BrokenInvariantError
     from penstock.plans.errors import ConfigurationError as ConfigurationError
     from penstock.plans.errors import InputError as InputError
@@ -45,22 +45,22 @@ if TYPE_CHECKING:
 
 # Type checkers read the imports above; a test compares the two.
 _MODULES = {
-    "Change": "penstock.engine.planning.changed_job",
-    "ChangedMetrics": "penstock.engine.planning.changed_job",
+    "Change": "penstock.engine.planning.changed_metrics",
+    "ChangedMetrics": "penstock.engine.planning.changed_metrics",
     "Drawing": "penstock.engine.library.draw",
     "Layer": "penstock.plans.vocabulary",
     "Plan": "penstock.engine.library.planned_tables",
     "Planner": "penstock.engine.planning.choose_planner",
     "bench": "penstock.engine.library.bench",
     "check": "penstock.engine.library.planned_tables",
-    "decides": "penstock.plans.custom_planners.check_answer",
+    "decides": "penstock.plans.custom_planners.decisions",
     "diff": "penstock.engine.library.sides_to_compare",
     "draw": "penstock.engine.library.draw",
     "generate": "penstock.engine.library.generate",
     "import_graph": "penstock.engine.library.given_topologies",
     "open_store": "penstock.engine.library.open_store",
     "plan": "penstock.engine.library.plan",
-    "planner_program": "penstock.engine.planning.planner_process",
+    "planner_program": "penstock.engine.planning.planner_program",
     "read_plan": "penstock.engine.library.open_store",
     "run": "penstock.engine.library.run",
     "sweep": "penstock.engine.library.sweep",

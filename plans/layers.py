@@ -48,7 +48,7 @@ LAYER_TABLES: dict[Layer, dict[str, str]] = {
 if TYPE_CHECKING:
     import polars as pl
 
-    from penstock.plans.custom_planners.check_answer import Decision
+    from penstock.plans.custom_planners.decisions import Decision
 
 
 @dataclass(frozen=True, slots=True)

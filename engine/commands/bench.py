@@ -26,7 +26,7 @@ from penstock.engine.measure.bench.planners import (
 )
 from penstock.engine.measure.bench.prepare_inputs import SUITES, Case, cases_of, each_once, find_suite
 from penstock.engine.output.figures import shown_in
-from penstock.engine.output.people import Styled, may_be_terminal
+from penstock.engine.output.pieces import Styled, may_be_terminal
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.redaction import redact, redact_value, remember_secrets

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.engine.configuration.cluster_options import PARALLELISM
 from penstock.engine.configuration.effective_configuration import EffectiveConfiguration
 from penstock.engine.configuration.run_options import SLOT_REQUEST_TIMEOUT
-from penstock.engine.output.people import Styled
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_beside_output
 from penstock.engine.output.redaction import redact_value
 from penstock.engine.run.clusters.session_folder import (

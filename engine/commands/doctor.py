@@ -30,7 +30,8 @@ from penstock.engine.configuration.merge_settings import OPTIONS, closest_key, o
 from penstock.engine.flink.plan_with_flink import flink_jars
 from penstock.engine.machine.available_memory import cores, import_root, memory_bytes
 from penstock.engine.machine.state_folder import cache_folder, short_lived_folder, state_folder
-from penstock.engine.output.people import Styled, is_terminal, print_rows, print_table
+from penstock.engine.output.people import is_terminal, print_rows, print_table
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.redaction import redact, remember_secrets
 from penstock.engine.output.write_lines import write_texts

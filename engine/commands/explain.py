@@ -9,7 +9,8 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.draw import plan_of_source
-from penstock.engine.commands.key_values import ConfigDir, Define, JobOption, given_configuration
+from penstock.engine.commands.job_option import JobOption
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.reads_plan import reads_plan
 from penstock.engine.commands.size import buffers_of_vertices
 from penstock.engine.configuration.cluster_options import recorded_cluster

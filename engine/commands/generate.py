@@ -28,7 +28,8 @@ from penstock.engine.measure.draw_after import (
     topologies_by_trace,
     workloads,
 )
-from penstock.engine.output.people import Styled, print_table_beside_output
+from penstock.engine.output.people import print_table_beside_output
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, noted, progress
 from penstock.engine.output.write_lines import write_pieces, write_texts

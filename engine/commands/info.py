@@ -6,13 +6,8 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.chosen_cluster import print_overridden_settings
-from penstock.engine.commands.key_values import (
-    ConfigDir,
-    Define,
-    JobOption,
-    given_configuration,
-    print_failure_of_script,
-)
+from penstock.engine.commands.job_option import JobOption, print_failure_of_script
+from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.reads_plan import require_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line

@@ -58,7 +58,7 @@ COMMANDS = {
         "size": ("size", "Say how many TaskManagers the jobs of a store need."),
         "metrics": ("metrics", "Show what plans need, and the rates that they sustain."),
         "rejected": ("show", "List the topologies that were refused, and why."),
-        "edges": ("sql", "Write the execution edges of a topology, one by one."),
+        "edges": ("edges", "Write the execution edges of a topology, one by one."),
         "sql": ("sql", "Ask a store by SQL."),
         "export": ("export", "Write plans as JSON lines."),
     },
@@ -72,7 +72,7 @@ COMMANDS = {
         "cancel": ("jobs", "Cancel a job."),
         "session": ("session", "Start, list and stop sessions that jobs share."),
         "ui": ("jobs", "Show jobs and runs in a browser, live."),
-        "runs": ("jobs", "List the runs that a store records."),
+        "runs": ("runs", "List the runs that a store records."),
     },
     "Measure planners": {
         "bench": ("bench", "Measure planners, and compare their plans."),

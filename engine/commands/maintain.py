@@ -7,7 +7,8 @@ import typer
 from rich.table import Column
 
 from penstock.engine.commands.reads_plan import reads_store
-from penstock.engine.output.people import Styled, print_table
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.store.data_files import Damage, damaged
 from penstock.engine.store.is_local import is_local

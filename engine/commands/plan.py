@@ -22,7 +22,7 @@ from penstock.engine.commands.key_values import (
 )
 from penstock.engine.commands.reads_plan import require_store, tables_read_once, topologies_of_script
 from penstock.engine.machine.state_folder import short_lived_folder
-from penstock.engine.output.people import Styled
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import Report, progress
 from penstock.engine.output.write_lines import write_texts

@@ -134,7 +134,7 @@ def topologies_of_script(script: str, folder: Path, options: Any, scripts: objec
 
     Nothing runs. What the script prints goes to standard error, as what PyFlink loses of its names and uids.
     """
-    from penstock.engine.commands.key_values import print_failure_of_script
+    from penstock.engine.commands.job_option import print_failure_of_script
     from penstock.engine.library.run_script import print_lost_settings
     from penstock.engine.library.what_if_of_script import jobs_of_script
     from penstock.engine.pyflink.datastream.environment_options import EnvironmentSettings

@@ -10,7 +10,8 @@ from rich.table import Column
 
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.commands.size import has_resources, show_fleet_resources, show_topology_resources
-from penstock.engine.output.people import Piece, Styled, print_table
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Piece, Styled
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan

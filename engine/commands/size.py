@@ -11,7 +11,8 @@ from penstock.engine.commands.chosen_cluster import print_overridden_settings
 from penstock.engine.commands.key_values import ConfigDir, Define, given_configuration
 from penstock.engine.commands.reads_plan import PlansToRead, called, chosen_plan, reads_plan
 from penstock.engine.configuration.cluster_options import recorded_cluster
-from penstock.engine.output.people import Styled, print_table
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.write_lines import write_texts
 from penstock.engine.store.open_plan import StoredPlan, open_plan

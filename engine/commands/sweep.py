@@ -9,8 +9,9 @@ from typer.core import TyperGroup
 
 from penstock.engine.commands.key_values import ConfigDir, Define, key_values
 from penstock.engine.commands.skip_typers_checks import PlainCommand
-from penstock.engine.measure.sweep.grid import DEFAULT_METRICS, TableFormat
-from penstock.engine.output.people import Styled, print_table
+from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
+from penstock.engine.output.people import print_table
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.output.progress import progress
 from penstock.engine.output.write_lines import write_pieces

@@ -21,7 +21,7 @@ from penstock.engine.library.check_arguments import (
     whole_number,
 )
 from penstock.engine.machine.state_folder import short_lived_folder
-from penstock.engine.output.people import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.vocabulary import Layer, LayerName
 

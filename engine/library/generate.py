@@ -9,7 +9,7 @@ from penstock.engine.library.check_arguments import path, require_session, share
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.planned_tables import Plan, arrow_tables
 from penstock.engine.measure.draw_after import ENDINGS, topologies_by_trace, workloads
-from penstock.engine.output.people import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow, to_arrow
 from penstock.plans.generate.draw_by_trace import TRACES

@@ -12,8 +12,8 @@ from penstock.engine.configuration.cluster_options import recorded_cluster
 from penstock.engine.library.check_arguments import arguments_of_call, path, text
 from penstock.engine.library.given_topologies import costs_named, is_spark_frame
 from penstock.engine.library.planned_graphs import with_names
-from penstock.engine.output.people import html_table
-from penstock.engine.planning.changed_job import Change, ChangedMetrics
+from penstock.engine.output.pieces import html_table
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.engine.planning.plan_options import plan_options
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow

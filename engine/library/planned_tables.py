@@ -20,7 +20,7 @@ from penstock.engine.library.check_arguments import (
 from penstock.engine.library.given_topologies import is_spark_frame
 from penstock.engine.library.measured import PlanMetrics
 from penstock.engine.library.planned_graphs import Graph
-from penstock.engine.output.people import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.store.version_notes import VersionNumber
 from penstock.engine.views.size_cluster import (

@@ -15,8 +15,8 @@ from penstock.engine.library.check_arguments import (
     seconds,
     strings,
 )
-from penstock.engine.measure.sweep.grid import DEFAULT_METRICS, TableFormat
-from penstock.engine.output.people import html_table
+from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, TableFormat
+from penstock.engine.output.pieces import html_table
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.printable import limited

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from penstock.engine.output.people import Piece, encodable, may_be_terminal, plain
+from penstock.engine.output.pieces import Piece, encodable, may_be_terminal, plain
 from penstock.engine.output.redaction import redact
 from penstock.plans.printable import printable_lines
 

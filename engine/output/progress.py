@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.engine.output.people import may_be_terminal
+from penstock.engine.output.pieces import may_be_terminal
 from penstock.plans.printable import printable
 
 if TYPE_CHECKING:

@@ -22,7 +22,8 @@ import pyarrow as pa
 from penstock.engine.machine.available_memory import available_memory, shown_bytes
 from penstock.engine.planning.find_custom_planners import find_planners_here, place_of_function
 from penstock.engine.planning.plan_by_custom_planners import describe_raised
-from penstock.engine.planning.planner_process import PlannerProgram, read_table, write_table
+from penstock.engine.planning.planner_process import read_table, write_table
+from penstock.engine.planning.planner_program import PlannerProgram
 from penstock.plans.custom_planners.check_answer import reader_of
 from penstock.plans.errors import ConfigurationError, SchemaError
 from penstock.plans.frames.polars_frames import from_arrow

@@ -1,152 +1,31 @@
 """Evaluates changes of decisions about one job: over arrays where it can, else by planning the job whole."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
 from threading import Lock
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import polars as pl
 
-from penstock.engine.output.people import html_table
+from penstock.engine.planning.changed_metrics import (
+    Change,
+    ChangedMetrics,
+    Costs,
+    Decided,
+    Frames,
+    checked_change,
+)
 from penstock.engine.planning.find_custom_planners import find_custom_planners
 from penstock.engine.planning.plan_by_custom_planners import plan_by_custom_planners
-from penstock.plans.custom_planners.check_answer import ANSWERS, Decision, decides
-from penstock.plans.errors import BrokenInvariantError, ConfigurationError
+from penstock.plans.custom_planners.decisions import ANSWERS, Decision, decides
+from penstock.plans.errors import BrokenInvariantError
 from penstock.plans.frames.polars_frames import empty, from_arrow
 from penstock.plans.layers import Choices
-from penstock.plans.metrics.job_by_arrays import JobByArrays, JobMetrics, job_by_arrays
+from penstock.plans.metrics.job_by_arrays import JobByArrays, job_by_arrays
 from penstock.plans.metrics.plan_metrics import METRICS, plan_metrics
 from penstock.plans.metrics.rates_and_loads import Constants
-from penstock.plans.printable import printable
 from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.vocabulary import TopologyForm
-
-# Metrics of a job after a change of decisions, as a library call.
-
-
-class Change(TypedDict, total=False):
-    """Decisions about one job, by what is decided; keys and values are those of planners' answers.
-
-    Edges are (target, in_index), tasks (vertex, subtask); the others are an operator or a vertex.
-    """
-
-    chaining: Mapping[tuple[int, int], bool]
-    slot_sharing_groups: Mapping[int, str | int]
-    parallelism: Mapping[int, int]
-    partitioners: Mapping[tuple[int, int], str]
-    execution_slot_sharing_groups: Mapping[tuple[int, int], int]
-
-
-Decided = Mapping[str, Mapping[Any, Any]]
-"""A Change, for code that looks at all decisions alike."""
-
-
-@dataclass(slots=True)
-class ChangedMetrics(JobMetrics):
-    """The metrics of one job with the decisions of `change`, all those since the plan that was measured."""
-
-    change: Change = field(default_factory=Change)
-    evaluate: "Callable[[Change, Change], ChangedMetrics] | None" = field(
-        default=None, repr=False, compare=False
-    )
-
-    def after(self, change: Change) -> "ChangedMetrics":
-        """The metrics after a further change, as Measured.after.
-
-        Raises ConfigurationError also if these metrics come from another process.
-        """
-        if self.evaluate is None:
-            raise ConfigurationError(
-                "after: found metrics of another process", "give their change to the after of a Measured"
-            )
-        return self.evaluate(self.change, change)
-
-    def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """All but the job, which stays in its process."""
-        return None, {**{each.name: getattr(self, each.name) for each in fields(self)}, "evaluate": None}
-
-    def _repr_html_(self) -> str:
-        rows = [(each.name, printable(str(getattr(self, each.name)))) for each in fields(JobMetrics)]
-        return html_table("Metrics of a job after a change", ("metric", "value"), rows)
-
-
-_ALLOWED = ", ".join(decision.value for decision in Decision if decision is not Decision.PLAN)
-_TYPES = {
-    Decision.CHAINING: "bool",
-    Decision.PARTITIONERS: "str",
-    Decision.SLOT_SHARING_GROUPS: "str or int",
-    Decision.PARALLELISM: "int",
-    Decision.EXECUTION_SLOT_SHARING_GROUPS: "int",
-}
-_LARGEST = {Decision.PARALLELISM: 2**31 - 1, Decision.EXECUTION_SLOT_SHARING_GROUPS: 2**63 - 1}
-_LARGEST_ID = 2**31 - 1
-
-
-def _checked(change: Any) -> Decided:
-    """A Change with plain Python values in place of NumPy's.
-
-    Which edges and vertices there are is not looked at.
-
-    Raises ConfigurationError if it is no Change.
-    """
-    if not isinstance(change, Mapping):
-        raise ConfigurationError(
-            f"change: found {type(change).__name__}, allowed a dict of decisions",
-            '{"chaining": {(4, 0): False}}: the edge into operator 4 with in_index 0 is not chained',
-        )
-    plain: dict[str, dict[Any, Any]] = {}
-    for decision, values in change.items():
-        if decision not in ANSWERS:
-            raise ConfigurationError(f"change: found {decision!r}, allowed {_ALLOWED}")
-        known, answer = Decision(decision), ANSWERS[decision]
-        if not isinstance(values, Mapping):
-            raise ConfigurationError(
-                f"change: {decision}: found {type(values).__name__}, "
-                f"allowed a dict of {_key(answer.keys)} to {answer.value}"
-            )
-        plain[decision] = {
-            _plain_key(decision, answer.keys, key): _plain_value(known, key, value)
-            for key, value in values.items()
-        }
-    return plain
-
-
-def _plain_key(decision: str, keys: tuple[str, ...], key: Any) -> Any:
-    parts = key if isinstance(key, tuple) else (key,)
-    if len(parts) != len(keys) or not all(_is_whole(part, _LARGEST_ID) for part in parts):
-        raise ConfigurationError(f"change: {decision}: found the key {key!r}, allowed {_key(keys)}")
-    if all(type(part) is int for part in parts):
-        return key
-    return tuple(map(int, parts)) if isinstance(key, tuple) else int(key)
-
-
-def _plain_value(decision: Decision, key: Any, value: Any) -> Any:
-    allowed, largest = _TYPES[decision], _LARGEST.get(decision)
-    if allowed == "bool" and isinstance(value, bool | np.bool_):
-        return bool(value)
-    if allowed.startswith("str") and isinstance(value, str):
-        return value
-    if allowed.endswith("int") and _is_whole(value, largest):
-        return int(value)
-    raise ConfigurationError(
-        f"change: {decision}: {key}: found {value!r}, allowed a {allowed} ({ANSWERS[decision].value})",
-        f"at most {largest}" if isinstance(value, int) and largest is not None else None,
-    )
-
-
-def _is_whole(value: Any, largest: int | None) -> bool:
-    """Whether a value is a whole number, also one of NumPy, that is not too large."""
-    is_whole = isinstance(value, int | np.integer)
-    return is_whole and not isinstance(value, bool) and (largest is None or -largest <= value <= largest)
-
-
-def _key(keys: tuple[str, ...]) -> str:
-    return keys[0] if len(keys) == 1 else f"({', '.join(keys)})"
-
-
-Frames = Mapping[str, pl.DataFrame]
-Costs = Callable[[pl.DataFrame, pl.DataFrame], pl.DataFrame]
 
 
 class Setting(NamedTuple):
@@ -169,7 +48,7 @@ class ChangedJob:
 
     def after(self, before: Change, change: Change) -> ChangedMetrics:
         """The metrics with the decisions of `before`, which were evaluated, and then those of `change`."""
-        wanted = _checked(change)
+        wanted = checked_change(change)
         decided = dict(cast(Decided, before))
         for name, values in wanted.items():
             decided[name] = {**decided.get(name, {}), **values}

@@ -16,14 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from penstock.engine.machine.state_folder import short_lived_folder
-from penstock.engine.planning.planner_process import (
-    PREFIX,
-    PlannerProgram,
-    RemoteFunction,
-    process_of,
-    program_named,
-)
-from penstock.plans.custom_planners.check_answer import ANSWERS, ATTRIBUTE, Decision
+from penstock.engine.planning.planner_process import RemoteFunction, process_of
+from penstock.engine.planning.planner_program import PREFIX, PlannerProgram, program_named
+from penstock.plans.custom_planners.decisions import ANSWERS, ATTRIBUTE, Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.layers import LAYER_TABLES
 from penstock.plans.vocabulary import Layer

@@ -14,10 +14,9 @@ GiB, 14.9 million of 800,000, 1.31 GiB; the first of them with one, four and eig
 import socket
 from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from penstock.engine.machine.available_memory import (
     Available,
@@ -36,6 +35,9 @@ from penstock.engine.spark.spark_memory_estimate import (
 from penstock.engine.spark.spark_memory_estimate import HINT as SPARK_HINT
 from penstock.plans.errors import NotEnoughMemoryError
 from penstock.plans.execution_graph.columnar.job_graph_arrays import TaskRows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Whether what a local Spark plans fits in memory, said before the work starts.
 #
@@ -103,7 +105,7 @@ def require_heap_to_join(rows: int, heap: int | None) -> None:
 # The memory that Spark's Python workers can have on their machines.
 
 
-def memory_of_workers(spark: SparkSession) -> Available:
+def memory_of_workers(spark: "SparkSession") -> Available:
     """Memory that all workers together can have while all cores work, and what limits it.
 
     Of a local Spark, the JVM may still take its heap. On a cluster, where memory is what is free now, all

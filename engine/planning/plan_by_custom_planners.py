@@ -23,13 +23,10 @@ from penstock.engine.planning.find_custom_planners import (
     place_of_function,
 )
 from penstock.engine.planning.plan_in_process import PlannedTables, plan_frames
-from penstock.engine.planning.planner_process import (
-    PlannerEndedError,
-    PlannerProgram,
-    ProgramFailedError,
-    RemoteFunction,
-)
-from penstock.plans.custom_planners.check_answer import Decision, check_answer, check_tables, reader_of
+from penstock.engine.planning.planner_process import PlannerEndedError, RemoteFunction
+from penstock.engine.planning.planner_program import PlannerProgram, ProgramFailedError
+from penstock.plans.custom_planners.check_answer import check_answer, check_tables, reader_of
+from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.custom_planners.find_violations import (
     NO_VIOLATION,
     STAGE,

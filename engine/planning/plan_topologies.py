@@ -38,11 +38,8 @@ from penstock.plans.tables.column_types import TOPOLOGY
 from penstock.plans.topology.columnar.read_topology_files import lines_of_pipes
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES, tables_beside_others
 from penstock.plans.topology.job_defaults import NO_DEFAULTS, JobDefaults
-from penstock.plans.topology.joins.local_transformations import (
-    is_delta_table,
-    load_topology_folder,
-    normalized_tables,
-)
+from penstock.plans.topology.joins.local_transformations import is_delta_table
+from penstock.plans.topology.joins.normalized_tables import load_topology_folder, normalized_tables
 from penstock.plans.topology.joins.read_topology_files import read_topology_files
 from penstock.plans.topology.joins.read_topology_tables import read_topology_tables
 from penstock.plans.topology.joins.topologies_of_lines import (

@@ -387,6 +387,8 @@ def penstock_module(name: str) -> ModuleType | None:
     if name not in GATHERED:
         return None
     module = ModuleType(name, f"The names of PyFlink's `{name}`.")
+    if any(other.startswith(f"{name}.") for other in (*MODULES, *REFUSED_MODULES)):
+        module.__path__ = []  # a package
     for home, names in GATHERED[name].items():
         source = importlib.import_module(f"penstock.{home}")
         vars(module).update((public, getattr(source, public)) for public in names.split())

@@ -5,15 +5,17 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from json import dumps
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.transaction import AddAction
 
 from penstock.engine.machine.replace_file import make_durable
 from penstock.plans.errors import StoreError
+
+if TYPE_CHECKING:
+    from deltalake.transaction import AddAction
 
 # A Parquet file of a table, row group by row group.
 
@@ -117,8 +119,10 @@ def write_file(folder: str, inside: str, batches: Iterator[pa.Table], schema: pa
         raise
 
 
-def add_action(folder: str, path: str, rows: int, partition: dict[str, str | None]) -> AddAction:
+def add_action(folder: str, path: str, rows: int, partition: dict[str, str | None]) -> "AddAction":
     """The action that adds a new file to a table's log."""
+    from deltalake.transaction import AddAction
+
     size = os.path.getsize(os.path.join(folder, path))
     return AddAction(path, size, partition, time.time_ns() // 1_000_000, True, dumps({"numRecords": rows}))
 

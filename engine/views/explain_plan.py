@@ -11,7 +11,7 @@ from functools import cached_property
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from penstock.engine.output.people import Styled
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_line
 from penstock.engine.run.runtime.transformations import LostSetting, LoweredJob
 from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row, is_chained, stream_edges_with_reasons

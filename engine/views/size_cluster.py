@@ -12,7 +12,7 @@ from penstock.engine.configuration.cluster_options import (
     ClusterSettings,
     recorded_cluster,
 )
-from penstock.engine.output.people import Styled
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_line
 from penstock.engine.planning.plan_options import configured_task_manager, plan_options
 from penstock.operators.common.without_pandas import without_pandas

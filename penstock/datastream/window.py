@@ -1,5 +1,10 @@
 """Windows, assigners and triggers: PyFlink's `pyflink.datastream.window`."""
 
+from penstock.operators.windows.continuous_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    Min,
+)
 from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
@@ -19,10 +24,7 @@ from penstock.operators.windows.fixed_windows import (
     TumblingProcessingTimeWindows,
 )
 from penstock.operators.windows.trigger import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
     MergingWindowAssigner,
-    Min,
     SessionWindowTimeGapExtractor,
     Trigger,
     TriggerResult,

@@ -8,7 +8,7 @@ from functools import cache, partial
 import numpy as np
 import polars as pl
 
-from penstock.plans.custom_planners.check_answer import ANSWERS, Decision
+from penstock.plans.custom_planners.decisions import ANSWERS, Decision
 from penstock.plans.execution_graph.columnar.create_intermediate_results import (
     execution_edges,
     execution_vertices,

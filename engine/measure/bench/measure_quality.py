@@ -20,7 +20,8 @@ from rich.table import Column
 from penstock.engine.machine.replace_file import replace_file
 from penstock.engine.measure.bench.measure_suites import draw_differences
 from penstock.engine.measure.bench.print_results import render_template
-from penstock.engine.output.people import Styled, is_terminal, print_table
+from penstock.engine.output.people import is_terminal, print_table
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_beside_output, print_line
 from penstock.engine.planning.find_custom_planners import (
     find_custom_planners,

@@ -110,7 +110,7 @@ def _device(name: str) -> str:
     """The processor that a program computes on, as it says."""
     if not name.startswith("program:"):
         return ""
-    from penstock.engine.planning.planner_process import program_named
+    from penstock.engine.planning.planner_program import program_named
 
     device = program_named(name).greeting.device
     return "" if device is None else f" Its device: {printable(device)}."

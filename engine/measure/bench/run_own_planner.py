@@ -15,7 +15,7 @@ from penstock.engine.planning.plan_by_custom_planners import (
     plan_by_custom_planners,
 )
 from penstock.engine.planning.plan_in_process import PlannedTables, read_in_process
-from penstock.engine.planning.planner_process import PREFIX, program_named
+from penstock.engine.planning.planner_program import PREFIX, program_named
 from penstock.plans.custom_planners.find_violations import STAGE
 from penstock.plans.frames.polars_frames import from_arrow
 from penstock.plans.plan_json.to_plan_lines import to_plan_lines

@@ -11,8 +11,8 @@ from typing import Any
 
 import polars as pl
 
-from penstock.engine.measure.sweep.grid import DEFAULT_METRICS, PARAMETERS, TableFormat
 from penstock.engine.measure.sweep.results_table import ABOUT, MEASURED, QUALITY, RESULTS
+from penstock.engine.measure.sweep.sweep_spec import DEFAULT_METRICS, PARAMETERS, TableFormat
 from penstock.engine.output.figures import (
     MARKERS,
     axis_label,

@@ -8,182 +8,33 @@ import inspect
 import json
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import packages_distributions, version
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-
-from penstock.engine.planning.chosen_costs import ALIKE, DRAWN
+from penstock.engine.measure.sweep.sweep_spec import (
+    CAPTURED,
+    MOST_CELLS,
+    PARAMETERS,
+    VERSION,
+    WORKLOADS,
+    SweepSource,
+    SweepSpec,
+    beside,
+    costs_beside,
+    default_operators,
+)
 from penstock.engine.planning.find_custom_planners import find_custom_planners, names_custom_planner
 from penstock.engine.planning.plan_by_custom_planners import DEFAULT_SECONDS
-from penstock.engine.planning.planner_process import PlannerProgram, RemoteFunction
+from penstock.engine.planning.planner_process import RemoteFunction
+from penstock.engine.planning.planner_program import PlannerProgram
 from penstock.operators.common.flink_yaml import as_option_text
-from penstock.plans.errors import InputError, PenstockError
-from penstock.plans.generate.draw_by_spec import read_with_contradictions
-from penstock.plans.generate.fleet import Spec
-from penstock.plans.generate.layered import SHAPES
+from penstock.plans.errors import InputError
 from penstock.plans.installation import own_version
-from penstock.plans.topology.rules import shorten
-
-# Spec files of sweeps: what they may hold.
-
-
-WORKLOADS = "workloads"
-"""What `shape` takes beside shapes: published benchmarks with costs."""
-
-CAPTURED = "captured"
-"""The value of `shape` for jobs of real programs."""
-
-PARAMETERS = ("topologies", "operators", "seed", "parallelism", "share_of_uids", "width")
-_ALLOWED = {"file": (), "spec": ("topologies", "seed"), WORKLOADS: ("parallelism",), CAPTURED: ()}
-_DEFAULTS = {shape.name: shape.default_operators for shape in SHAPES}
-_WITHOUT_WIDTH = [shape.name for shape in SHAPES if not shape.width]
-
-
-def _values(allowed: tuple[type, ...], said: str) -> BeforeValidator:
-    """A value or a list of different ones, as a list."""
-
-    def read(value_or_list: Any) -> list[Any]:
-        values = _listed(value_or_list)
-        wrong = [value for value in values if type(value) not in allowed]
-        if wrong or not values:
-            raise ValueError(
-                f"found {shorten(wrong[0] if wrong else value_or_list)}, allowed {said}, or a list of them"
-            )
-        twice = next((value for value, times in Counter(values).items() if times > 1), None)
-        if twice is not None:
-            raise ValueError(f"found {shorten(twice)} twice")
-        return values
-
-    return BeforeValidator(read)
-
-
-_TEXTS = _values((str,), "a text")
-_NUMBERS = _values((int,), "a whole number")
-_SHARES = _values((int, float), "a number")
-_OPTIONS = _values((str, int, float, bool), "a text, a number, true or false")
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class SweepSource(_Part):
-    """Topologies: of shapes, of files or of spec files, one of these. Each list is an axis of the grid."""
-
-    shape: Annotated[list[str] | None, _TEXTS] = None
-    file: Annotated[list[str] | None, _TEXTS] = None
-    spec: Annotated[list[str] | None, _TEXTS] = None
-    topologies: Annotated[list[int] | None, _NUMBERS] = None
-    operators: Annotated[list[int] | None, _NUMBERS] = None
-    seed: Annotated[list[int] | None, _NUMBERS] = None
-    parallelism: Annotated[list[int] | None, _NUMBERS] = None
-    share_of_uids: Annotated[list[float] | None, _SHARES] = None
-    width: Annotated[list[int] | None, _NUMBERS] = None
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _means_something(cls, source: Any, read: Callable[[Any], Any]) -> Any:
-        return read_with_contradictions(source, read, _contradictions)
-
-
-def _contradictions(source: Mapping[str, Any]) -> list[str]:
-    """What is wrong between the keys of a source, and with values that depend on others."""
-    kinds = [kind for kind in ("shape", "file", "spec") if source.get(kind) is not None]
-    problems = []
-    if len(kinds) != 1:
-        problems.append(f"found {' and '.join(kinds) or 'none'}, allowed one of shape, file, spec")
-    parameters = {name for name in PARAMETERS if source.get(name) is not None}
-    names = _listed(source.get("shape")) if kinds == ["shape"] else kinds
-    every = (*_DEFAULTS, WORKLOADS, CAPTURED)
-    for name in names:
-        if kinds == ["shape"] and name not in every:
-            if isinstance(name, str):
-                problems.append(f"shape: found {shorten(name)}, allowed {', '.join(every)}")
-            continue
-        allowed = set(_ALLOWED.get(name, PARAMETERS))
-        if name in _WITHOUT_WIDTH:
-            allowed -= {"width"}
-        if parameters - allowed:
-            listed = ", ".join(p for p in PARAMETERS if p in allowed) or "nothing else"
-            problems.append(f"{name}: found {', '.join(sorted(parameters - allowed))}, allowed {listed}")
-    for name in sorted(parameters, key=PARAMETERS.index):
-        for value in _listed(source[name]):
-            if type(value) is not int and not (name == "share_of_uids" and type(value) is float):
-                continue  # which is said of the key
-            given: dict[str, Any] = {"operators": 2, name: value}
-            try:
-                Spec(**given)
-            except PenstockError as error:
-                problems.append(str(error))
-    return problems
-
-
-def _listed(value_or_list: Any) -> list[Any]:
-    return value_or_list if isinstance(value_or_list, list) else [value_or_list]
-
-
-class SweepSpec(_Part):
-    """A spec file: the axes of a grid. `options` are Flink's, with the values that each takes in turn.
-
-    `constants`: a file of the cost model's constants, which all cells have.
-    """
-
-    topologies: Annotated[list[SweepSource], Field(min_length=1)]
-    planners: Annotated[list[str], _TEXTS] = ["flink"]
-    options: dict[str, Annotated[list[str | int | float | bool], _OPTIONS]] = {}
-    costs: Annotated[list[str] | None, _TEXTS] = None
-    constants: Annotated[str | None, Field(min_length=1, strict=True)] = None
-    repeat: Annotated[int, Field(ge=1, le=1000, strict=True)] = 1
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_source_is_a_list(cls, spec: Any) -> Any:
-        if isinstance(spec, dict) and isinstance(spec.get("topologies"), dict):
-            return {**spec, "topologies": [spec["topologies"]]}
-        return spec
-
-
-def _default_operators(shape: str) -> int:
-    """How many operators a topology of a shape has where nothing is said."""
-    return _DEFAULTS[shape]
-
-
-def beside(spec: str, path: str) -> str:
-    """A path that a spec file names, which is relative to the folder of the spec file."""
-    return str(Path(spec).parent / path)
-
-
-def costs_beside(spec: str, costs: str | None) -> str | None:
-    """The value of --costs for the `costs` of a spec file."""
-    return costs if costs in (None, DRAWN, ALIKE) else beside(spec, costs)
-
-
-# Defaults of `penstock sweep table`, and its formats.
-
-
-DEFAULT_METRICS = ("sustained_records_per_second", "slots", "planning_seconds")
-
-
-class TableFormat(StrEnum):
-    """The values of --format."""
-
-    MARKDOWN = "markdown"
-    LATEX = "latex"  #: for the package booktabs
-    CSV = "csv"
-
-
-VERSION = 3
-"""Raised whenever a cell means something else."""
-
-MOST_CELLS = 100_000
 
 
 class Cell(NamedTuple):
@@ -282,7 +133,7 @@ def _points(source: SweepSource, path: str) -> Iterator[dict[str, Any]]:
                 yield {
                     "shape": name,
                     "topologies": 1,
-                    "operators": _default_operators(name),
+                    "operators": default_operators(name),
                     "seed": 0,
                     **point,
                 }

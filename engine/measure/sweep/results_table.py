@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
-from penstock.engine.measure.sweep.grid import PARAMETERS, Cell
+from penstock.engine.measure.sweep.grid import Cell
+from penstock.engine.measure.sweep.sweep_spec import PARAMETERS
 from penstock.engine.store.data_files import add_action, make_log_durable, write_file
 from penstock.engine.store.delta_rs_table import STRICT, open_table, to_table
 from penstock.engine.store.require_target import features_against_writes

@@ -35,18 +35,7 @@ from penstock.engine.measure.bench.run_child import (
     request_of_child,
     start_child,
 )
-from penstock.engine.measure.sweep.grid import (
-    CAPTURED,
-    PARAMETERS,
-    WORKLOADS,
-    Cell,
-    SweepSource,
-    SweepSpec,
-    axes_of_options,
-    beside,
-    cells_of,
-    costs_beside,
-)
+from penstock.engine.measure.sweep.grid import Cell, axes_of_options, cells_of
 from penstock.engine.measure.sweep.results_table import (
     CellResult,
     append_rows,
@@ -55,6 +44,15 @@ from penstock.engine.measure.sweep.results_table import (
     measured_cells,
     quality_rows,
     result_row,
+)
+from penstock.engine.measure.sweep.sweep_spec import (
+    CAPTURED,
+    PARAMETERS,
+    WORKLOADS,
+    SweepSource,
+    SweepSpec,
+    beside,
+    costs_beside,
 )
 from penstock.engine.output.progress import Report
 from penstock.engine.planning.chosen_costs import require_costs

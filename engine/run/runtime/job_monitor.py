@@ -18,7 +18,7 @@ from typing import Any, TypeGuard
 
 import pyarrow as pa
 
-from penstock.engine.output.people import html_table
+from penstock.engine.output.pieces import html_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.runtime.compile_job import CompiledJob
 from penstock.operators.functions.runtime_context import add_up_metrics, metrics_by_name

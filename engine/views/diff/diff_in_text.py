@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Any, NamedTuple
 
-from penstock.engine.output.people import Styled
+from penstock.engine.output.pieces import Styled
 from penstock.engine.output.print_line import print_line
 from penstock.engine.views.diff.diff_sides import WARNINGS
 from penstock.engine.views.diff.keyed_plans import TOTALS

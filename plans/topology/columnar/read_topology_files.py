@@ -214,9 +214,6 @@ def _without_long_lines(text: bytes, max_line_bytes: int) -> Iterator[bytes | Lo
 # Lines of FIFOs and other files that can be read once, from the start, by one process.
 
 
-_LINES = lines_batch([], None, []).schema
-
-
 def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -> dict[str, pa.Table]:
     """LINES, in memory, of those of `paths` that are pipes; a pipe that is named twice is read once.
 
@@ -224,6 +221,7 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
 
     Raises InputError for a pipe that cannot be read to its end.
     """
+    schema = lines_batch([], None, []).schema
     lines_by_path: dict[str, pa.Table] = {}
     read: set[str] = set()
     for path in filter(is_pipe, paths):
@@ -237,5 +235,5 @@ def lines_of_pipes(paths: Sequence[str], max_line_bytes: int = MAX_LINE_BYTES) -
             data, file, first = block
             values = data.split(b"\n")[:-1]
             batches.append(lines_batch(values, file, range(first, first + len(values))))
-        lines_by_path.setdefault(path, pa.Table.from_batches(batches, _LINES))
+        lines_by_path.setdefault(path, pa.Table.from_batches(batches, schema))
     return lines_by_path

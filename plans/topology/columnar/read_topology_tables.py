@@ -27,15 +27,13 @@ from penstock.plans.topology.columnar.lines_of_tables import (
 )
 from penstock.plans.topology.columnar.normalized_tables import (
     GivenColumns,
-    GivenTable,
     given_columns,
-    is_delta,
     normalized_topologies,
     normalized_transformations,
-    open_given_table,
     require_given_columns,
     to_nullable_arrow,
 )
+from penstock.plans.topology.columnar.open_given_table import GivenTable, is_delta, open_given_table
 from penstock.plans.topology.columnar.suspicious_transformation import suspicious_transformation
 from penstock.plans.topology.columnar.topologies_of_lines import (
     Refused,

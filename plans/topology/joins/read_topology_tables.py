@@ -34,7 +34,7 @@ from penstock.plans.topology.columnar.lines_of_tables import (
 from penstock.plans.topology.columnar.suspicious_transformation import OPERATOR_COLUMNS, PHYSICAL
 from penstock.plans.topology.fingerprint import BLOCK, CAPTURE_NOTES
 from penstock.plans.topology.job_settings import settings_or_errors
-from penstock.plans.topology.joins.local_transformations import normalized_tables
+from penstock.plans.topology.joins.normalized_tables import normalized_tables
 from penstock.plans.topology.joins.topologies_of_lines import (
     TopologyTables,
     rejected_rows,

@@ -14,7 +14,7 @@ from penstock.engine.library.planned_tables import Store, Version
 from penstock.engine.planning.find_custom_planners import importable_name
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer
 from penstock.plans import vocabulary as literals
-from penstock.plans.custom_planners.check_answer import Decision
+from penstock.plans.custom_planners.decisions import Decision
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.generate.layered import SHAPES
 from penstock.plans.importing.given_graph import SeveralInputs

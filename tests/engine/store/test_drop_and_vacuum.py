@@ -113,5 +113,5 @@ def test_vacuum_removes_writes_that_were_killed(store, monkeypatch):
     monkeypatch.setattr("penstock.engine.commands.maintain.remove_unfinished", at_once)
     assert "1 unfinished writes and drops cleaned up" in run("vacuum", store, "--retain", "0s")[1]
     assert numbers(store) == [1, 2, 3]
-    with pytest.raises(penstock.StoreError, match="removed as unfinished"):
+    with pytest.raises(penstock.StoreError):
         killed.publish(planner_version="1", options={})

@@ -13,13 +13,9 @@ from penstock.engine.output.progress import Report
 from penstock.engine.planning import plan_topologies
 from penstock.engine.planning.choose_planner import Choice, Planner
 from penstock.engine.planning.plan_in_process import plan_in_process
-from penstock.engine.planning.plan_into_store import (
-    PlanResult,
-    WorkOnSpark,
-    WriteLayers,
-    plan_into_store_on_spark,
-)
+from penstock.engine.planning.plan_into_store import PlanResult, WorkOnSpark, plan_into_store_on_spark
 from penstock.engine.planning.plan_options import plan_options
+from penstock.engine.planning.write_layers import WriteLayers
 from penstock.engine.store.delta_rs_tables import DeltaRsTables
 from penstock.engine.store.open_plan import read_plan
 from penstock.engine.store.plan_versions import list_versions

@@ -8,6 +8,7 @@ from penstock.operators.functions.functions import (
     ProcessAllWindowFunction,
     ProcessWindowFunction,
 )
+from penstock.operators.windows.continuous_triggers import ContinuousEventTimeTrigger
 from penstock.operators.windows.fixed_windows import (
     CountSlidingWindowAssigner,
     CountTrigger,
@@ -18,7 +19,7 @@ from penstock.operators.windows.fixed_windows import (
     PurgingTrigger,
     TumblingEventTimeWindows,
 )
-from penstock.operators.windows.trigger import ContinuousEventTimeTrigger, SessionWindowTimeGapExtractor
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor
 from penstock.operators.windows.window_functions import buffered, reduced
 from tests.operator_harness import Record, run
 from tests.operators.windows.clicks import TIMED, UNTIMED, NameOfThird, OnBig, Show, Span, add_up, windowed

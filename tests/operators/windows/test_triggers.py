@@ -5,6 +5,11 @@
 import pytest
 
 from penstock.operators.common.time import Time
+from penstock.operators.windows.continuous_triggers import (
+    ContinuousEventTimeTrigger,
+    ContinuousProcessingTimeTrigger,
+    Min,
+)
 from penstock.operators.windows.fixed_windows import (
     CountTrigger,
     EventTimeSessionWindows,
@@ -17,14 +22,7 @@ from penstock.operators.windows.fixed_windows import (
     SlidingProcessingTimeWindows,
     TumblingProcessingTimeWindows,
 )
-from penstock.operators.windows.trigger import (
-    ContinuousEventTimeTrigger,
-    ContinuousProcessingTimeTrigger,
-    Min,
-    SessionWindowTimeGapExtractor,
-    Trigger,
-    TriggerResult,
-)
+from penstock.operators.windows.trigger import SessionWindowTimeGapExtractor, Trigger, TriggerResult
 from penstock.operators.windows.window import GlobalWindow, TimeWindow
 from penstock.operators.windows.window_contexts import WindowOperationDescriptor
 from tests.operator_harness import Clock, Tick, Watermark, run

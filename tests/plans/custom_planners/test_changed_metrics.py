@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import penstock
-from penstock.engine.planning.changed_job import Change, ChangedMetrics
+from penstock.engine.planning.changed_metrics import Change, ChangedMetrics
 from penstock.plans.custom_planners.check_answer import NEVER_CHAINED
 from penstock.plans.errors import BrokenInvariantError, ConfigurationError
 from penstock.plans.frames.polars_frames import from_arrow

@@ -1,0 +1,246 @@
+"""A program in any language as a custom planner: tables come on its standard input, decisions go out.
+
+The protocol is described in docs/planners-of-your-own.md.
+"""
+
+import atexit
+import inspect
+import os
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from penstock.plans.custom_planners.decisions import ATTRIBUTE, Decision
+from penstock.plans.errors import ConfigurationError
+from penstock.plans.printable import printable
+
+PREFIX = "program:"
+"""How a planner's name begins that is the command line of a program."""
+
+SECONDS_TO_GREET = 60.0
+_MOST_GREETING_BYTES = 1 << 16
+_LAST_LINES = 5
+_DEVICE_SECONDS = b"penstock.device_seconds"
+
+
+class Greeting(BaseModel):
+    """The first line that a program writes, as JSON, once it is ready."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    decides: str
+    reads: list[str]
+    device: str | None = None  #: what it computes on, for results
+
+
+class ProgramFailedError(Exception):
+    """A program ended, or answered with something else than an Arrow stream."""
+
+
+class PlannerProgram:
+    """A custom planner that asks a program, which is started once and answers batch after batch.
+
+    A class, since it holds a process. Raises ConfigurationError if the program cannot be started, or greets
+    with something else than a Greeting within SECONDS_TO_GREET.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.command = tuple(command)
+        self.name = PREFIX + shlex.join(self.command)
+        self.device_seconds = 0.0  #: that the program says it has spent on its device
+        self._process: subprocess.Popen[bytes] | None = None
+        self._said: deque[str] = deque(maxlen=_LAST_LINES)
+        self.greeting = self._start()
+        atexit.register(self.stop)
+        if self.greeting.decides not in set(Decision) - {Decision.PLAN}:
+            allowed = ", ".join(decision for decision in Decision if decision is not Decision.PLAN)
+            raise ConfigurationError(
+                f"--planner {self.name}: it decides {self.greeting.decides!r}; allowed {allowed}"
+            )
+        setattr(self, ATTRIBUTE, Decision(self.greeting.decides))
+        self.__signature__ = inspect.Signature(
+            [
+                inspect.Parameter(table, inspect.Parameter.KEYWORD_ONLY, annotation=pa.Table)
+                for table in self._tables()
+            ]
+        )
+
+    def _tables(self) -> list[str]:
+        wrong = [table for table in self.greeting.reads if not table.isidentifier()]
+        if wrong or len(set(self.greeting.reads)) < len(self.greeting.reads):
+            raise ConfigurationError(
+                f"--planner {self.name}: it reads {self.greeting.reads!r}; allowed are tables, each once"
+            )
+        return self.greeting.reads
+
+    def __call__(self, **tables: pa.Table) -> pa.Table:
+        """The program's answer about a batch.
+
+        Raises ProgramFailedError; the next call starts the program again.
+        """
+        if self._process is None:
+            self._start()
+        process = self._process
+        assert process is not None
+        _skip_what_nobody_asked(process)
+        writer = threading.Thread(target=self._write, args=(process, tables), daemon=True)
+        writer.start()
+        try:
+            assert process.stdout is not None
+            with pa.ipc.open_stream(pa.PythonFile(process.stdout, mode="r")) as reader:
+                answer = reader.read_all()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise ProgramFailedError(self._why(error)) from None
+        writer.join()
+        with suppress(KeyError, ValueError):
+            self.device_seconds += float((answer.schema.metadata or {})[_DEVICE_SECONDS])
+        return answer
+
+    def stop(self) -> None:
+        """End the program, whatever it does; the next call starts it again."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(OSError):  # with all that it has started, which would keep its pipes open
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    pipe.close()  # type: ignore[union-attr]
+
+    def _start(self) -> Greeting:
+        self._said.clear()
+        try:
+            process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                f"--planner {self.name}: the program cannot be started: {error}",
+                "program:COMMAND, a command line with the path of a program that may be run",
+            ) from error
+        self._process = process
+        self._listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
+        self._listener.start()
+        line = self._first_line(process)
+        try:
+            return Greeting.model_validate_json(line)
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            self.stop()
+            where = ".".join(map(str, wrong["loc"]))
+            raise ConfigurationError(
+                f"--planner {self.name}: found the first line {line.decode(errors='replace')!r:.200}, "
+                f"{f'{where}: ' if where else ''}{wrong['msg']}{self._last_lines()}",
+                'allowed is JSON such as {"decides": "chaining", "reads": ["stream_edges"]}',
+            ) from None
+
+    def _first_line(self, process: subprocess.Popen[bytes]) -> bytes:
+        """The first line of a program's output, read byte by byte: Arrow's stream follows it."""
+        assert process.stdout is not None
+        line, end = bytearray(), time.monotonic() + SECONDS_TO_GREET
+        while len(line) < _MOST_GREETING_BYTES:
+            ready, _, _ = select.select([process.stdout], [], [], max(0.0, end - time.monotonic()))
+            if not ready:
+                self.stop()
+                raise ConfigurationError(
+                    f"--planner {self.name}: no first line within {SECONDS_TO_GREET:g} s{self._last_lines()}"
+                )
+            byte = os.read(process.stdout.fileno(), 1)
+            if byte in (b"", b"\n"):
+                break
+            line += byte
+        return bytes(line)
+
+    def _write(self, process: subprocess.Popen[bytes], tables: dict[str, pa.Table]) -> None:
+        """Write a stream for each table. If the program has ended, its missing answer shows it."""
+        with suppress(OSError, ValueError):
+            assert process.stdin is not None
+            for table in tables.values():
+                with pa.ipc.new_stream(pa.PythonFile(process.stdin, mode="w"), table.schema) as stream:
+                    stream.write_table(table)
+            process.stdin.flush()
+
+    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+        """Keep the last lines of its standard error."""
+        assert process.stderr is not None
+        with process.stderr as written:
+            while line := written.readline(_MOST_GREETING_BYTES):
+                self._said.append(printable(line.decode(errors="replace").rstrip()))
+
+    def _why(self, error: Exception) -> str:
+        process = self._process
+        code = None
+        if process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                code = process.wait(1)
+        self.stop()
+        if code is None:
+            return f"its answer is no stream of Arrow IPC: {printable(str(error))}{self._last_lines()}"
+        ended = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"the program ended ({ended}) without an answer{self._last_lines()}"
+
+    def _last_lines(self) -> str:
+        self._listener.join(1)
+        return f"; its last lines: {' / '.join(self._said)}" if self._said else ""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PlannerProgram, (self.command,)
+
+    def files(self) -> Iterable[str]:
+        """The files that its command line names: the program, and arguments that are files."""
+        words = [shutil.which(self.command[0]) or self.command[0], *self.command[1:]]
+        return (path for path in words if os.path.isfile(path))
+
+
+def _skip_what_nobody_asked(process: subprocess.Popen[bytes]) -> None:
+    """Read what a program has written beyond its last answer, which would be taken for the next one."""
+    assert process.stdout is not None
+    descriptor = process.stdout.fileno()
+    os.set_blocking(descriptor, False)
+    try:
+        while process.stdout.peek():  # type: ignore[attr-defined]
+            process.stdout.read(len(process.stdout.peek()))  # type: ignore[attr-defined]
+    finally:
+        os.set_blocking(descriptor, True)
+
+
+def planner_program(*command: str) -> PlannerProgram:
+    """Start a program that decides in place of one of Flink's rules, as `penstock.plan(planner=…)` takes it.
+
+    `command`: the program and its arguments. It is started once, says what it decides and which tables it
+    reads, and answers batch after batch: tables come as Arrow IPC streams on its standard input, decisions go
+    out as one on its standard output (docs/planners-of-your-own.md has the protocol). It ends with this
+    process, or by its `stop()`. Raises ConfigurationError if it cannot be started or greets otherwise.
+    """
+    if not command or not all(isinstance(part, str) for part in command):
+        found = ", ".join(type(part).__name__ for part in command) or "nothing"
+        raise ConfigurationError(f"command: found {found}, allowed strings: a program and its arguments")
+    return PlannerProgram(command)
+
+
+@cache
+def program_named(name: str) -> PlannerProgram:
+    """The planner that `program:COMMAND` names, started once in a process. Raises ConfigurationError."""
+    try:
+        command = shlex.split(name.removeprefix(PREFIX))
+    except ValueError as error:
+        raise ConfigurationError(f"--planner {name}: {error}", "program:COMMAND") from None
+    if not command:
+        raise ConfigurationError(f"--planner {name}: found no command", "program:COMMAND")
+    return PlannerProgram(command)

@@ -1,0 +1,123 @@
+"""A given Delta or Parquet table, read batch by batch."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from penstock.plans.errors import PenstockError
+from penstock.plans.tables.column_types import type_name
+from penstock.plans.topology.input_errors import missing_table
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyarrow import dataset
+
+
+# A given Delta or Parquet table, read batch by batch.
+
+
+_SCHEME = re.compile("[A-Za-z][A-Za-z0-9+.-]*:")
+"""What the path of a file begins with that is not in the table's folder, as in shallow clones."""
+
+_BATCHES_AHEAD = 2
+_ROWS_OF_A_BATCH = 2**15
+"""Arrow holds some batches besides: with its own size, a third of the memory of a fleet."""
+
+
+class GivenTable(NamedTuple):
+    """A table of a folder: its columns, and a way to read its rows, as often as they are wanted."""
+
+    path: Path
+    schema: pa.Schema
+    read: Callable[[Sequence[str] | None], pa.RecordBatchReader]
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Column to its type's name (see type_name), in order."""
+        return {field.name: type_name(field.type) for field in self.schema}
+
+    def batches(
+        self, columns: Sequence[str] | None = None, before_block: Callable[[], None] = lambda: None
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows, in the same order each time, with `columns` or all. Raises InputError.
+
+        `before_block` is called before each batch is read; what it raises stops the reading.
+        """
+        try:
+            reader = self.read(columns)
+            while True:
+                before_block()
+                batch = next(reader, None)
+                if batch is None:
+                    return
+                yield batch
+        except PenstockError:
+            raise
+        except Exception as error:
+            raise _unreadable(self.path, error) from None
+
+
+def is_delta(table: Path) -> bool:
+    """Whether a folder is a Delta table."""
+    return any((table / "_delta_log").glob("*.json")) or (table / "_delta_log" / "_last_checkpoint").exists()
+
+
+def open_given_table(table: Path) -> GivenTable:
+    """A Delta or Parquet table, with its deletion vectors and renamed columns minded. Raises InputError."""
+    # Needed for folders of tables only, and slow to import.
+    from pyarrow import dataset
+
+    try:
+        if not is_delta(table):
+            return _open_files(table, dataset.dataset(table, format="parquet", partitioning="hive"))
+        from deltalake import DeltaTable
+
+        delta = DeltaTable(table)
+        plain = plain_files(table, delta)
+        if plain is not None:
+            return _open_files(table, dataset.dataset(plain, pa.schema(delta.schema()), format="parquet"))
+        whole = pa.RecordBatchReader.from_stream(delta.scan())
+        return GivenTable(
+            table,
+            whole.schema,
+            lambda columns: pa.RecordBatchReader.from_stream(
+                delta.scan(None if columns is None else list(columns))
+            ),
+        )
+    except Exception as error:
+        raise _unreadable(table, error) from None
+
+
+def _open_files(table: Path, files: "dataset.Dataset") -> GivenTable:
+    def read(columns: Sequence[str] | None) -> pa.RecordBatchReader:
+        scanner = files.scanner(
+            columns=None if columns is None else list(columns),
+            batch_size=_ROWS_OF_A_BATCH,
+            batch_readahead=_BATCHES_AHEAD,
+            fragment_readahead=1,
+        )
+        return scanner.to_reader()
+
+    return GivenTable(table, files.schema, read)
+
+
+def _unreadable(table: Path, error: Exception) -> PenstockError:
+    return missing_table(str(table), str(error).splitlines()[0][:300])
+
+
+def plain_files(table: Path, delta: "DeltaTable") -> list[str] | None:
+    """The files of a Delta table whose rows are just what is in them; None if there is more to mind.
+
+    Arrow reads them in half the memory that delta-rs takes for it.
+    """
+    if delta.protocol().min_reader_version > 1 or delta.metadata().partition_columns:
+        return None
+    actions = pa.RecordBatchReader.from_stream(delta.get_add_actions()).read_all()
+    paths = [unquote(path) for path in actions["path"].to_pylist()]
+    if not paths or any(_SCHEME.match(path) for path in paths):
+        return None
+    return [str(table / path) for path in paths]
