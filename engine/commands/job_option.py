@@ -1,11 +1,13 @@
 """The option that chooses one of a script's jobs."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from penstock.engine.library.what_if_of_script import JobsOfScript
 from penstock.engine.output.print_line import print_beside_output
+
+if TYPE_CHECKING:  # it imports pyspark, which a store needs not
+    from penstock.engine.library.what_if_of_script import JobsOfScript
 
 # The option that chooses one of a script's jobs.
 
@@ -16,7 +18,7 @@ JobOption = Annotated[
 ]
 
 
-def print_failure_of_script(jobs: JobsOfScript) -> None:
+def print_failure_of_script(jobs: "JobsOfScript") -> None:
     """Say that a script failed after the last of its jobs; later ones are not known."""
     if jobs.failure is not None:
         last = jobs.jobs[-1].name
