@@ -73,6 +73,6 @@ def test_planning_takes_neither_java_nor_pyspark(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("\n5\n")
     assert {"store", "plan.svg", "plans.jsonl", "two.jsonl"} <= {path.name for path in folder.iterdir()}
