@@ -66,7 +66,10 @@ class TopologyForm(StrEnum):
 
 
 class Layer(StrEnum):
-    """How far to plan, in order; the runner stops after the layer asked for."""
+    """The layers of a plan, in order: `until` of `plan`, `layer` of `Plan.nodes`.
+
+    Members: topology, stream_graph, job_graph, execution_graph, slots.
+    """
 
     TOPOLOGY = "topology"  #: what came in: topologies and their transformations, or stream graphs
     STREAM_GRAPH = "stream_graph"  #: operators, the edges between them, and which edges chain

@@ -42,7 +42,17 @@ JobArgument = Annotated[
 
 
 def wait_command(job: JobArgument) -> None:
-    """Wait until a job has ended: exit code 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
+    """Wait until a job has ended.
+
+    Examples:
+        penstock wait 3f9a
+
+    Exit codes:
+        0: It is FINISHED.
+        1: It is FAILED.
+        3: There is no such job.
+        130: It is CANCELED.
+    """
     record = wait_for_job(find_job(job))
     if record.state == "CANCELED":
         raise JobCancelledError(f"job {record.job_id} was cancelled")
@@ -62,7 +72,13 @@ def cancel_command(
 ) -> None:
     """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks get nothing.
 
-    A job that is committing its sinks ends as FINISHED: that is an error.
+    Examples:
+        penstock cancel 3f9a
+        penstock cancel --no-wait 3f9a
+
+    Exit codes:
+        1: It has ended otherwise: a job that is committing its sinks ends as FINISHED.
+        3: There is no such job.
 
     Source: org.apache.flink.runtime.dispatcher.Dispatcher.cancelJob, for jobs that have ended.
     """
@@ -122,7 +138,14 @@ def status_command(
     job: JobArgument,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show a job: its state, and that of its vertices."""
+    """Show a job: its state, and the state of its vertices.
+
+    Examples:
+        penstock status 3f9a
+
+    Exit codes:
+        3: There is no such job, or several begin with these digits.
+    """
     record = find_job(job)
     if json:
         _print_json(_job_as_json(record))
@@ -182,6 +205,10 @@ def list_command(
     """List the jobs of `penstock run` that run, and the latest 100 that have ended, the latest first.
 
     A job whose driver has died is shown as FAILED.
+
+    Examples:
+        penstock list
+        penstock list -r --json
     """
     jobs = [record for record in list_jobs() if not (running and record.is_final)]
     if json:
@@ -229,6 +256,13 @@ def logs_command(
     """Print standard output and standard error of the driver of a detached job.
 
     Several jobs of one script share their driver's log.
+
+    Examples:
+        penstock logs 3f9a
+        penstock logs -f 3f9a
+
+    Exit codes:
+        3: There is no such job, or it was not detached.
     """
     record = find_job(job)
     if record.log is None:
@@ -270,7 +304,12 @@ def ui_command(
         int, typer.Option("--port", min=0, max=65535, help="Of loopback; default: any that is free.")
     ] = 0,
 ) -> None:
-    """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it."""
+    """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it.
+
+    Examples:
+        penstock ui
+        penstock ui plans --port 8080
+    """
     from penstock.engine.views.ui.run_figures import shown_runs
     from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 

@@ -53,12 +53,18 @@ def vacuum_command(
     ] = DEFAULT_RETAIN,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be removed.")] = False,
 ) -> None:
-    """Remove the files of versions that were dropped, and of writes that were given up.
+    """Remove the files of dropped versions and of abandoned writes.
 
-    Rows that killed commands left behind more than seven days ago are removed first.
+    Rows that killed commands left more than seven days ago are removed first. Nobody opens a dropped version,
+    so only readers that had opened it before read its files; --retain gives them time. Writers at work are
+    left alone.
 
-    Readers never open a dropped version, so only those that had begun before the drop read its files, and
-    --retain gives them time. Writers that are at work are left alone.
+    Examples:
+        penstock vacuum plans --dry-run
+        penstock vacuum plans --retain 2h
+
+    Exit codes:
+        4: Not a store.
     """
     if not is_local(store):
         raise ConfigurationError(
@@ -106,9 +112,16 @@ def drop_command(
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Name the versions; drop none.")] = False,
 ) -> None:
-    """Drop versions of a store: nobody who opens it from now on sees them, and their numbers are not reused.
+    """Drop versions of a store: they can no longer be opened, and their numbers are not reused.
 
-    Who reads a version already goes on reading. The disk space comes back with penstock vacuum.
+    Readers of a version go on reading. penstock vacuum frees the disk space.
+
+    Examples:
+        penstock drop plans@3
+        penstock drop plans --older-than 30d
+
+    Exit codes:
+        4: Not a store, or no such version.
     """
     if version is None and older_than is None:
         raise ConfigurationError(
@@ -151,14 +164,20 @@ def verify_command(
         typer.Option("--repair", help="First make the list of versions again if it is damaged."),
     ] = False,
 ) -> None:
-    """Read every file of a version, and compare rows and checksums with those that were written.
+    """Read all files of a version, and compare rows and checksums with those that were written.
 
-    Damage is listed by table and file, and the exit code is 4. Of versions that older Penstocks have written,
-    which recorded neither, "not recorded" is said, and only what shows without that is checked. On a file
-    system that is not local, the tables' logs are compared: bytes are checked by that file system.
+    Damage is listed by table and file. On a file system that is not local, the tables' logs are compared:
+    that file system checks bytes itself.
 
-    --repair mends table plan_versions of a local store, from the notes that each version has in it. Damage to
-    the tables of a version is mended by planning again.
+    --repair restores table plan_versions of a local store, from the notes of each version. Damage to the
+    tables of a version is repaired by planning again.
+
+    Examples:
+        penstock verify plans
+        penstock verify plans --repair
+
+    Exit codes:
+        4: Damaged, or not a store.
     """
     if repair:
         for sentence in repair_manifest(store):

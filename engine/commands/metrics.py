@@ -93,9 +93,18 @@ def metrics_command(
         bool, typer.Option("--json", help="JSON lines for programs: the row of each topology.")
     ] = False,
 ) -> None:
-    """Show what plans need, and the rates that they sustain under a cost model.
+    """Show the resources that plans need, and the rates that they sustain under a cost model.
 
-    Without NAME, a summary over all topologies.
+    Without --topology, a summary over all topologies.
+
+    Examples:
+        penstock metrics plans
+        penstock metrics plans --topology word-count --costs costs.csv
+        penstock metrics --calibrate constants.json
+
+    Exit codes:
+        3: Costs or constants cannot be read.
+        4: Not a store, no such version, or a damaged table.
     """
     if calibrate is None and (on is not None or budget is not None):
         raise ConfigurationError("--on and --budget: found no --calibrate FILE", "they say how to calibrate")

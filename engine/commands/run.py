@@ -289,8 +289,19 @@ def run_command(
 ) -> None:
     """Run SCRIPT: its streaming jobs are planned as Flink plans them, and run on Spark over bounded input.
 
-    In the script, pyflink.common and pyflink.datastream are Penstock's own. What the script prints goes to
+    In the script, pyflink.common and pyflink.datastream are Penstock's own. The script's output goes to
     standard output, progress and a summary of each run to standard error.
+
+    Examples:
+        penstock run word_count.py
+        penstock run -p 4 --to plans word_count.py --input words.txt
+        penstock run -d word_count.py
+        penstock run --checkpoint-dir /data/kept word_count.py
+
+    Exit codes:
+        1: The script or a job failed.
+        2: An option is wrong, or Spark cannot start.
+        3: There is no such script.
     """
     from penstock.engine.commands.chosen_cluster import (
         begin_on_cluster,

@@ -100,7 +100,12 @@ def start(
     conf: Conf = None,
     properties_file: PropertiesFile = None,
 ) -> None:
-    """Start a session, and record it: `penstock run` uses it from now on unless it is told otherwise."""
+    """Start a session, and record it: `penstock run` uses it from now on, unless an option names another
+    cluster.
+
+    Examples:
+        penstock session start --slots 2 --task-manager-memory 2g
+    """
     from penstock.engine.run.clusters.start_session import session_request, start_session
 
     configuration = given_configuration(config_dir, define)
@@ -124,7 +129,11 @@ def start(
 
 @session_command.command("list", cls=PlainCommand)
 def list_() -> None:
-    """List sessions; * marks the one that `session start` has recorded for commands that name none."""
+    """List sessions; * marks the recorded one, which commands use that name none.
+
+    Examples:
+        penstock session list
+    """
     latest = latest_session()
     columns = (
         Column(""),
@@ -146,7 +155,11 @@ def stop(
         str | None, typer.Argument(metavar="[NAME]", help="Default: the one that was recorded.")
     ] = None,
 ) -> None:
-    """Stop a session, and what runs in it."""
+    """Stop a session, and its jobs.
+
+    Examples:
+        penstock session stop
+    """
     from penstock.engine.run.clusters.session_folder import find_session
     from penstock.engine.run.clusters.start_session import stop_session
 

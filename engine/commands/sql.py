@@ -70,12 +70,16 @@ def sql_command(
         int | None, typer.Option("--version", metavar="V", help="Default: the newest.")
     ] = None,
 ) -> None:
-    """Ask a store by SQL: each table of a version is a view of the same name. Nothing is written.
+    """Query a store with SQL: each table of a version is a view of the same name. Nothing is written.
 
-    For example, what keeps most edges from being chained:
+    Examples:
+        penstock sql plans "select topology, count(*) as vertices from job_vertices group by all"
+        penstock sql plans --tables
+        penstock sql plans "select * from stream_edges" --format parquet --to edges.parquet
 
-    penstock sql STORE "select reason, count(*) as edges from (select unnest(not_chainable_reasons) as reason
-    from stream_edges) group by all order by edges desc"
+    Exit codes:
+        2: The query is wrong.
+        4: Not a store, no such version, or a damaged table.
     """
     if tables == (query is not None):
         raise ConfigurationError(

@@ -286,16 +286,36 @@ def diff(
     from_: RestoreFrom | RestoreFromName = RestoreFrom.SAVEPOINT,
     config: Config = None,
 ) -> Diff:
-    """What is different in the plans of `old` and `new`, and whether the state of `old` restores in `new`.
+    """Compare the plans of two sides, and tell whether the old state restores in the new jobs.
 
-    Both are what `plan`, `read_plan` or `open_store` gave, or topologies as `plan` takes them, or the path of
-    a store (STORE@VERSION names a version) or of a script. Without `new`, the newest version of a store is
-    compared with the one before it. Topologies are paired by name; `topology` chooses one. `stateful`:
-    patterns of names and uids of operators that have state; by default keyed operators, sources and sinks
-    have. `from_`: "savepoint", or "last-state", without a savepoint, as the Kubernetes operator and high
-    availability restore jobs. `config`: as `plan`, for what is planned on the way. Raises ConfigurationError
-    (nothing to compare with, tables of Spark, plans that end before the execution graph), InputError,
-    StoreError.
+    Topologies are paired by name.
+
+    Args:
+        old: What `plan`, `read_plan` or `open_store` returned, topologies as `plan` takes them, or the path
+            of a store (STORE@VERSION for a version) or of a script.
+        new: The same. Default: the newest version of the store `old`, compared with the version before it.
+        topology: Only the topology of this name.
+        stateful: Patterns (`*`, `?`) of names and uids of operators with state. Default: keyed operators,
+            sources and sinks.
+        from_: "savepoint" (default), or "last-state": without a savepoint, as the Kubernetes operator and
+            high availability restore jobs.
+        config: As for `plan`, for topologies that are planned here.
+
+    Returns:
+        Diff: `topologies` that differ, `counts` of all, and `table` with one row per topology that differs.
+
+    Raises:
+        ConfigurationError: Nothing to compare with, tables of Spark, or plans that end before the execution
+            graph.
+        InputError: A file or script cannot be read.
+        StoreError: A store cannot be read.
+
+    Examples:
+        >>> source = {"id": 1, "kind": "source"}
+        >>> old = penstock.plan({"name": "a", "transformations": [source]})
+        >>> new = penstock.plan({"name": "a", "transformations": [{**source, "parallelism": 2}]})
+        >>> penstock.diff(old, new).table.select(["topology", "change"]).to_pylist()
+        [{'topology': 'a', 'change': 'changed'}]
     """
     wanted = None if topology is None else text("topology", topology, "my job")
     patterns = [text("stateful", pattern, "Sink: *") for pattern in stateful]
