@@ -41,8 +41,8 @@ class Drawing:
             ConfigurationError: There is no such format.
 
         Examples:
-            >>> penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).render()[:4]
-            '<svg'
+            >>> penstock.draw({"name": "a", "transformations": [{"id": 1, "kind": "source"}]}).render()[:5]
+            '<?xml'
         """
         return "".join(rendered(self._graphs, one_of("format", format, FORMATS)))
 

@@ -35,9 +35,10 @@ def open_store(store: str | os.PathLike[str]) -> Store:
         StoreError: Not a store, no readable version, or a damaged manifest.
 
     Examples:
-        >>> plan = penstock.plan({"name": "a", "transformations": [{"id": 1, "kind": "source"}]})
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
         >>> number = plan.write("plans")
-        >>> [version.version for version in penstock.open_store("plans").versions]
+        >>> [version.number for version in penstock.open_store("plans").versions]
         [1]
     """
     place = path("store", store)
@@ -105,10 +106,11 @@ def read_plan(
         StoreError: Not a store, no such version or topology, or a damaged table.
 
     Examples:
-        >>> plan = penstock.plan({"name": "a", "transformations": [{"id": 1, "kind": "source"}]})
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]})
         >>> number = plan.write("plans")
-        >>> penstock.read_plan("plans").tables["stream_nodes"].column("name").to_pylist()
-        ['Source: source']
+        >>> penstock.read_plan("plans").tables["stream_nodes"].num_rows
+        2
     """
     place = path_of_store(store)
     if version is not None:

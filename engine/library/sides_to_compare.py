@@ -311,11 +311,11 @@ def diff(
         StoreError: A store cannot be read.
 
     Examples:
-        >>> source = {"id": 1, "kind": "source"}
-        >>> old = penstock.plan({"name": "a", "transformations": [source]})
-        >>> new = penstock.plan({"name": "a", "transformations": [{**source, "parallelism": 2}]})
-        >>> penstock.diff(old, new).table.select(["topology", "change"]).to_pylist()
-        [{'topology': 'a', 'change': 'changed'}]
+        >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
+        >>> job = {"name": "a", "transformations": [source, sink]}
+        >>> old, new = penstock.plan(job), penstock.plan(job, parallelism=2)
+        >>> penstock.diff(old, new).table.select(["name", "change", "new_tasks"]).to_pylist()
+        [{'name': 'a', 'change': 'changed', 'new_tasks': 2}]
     """
     wanted = None if topology is None else text("topology", topology, "my job")
     patterns = [text("stateful", pattern, "Sink: *") for pattern in stateful]

@@ -228,7 +228,7 @@ def planner_program(*command: str) -> PlannerProgram:
     with this process, or by `stop()`.
 
     Args:
-        command: The program and its arguments.
+        *command: The program and its arguments.
 
     Returns:
         PlannerProgram: A custom planner.

@@ -41,4 +41,5 @@ class OutputTag:
             self.type_info = declared_type(type_info, "type_info of an OutputTag")
 
     def get_java_output_tag(self) -> NoReturn:
+        """Raise NoJavaError: jobs of Penstock run no Java."""
         no_java("OutputTag.get_java_output_tag")

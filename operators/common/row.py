@@ -24,6 +24,7 @@ class RowKind(Enum):
         return ("+I", "-U", "+U", "-D")[self.value]
 
     def to_j_row_kind(self) -> NoReturn:
+        """Raise NoJavaError: jobs of Penstock run no Java."""
         no_java("RowKind.to_j_row_kind")
 
 

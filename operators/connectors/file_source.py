@@ -358,10 +358,11 @@ def text_source(*paths: str, charset: str = "UTF-8") -> FileSource:
         LookupError: Unknown charset.
 
     Examples:
+        >>> from penstock.common import WatermarkStrategy
         >>> from penstock.connectors import text_source
         >>> from penstock.datastream import StreamExecutionEnvironment
         >>> env = StreamExecutionEnvironment.get_execution_environment()
-        >>> lines = env.from_source(text_source("logs"), None, "logs")
+        >>> lines = env.from_source(text_source("logs"), WatermarkStrategy.no_watermarks(), "logs")
     """
     return FileSource(TextLineFormat(charset), paths)
 

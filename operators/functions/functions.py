@@ -25,12 +25,13 @@ from penstock.operators.state.interfaces import (
 
 
 class JavaFunctionWrapper:
-    """A function written in Java. Raises NoJavaError when made."""
+    """A function written in Java, which Penstock refuses: making one raises NoJavaError."""
 
     def __init__(self, j_function: Any) -> None:
         no_java(f"{type(self).__name__}({j_function!r})")
 
     def get_java_function(self) -> NoReturn:
+        """Raise NoJavaError: jobs of Penstock run no Java."""
         no_java("JavaFunctionWrapper.get_java_function")
 
 

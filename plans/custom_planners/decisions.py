@@ -85,7 +85,7 @@ def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]
         >>> import polars as pl
         >>> @penstock.decides("chaining")
         ... def never(stream_edges):
-        ...     return stream_edges.select("topology_id", "target", "in_index", chained=pl.lit(False))
+        ...     return stream_edges.select("topology_id", "target", "in_index", chainable=pl.lit(False))
         >>> source, sink = {"id": 1, "kind": "source"}, {"id": 2, "kind": "sink", "inputs": [1]}
         >>> plan = penstock.plan({"name": "a", "transformations": [source, sink]}, planner=never)
         >>> plan.tables["job_vertices"].num_rows

@@ -479,8 +479,8 @@ class DataStream(StreamOutputs, Partitioning):
         >>> words = env.from_collection(["to", "be"], Types.STRING())
         >>> pairs = words.map(lambda word: (word, 1), Types.TUPLE([Types.STRING(), Types.INT()]))
         >>> counts = pairs.key_by(lambda pair: pair[0]).sum(1)
-        >>> [node["name"] for node in env.get_stream_graph()["nodes"]][:2]
-        ['Source: Collection Source', 'Map']
+        >>> [node["name"] for node in env.get_stream_graph()["nodes"]]
+        ['Source: Collection Source', 'Reduce', 'Map, _stream_key_by_map_operator']
     """
 
     def _stream(self, transformation: Transformation) -> DataStream:

@@ -402,7 +402,7 @@ class EnvironmentOptions:
         Runs ignore it: jobs of Penstock run no Java.
 
         Args:
-            jars_path: URLs.
+            *jars_path: URLs.
         """
         self._add_paths(PIPELINE_JARS, jars_path)
 
@@ -412,7 +412,7 @@ class EnvironmentOptions:
         Runs ignore it: jobs of Penstock run no Java.
 
         Args:
-            classpaths: URLs.
+            *classpaths: URLs.
         """
         self._add_paths(PIPELINE_CLASSPATHS, classpaths)
 

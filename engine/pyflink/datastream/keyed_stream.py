@@ -172,7 +172,7 @@ class KeyedOperations(StreamSettings):
         Not in PyFlink. Nulls do not count. Partial results are computed before the exchange.
 
         Args:
-            *aggregations: Pairs of a field and a function: sum, min, max, count or mean.
+            aggregations: Pairs of a field and a function: sum, min, max, count or mean.
 
         Returns:
             DataStream: One row per key at the end of the input: the key's fields, then `<field>_<function>`

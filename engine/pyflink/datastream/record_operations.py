@@ -713,7 +713,7 @@ class RecordOperations(StreamSettings):
         """Keep some fields of a stream of tuples.
 
         Args:
-            field_indexes: Numbers of fields, from 0, in the order of the result.
+            *field_indexes: Numbers of fields, from 0, in the order of the result.
 
         Returns:
             DataStream: Tuples of these fields.
