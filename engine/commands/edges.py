@@ -108,6 +108,9 @@ def _write_all(store: str, version: int | None, format: str, to: Path | None) ->
     from penstock.engine.views.run_query import (
         ALL_EXECUTION_EDGES,
         MEMORY_BYTES,
+        open_views,
+        require_duckdb,
+        run_query,
     )
 
     require_duckdb()

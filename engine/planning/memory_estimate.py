@@ -141,18 +141,6 @@ def _look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         )
 
 
-# The check of memory that Spark's Python workers make.
-
-
-def require_memory_in_worker(rows: "TaskRows") -> None:
-    """Raise NotEnoughMemoryError for tasks that do not fit the worker's machine; running out would end it.
-
-    In its own module, because workers import it before they have set how many threads polars may use.
-    """
-
-    require_memory_for_tasks()(rows)
-
-
 BYTES_OF_A_PROCESS = 160 * 2**20
 """Libraries that planning imports."""
 

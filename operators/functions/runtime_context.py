@@ -2,7 +2,7 @@
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.operators.chain.operator import OperatorContext
@@ -21,59 +21,6 @@ from penstock.operators.state.interfaces import (
     ValueStateDescriptor,
 )
 from penstock.operators.state.keyed_state_backend import KeyedStateBackend
-
-# Metrics of several operators or subtasks as those of one.
-
-
-Metrics = Mapping[str, Mapping[str, Any]]
-"""Operator to metric to value: a number, or the `sum`, `count`, `min` and `max` of a distribution."""
-
-
-def metrics_of_subtask(contexts: Iterable[OperatorContext]) -> dict[str, dict[str, Any]]:
-    """Current metrics of a subtask's functions, by operator, which may be fused from several functions."""
-    # here, since commands that list jobs add up metrics too, and need nothing of functions
-
-    return add_up_metrics(
-        {context.operator_name: metric_values(context)} for context in contexts if context.metrics
-    )
-
-
-def add_up_metrics(subtasks: Iterable[Metrics]) -> dict[str, dict[str, Any]]:
-    """The metrics of all subtasks: counters, meters and gauges are added up, distributions are merged."""
-    total: dict[str, dict[str, Any]] = {}
-    for metrics in subtasks:
-        for name_of_operator, values in metrics.items():
-            of_operator = total.setdefault(name_of_operator, {})
-            for name, value in values.items():
-                of_operator[name] = _add_up(of_operator.get(name), value)
-    return total
-
-
-def metrics_by_name(metrics: Metrics) -> dict[str, Any]:
-    """The metrics by their own names, over all operators, as Flink has accumulators."""
-    total: dict[str, Any] = {}
-    for values in metrics.values():
-        for name, value in values.items():
-            total[name] = _add_up(total.get(name), value)
-    return total
-
-
-def _add_up(first: Any, second: Any) -> Any:
-    """The values of one metric in two subtasks as one; None is no value."""
-    if first is None or second is None:
-        return second if first is None else first
-    if isinstance(first, dict) and isinstance(second, dict):
-        least = [value["min"] for value in (first, second) if value.get("min") is not None]
-        most = [value["max"] for value in (first, second) if value.get("max") is not None]
-        return {
-            "sum": first.get("sum", 0) + second.get("sum", 0),
-            "count": first.get("count", 0) + second.get("count", 0),
-            "min": min(least, default=None),
-            "max": max(most, default=None),
-        }
-    numbers = isinstance(first, int | float) and isinstance(second, int | float)
-    return first + second if numbers else second
-
 
 # Metrics of user functions: counters, gauges, meters and distributions in named groups.
 #

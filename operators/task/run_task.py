@@ -33,7 +33,7 @@ from penstock.operators.common.pickles import UnloadableFunctionError
 from penstock.operators.exchange.blocks import Block, GateSpec, OutputSpec, decode, values_of_batch
 from penstock.operators.exchange.channel_writer import CUT_OFF, FIRST_OF_ALL, ChannelRow, ChannelWriter
 from penstock.operators.exchange.sort_by_key import KeySorter, Portion
-from penstock.operators.functions.runtime_context import metrics_of_subtask
+from penstock.operators.functions.add_up_metrics import metrics_of_subtask
 from penstock.operators.process.keyed_operator import KeyedOperator
 from penstock.operators.task.build_chain import Chain, OperatorSpec
 from penstock.operators.task.pulled import pulled, read_sources

@@ -1,7 +1,6 @@
 """Metrics of one job for a given chaining and given slot sharing groups, over arrays."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
@@ -50,44 +49,6 @@ from penstock.plans.resources.columnar.size_managed_memory import (
 from penstock.plans.resources.divide_memory import TaskManager
 from penstock.plans.topology.operator_rules import SLOT_SCOPE
 from penstock.plans.vocabulary import BufferSide, ManagedMemoryUseCase, SlotSharingStrategy
-
-# The metrics of one job, typed.
-
-
-@dataclass(slots=True)
-class JobMetrics:
-    """The metrics of one job, those of plan_metrics.METRICS (units and meanings stand there)."""
-
-    operators: int
-    vertices: int
-    mean_chain_length: float
-    longest_chain: int
-    tasks: int
-    execution_edges: int
-    channels: int
-    slots: int
-    task_managers: int
-    network_buffers: int
-    network_bytes: int
-    managed_bytes_per_slot: int
-    tasks_of_fullest_slot: int
-    slot_imbalance: float
-    critical_path: int
-    exchanged_bytes_per_second: float
-    shuffled_bytes_per_second: float
-    remote_bytes_per_second: float
-    cpu_load: float
-    exchange_cpu_load: float
-    utilisation: float
-    slot_utilisation: float
-    network_utilisation: float
-    bottleneck: str | None
-    source_records_per_second: float
-    delivered_records_per_second: float
-    sustained_records_per_second: float | None
-    sustained_per_slot: float | None
-    needed_tasks: int
-
 
 # A job's arrays, from its plan with every operator in a vertex of its own.
 

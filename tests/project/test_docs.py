@@ -112,7 +112,7 @@ def test_every_key_of_plan_json_is_described():
 def test_every_command_and_option_is_described():
     group: Any = get_command(app)
     with group.make_context("penstock", ["plan"], resilient_parsing=True) as context:
-        for name in COMMANDS:
+        for name in (name for commands in COMMANDS.values() for name in commands):
             _, command, _ = group.resolve_command(context, [name])
             described = section(COMMANDS_PAGE, f"penstock {name}")
             called = getattr(command, "commands", {name: command}).values()

@@ -23,7 +23,7 @@ from penstock.engine.machine.replace_file import make_durable, replace_file
 from penstock.engine.machine.state_folder import describe_owner, liveness, state_folder
 from penstock.engine.machine.stop_on_signals import end_processes
 from penstock.operators.files.durable_files import NotOwnError, create_private_file
-from penstock.operators.functions.runtime_context import Metrics, add_up_metrics
+from penstock.operators.functions.add_up_metrics import Metrics, add_up_metrics
 from penstock.plans.errors import InputError, MachineError
 
 # What a job's folder holds, and under which names.

@@ -38,7 +38,7 @@ from penstock.engine.spark.describe_spark_error import WorkerFunction, describe_
 from penstock.engine.spark.session import is_connect
 from penstock.operators.common.pickles import is_pickled
 from penstock.operators.common.spark_schemas import GivenSchema, is_always_empty, schema_of_stream
-from penstock.operators.functions.runtime_context import add_up_metrics, metrics_by_name
+from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
 from penstock.operators.task.sink_operators import (
     REPORTS_EDGE,
     DataFrameOperator,

@@ -21,7 +21,7 @@ import pyarrow as pa
 from penstock.engine.output.pieces import html_table
 from penstock.engine.output.redaction import redact
 from penstock.engine.run.runtime.compile_job import CompiledJob
-from penstock.operators.functions.runtime_context import add_up_metrics, metrics_by_name
+from penstock.operators.functions.add_up_metrics import add_up_metrics, metrics_by_name
 from penstock.operators.task.report import LONGEST_REPORT, ReportAddress
 from penstock.plans.installation import own_version
 from penstock.plans.printable import MOST_OF_A_NAME, limited, printable

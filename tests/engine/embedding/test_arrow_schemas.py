@@ -35,7 +35,8 @@ from penstock.engine.run.runtime.errors import JobCompileError
 from penstock.operators.chain.describe_error import UserFunctionError
 from penstock.operators.common.arrow_columns import codec_of
 from penstock.operators.common.arrow_types import arrow_type
-from penstock.operators.common.declared_types import declared_type, parse_spark_type
+from penstock.operators.common.declared_types import declared_type
+from penstock.operators.common.spark_ddl import parse_spark_type
 from penstock.operators.common.spark_schemas import (
     schema_of_stream,
     spark_type,
