@@ -32,11 +32,11 @@ _FIGURES = ("planning", "from … to", "cold", "reading", "start-up", "CPU", "pe
 
 
 class Benchmark:
-    """How fast planners are on the same topologies.
+    """Times of planners on the same topologies.
 
-    `summary`: an Arrow table with a row for each suite, size and planner: medians in seconds, the interval of
-    the median of planning, memory, and how many times as fast as the slowest. `results`: everything, in the
-    form of results.json (docs/benchmarks.md). `answers` says it in sentences.
+    Attributes:
+        results: Everything, in the form of results.json (docs/benchmarks.md).
+        answers: The results in sentences.
     """
 
     def __init__(self, results: Mapping[str, Any]) -> None:
@@ -243,12 +243,11 @@ def bench(
 
 
 class PlanQuality:
-    """How good the plans of planners are, on the same topologies.
+    """Resources and rates of the plans of several planners, on the same topologies.
 
-    `results`: everything, in the form of quality.json. `compared`: an Arrow table with a row for each suite,
-    size, pair of planners and metric: means over the `topologies` that both planned, their difference with
-    its 95% interval, and how many topologies are better, equal and worse. `plans`: the metrics of each
-    topology and planner.
+    Attributes:
+        results: Everything, in the form of quality.json.
+        plans: The metrics of each topology and planner, an Arrow table.
     """
 
     def __init__(self, results: Mapping[str, Any], plans: pa.Table) -> None:

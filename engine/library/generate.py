@@ -24,18 +24,30 @@ _SHOWN = 10
 
 
 class Generated(NamedTuple):
-    """Two frames, as `plan` takes them: topologies and their transformations (see docs/tables.md).
+    """Two frames, as `plan` takes them.
 
-    Arrow tables, or DataFrames of Spark, which are made when they are read.
+    Attributes:
+        topologies: An Arrow table or DataFrame with one row per topology (docs/tables.md).
+        transformations: One row per transformation.
     """
 
     topologies: Any
     transformations: Any
 
     def write(self, to: str | os.PathLike[str]) -> None:
-        """Write topology lines: a file whose name ends in .jsonl or .jsonl.gz.
+        """Write topology lines.
 
-        Raises ConfigurationError (another name, tables of Spark) and MachineError.
+        Args:
+            to: A path that ends in .jsonl or .jsonl.gz.
+
+        Raises:
+            ConfigurationError: The path ends otherwise, or only Spark has the tables.
+            MachineError: No space, or no permission.
+
+        Examples:
+            >>> penstock.generate("chain", 2).write("chains.jsonl")
+            >>> penstock.plan("chains.jsonl").planned
+            2
         """
         from pathlib import Path
 

@@ -41,11 +41,15 @@ from penstock.plans.vocabulary import Layer, LayerName, TableName
 
 
 class Explained(NamedTuple):
-    """Why edges of a topology are chained or not, and where ids, slot sharing groups and slots come from.
+    """Why edges of a topology are chained or not, and the origin of ids, slot sharing groups and slots.
 
-    `edges` have source, target, chained, not_chained_because, partitioner, all conditions of chaining with
-    the values found, and the result that they read; `operators` their ids and groups; `slots` one entry for
-    each slot sharing group. `whole`: nothing was chosen.
+    Attributes:
+        topology: Name of the topology.
+        edges: Dicts with source, target, chained, not_chained_because, partitioner, all conditions of
+            chaining with their values, and the result that the edge reads.
+        operators: Dicts with the ids and groups of operators.
+        slots: One dict per slot sharing group.
+        whole: Whether neither an edge nor an operator was chosen.
     """
 
     topology: str
@@ -110,7 +114,17 @@ def _ends(edge: Any) -> tuple[str, str]:
 
 
 class Version(NamedTuple):
-    """One version of a store: its number, when it was written by which Penstock, and what it holds."""
+    """One version of a store.
+
+    Attributes:
+        number: From 1.
+        published_at: When it was written, a datetime in UTC.
+        planner_version: The version of Penstock that planned; None if unknown.
+        topologies: Planned topologies.
+        rejected: Rejected topologies.
+        tables: Names of its tables.
+        options: Options of the plan, by name.
+    """
 
     number: int
     published_at: datetime
@@ -122,7 +136,12 @@ class Version(NamedTuple):
 
 
 class Store(NamedTuple):
-    """A store of plans: where it is, and its versions, oldest first, as they were when it was opened."""
+    """A store of plans.
+
+    Attributes:
+        path: Path or URI of the store.
+        versions: `Version`s, oldest first, as they were when the store was opened.
+    """
 
     path: str
     versions: tuple[Version, ...]
@@ -157,11 +176,15 @@ def shown_path(path: str) -> str:
 
 
 class ClusterSize(NamedTuple):
-    """What jobs need of a cluster.
+    """The TaskManagers that jobs need.
 
-    `task_managers`: their slots, process_bytes and how many are available. `jobs`: an Arrow table with a row
-    for each job: its slots, and the TaskManagers wanted, pending and missing in one cluster for all
-    (session_…) and in one of its own (job_…). `session_cluster` and `cluster_per_job`: sums over jobs.
+    Attributes:
+        source: The plan that was sized, as a text.
+        task_managers: Slots, process_bytes and available TaskManagers.
+        jobs: An Arrow table with one row per job: its slots, and the TaskManagers wanted, pending and missing
+            in one cluster for all (session_…) and in a cluster of its own (job_…).
+        session_cluster: Sums over all jobs in one cluster.
+        cluster_per_job: Sums over one cluster per job.
     """
 
     source: str

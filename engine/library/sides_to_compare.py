@@ -211,11 +211,14 @@ def _is_beside(module: Path, own: Path) -> bool:
 
 
 class Diff:
-    """What is different in the plans of two sides, and what becomes of savepoints of the old one.
+    """The differences between the plans of two sides, and the verdicts on savepoints of the old one.
 
-    `old` and `new` say what was compared. `topologies` are those that differ: name, change, verdict, and
-    what has changed of operators, chains, data sets and totals; `as_json` of each is in the form of
-    docs/comparing.md. `counts` counts all of them.
+    Attributes:
+        old: The old side, as a text.
+        new: The new side, as a text.
+        topologies: Those that differ: name, change, verdict, and the changes of operators, chains, data sets
+            and totals. `as_json` of each is in the form of docs/comparing.md.
+        counts: Number of topologies by change, and by verdict.
     """
 
     def __init__(self, sides: Sequence[Side], topologies: list[TopologyDiff], counts: Counts) -> None:
@@ -230,7 +233,15 @@ class Diff:
         return pl.DataFrame(rows, schema=_SCHEMA).to_arrow(compat_level=pl.CompatLevel.oldest())
 
     def require(self, verdict: Verdict | VerdictName) -> None:
-        """Raise WorseVerdictError if a savepoint verdict is worse, as `penstock diff --require` does."""
+        """Raise WorseVerdictError if a verdict is worse than required, as `penstock diff --require` does.
+
+        Args:
+            verdict: "restores", "restores-with-warnings", "allow-non-restored" or "refused".
+
+        Raises:
+            WorseVerdictError: Names the topologies.
+            ConfigurationError: There is no such verdict.
+        """
         worse = WorseVerdict(
             RequiredVerdict(one_of("verdict", str(verdict), [str(required) for required in RequiredVerdict]))
         )

@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 
 class SweepResults(NamedTuple):
-    """What a sweep has measured.
+    """The measurements of a sweep.
 
-    `cells` are in the grid, of which `measured` were measured by this call and `before` earlier. `failed`
-    lists the cells whose planner failed for all topologies or some, and why. `folder` has the Delta tables
-    results and quality, of this and earlier grids.
+    Attributes:
+        cells: Cells in the grid.
+        measured: Cells that this call measured.
+        before: Cells that were measured earlier.
+        failed: Cells whose planner failed for some topologies or all, each with its reason.
+        folder: Holds the Delta tables results and quality, of this and earlier grids.
     """
 
     folder: str

@@ -30,9 +30,10 @@ from penstock.plans.tables.column_types import INT, LONG, STR, STRINGS, TIMESTAM
 
 
 class VersionNumber(int):
-    """The number of the version that holds what was to be written.
+    """The number of a version of a store; an int.
 
-    `unchanged`: the store held it already, and nothing was written.
+    Attributes:
+        unchanged: The store held the plan already; nothing was written.
     """
 
     unchanged: bool

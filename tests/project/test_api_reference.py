@@ -5,12 +5,14 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import penstock
 
+ROOT = Path(__file__).parents[2]
 MODULES = (
     "penstock",
     "penstock.datastream",
@@ -75,6 +77,19 @@ def inherits(path: str) -> bool:
     module, name, method = path.rpartition(".")[0].rpartition(".")[0], *path.split(".")[-2:]
     owner = getattr(importlib.import_module(module), name)
     return bool(inspect.getdoc(getattr(owner, method)))
+
+
+def test_pages_have_every_public_name():
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("api*.md"))
+    shown = [id(resolve(path)) for path in re.findall(r"^::: (\S+)$", pages, re.MULTILINE)]
+    assert len(shown) == len(set(shown))
+    public = {f"{module}.{name}" for module in MODULES for name in public_names(module)}
+    assert sorted(path for path in public if id(resolve(path)) not in shown) == []
+
+
+def resolve(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
 
 
 def test_sections_name_the_arguments_of_the_code():
