@@ -714,7 +714,7 @@ class KeyedStream(KeyedOperations, UnsettableStream, DataStream):  # type: ignor
 
         Args:
             size: Records in a window, 1 or more.
-            slide: A window starts every so many records; default 0: windows do not overlap.
+            slide: Records from one start to the next; default 0: windows do not overlap.
 
         Returns:
             WindowedStream: Its methods transform the windows.
