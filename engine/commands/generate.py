@@ -40,7 +40,6 @@ from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import delta_schema
 from penstock.operators.common.without_pandas import without_pandas
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.generate.draw_by_spec import distances_of_draws, no_counts
 from penstock.plans.generate.draw_by_trace import TRACES
 from penstock.plans.generate.fidelity import CLOSE, Distance
 from penstock.plans.generate.fleet import (
@@ -64,6 +63,8 @@ def _generate_by_spec(path: str, out: str, topologies: int, seed: int, of_shapes
     `of_shapes`: the options that only shapes have, and whether they were given. Raises ConfigurationError
     and InputError.
     """
+    from penstock.plans.generate.draw_by_spec import distances_of_draws, no_counts
+
     refused = [name for name, is_given in of_shapes.items() if is_given]
     if refused:
         raise ConfigurationError(

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -23,7 +23,6 @@ from penstock.engine.store.plan_source import PlanSource, SourceKind, require_ki
 from penstock.engine.store.store_errors import store_errors
 from penstock.plans.errors import ConfigurationError, InputError, StoreError
 from penstock.plans.frames.polars_frames import from_arrow
-from penstock.plans.generate.draw_by_spec import Counts, FleetSpec, draw_by_spec, read_fleet_spec
 from penstock.plans.generate.draw_by_trace import DEFAULT_MOST_PARALLELISM, draw_by_trace
 from penstock.plans.generate.draw_like import (
     GivenFleet,
@@ -45,6 +44,9 @@ from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.job_defaults import NO_DEFAULTS
 from penstock.plans.topology.operator_rules import MAX_PARALLELISM
 from penstock.plans.vocabulary import Layer, TopologyForm
+
+if TYPE_CHECKING:
+    from penstock.plans.generate.draw_by_spec import Counts, FleetSpec
 
 # Topologies that are drawn one by one, as dicts.
 
@@ -82,8 +84,10 @@ def topologies_by_trace(
 # Topologies that are drawn one by one as a spec file says.
 
 
-def fleet_spec(path: str, topologies: int, seed: int) -> FleetSpec:
+def fleet_spec(path: str, topologies: int, seed: int) -> "FleetSpec":
     """The spec of a file, for that many topologies. Raises InputError and ConfigurationError."""
+    from penstock.plans.generate.draw_by_spec import read_fleet_spec
+
     Spec(2, topologies, seed)
     try:
         return read_fleet_spec(path)
@@ -91,8 +95,10 @@ def fleet_spec(path: str, topologies: int, seed: int) -> FleetSpec:
         raise InputError(f"{path}: there is no such spec file") from error
 
 
-def topologies_by_spec(spec: FleetSpec, topologies: int, seed: int, counts: Counts) -> Iterator[Topology]:
+def topologies_by_spec(spec: "FleetSpec", topologies: int, seed: int, counts: "Counts") -> Iterator[Topology]:
     """Topologies drawn by a spec; `counts` counts what was drawn."""
+    from penstock.plans.generate.draw_by_spec import draw_by_spec
+
     return (draw_by_spec(spec, seed, number, counts) for number in range(topologies))
 
 

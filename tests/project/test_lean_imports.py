@@ -158,7 +158,7 @@ TAKE_SPARK = {
         "operators/task/worker_daemon.py",
         "operators/task/run_task.py",
         "operators/common/pickles.py",
-        "operators/common/declared_types.py",
+        "operators/common/spark_ddl.py",
         "operators/common/spark_schemas.py",
         "operators/common/spark_types.py",
         "operators/task/sink_operators.py",

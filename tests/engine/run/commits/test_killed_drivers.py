@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from penstock.engine.commands import main
-from penstock.engine.run.commits import journal as find_journals
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.two_sinks import ALL, BOTH, NOTHING, count_steps, hidden, run, sinks_of, visible
 
 
@@ -54,7 +54,7 @@ def test_the_next_run_brings_every_row_once(tmp_path):
     for step in range(2, steps + 1, 2):
         folder = tmp_path / str(step)
         assert killed_run(folder, step)
-        is_known = any(find_journals.runs_in(str(folder / "files")))
+        is_known = any(runs_in(str(folder / "files")))
         run(sinks_of(folder))
         found = visible(folder)
         if found != BOTH:

@@ -18,6 +18,7 @@ from penstock.operators.connectors.delta.commit_delta import DeltaSink
 from penstock.operators.connectors.file_sinks import staged_files
 from penstock.operators.connectors.file_sinks.staged_files import TextSink
 from penstock.operators.files import durable_files
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (
     ALL,
@@ -61,7 +62,7 @@ def test_a_journal_of_somebody_else_moves_nothing_out_of_its_folder(tmp_path, fa
     failing()
     secret = tmp_path / "secret"
     secret.write_text("x")
-    (found,) = find_journals.runs_in(str(tmp_path / "files"))
+    (found,) = runs_in(str(tmp_path / "files"))
     decision = tmp_path / "files" / journal.RUNS / found.run_id / "decision"
     value = json.loads(decision.read_text())
     value["committables"][0][0]["staged"] = str(secret)

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from penstock.engine.run.commits import journal as find_journals
+from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover, steps_of_a_run
 from tests.engine.run.commits.two_sinks import BOTH, NOTHING, hidden, run, sinks_of, visible
 
@@ -29,7 +29,7 @@ def test_a_folder_that_was_moved_is_settled_where_it_is(tmp_path, capsys, again)
             assert ("nothing of it is visible" not in said) or found == NOTHING, step
             seen.add(found == BOTH)
         else:
-            is_known = any(find_journals.runs_in(str(now / "files")))
+            is_known = any(runs_in(str(now / "files")))
             run(sinks_of(now))
             assert visible(now) == BOTH or not is_known, step
         assert not before.exists()
