@@ -47,6 +47,9 @@ _OPTIONS = "spark.driver.extraJavaOptions"
 _QUIETLY = ("-Xlog:cds*=off", "-XX:+VerifySharedSpaces")
 """Nothing is said of archives, and one that is damaged is left out."""
 
+_FORMAT = 1
+"""In the names of archives and notes; raised whenever an older Penstock would misread them."""
+
 _KEPT = 3
 """Archives, of 150 MB each: of other Javas and installations."""
 
@@ -97,7 +100,7 @@ def archived_start(
     ):
         return None
     try:
-        archive = cache_folder() / f"classes-{_key(java, jars)}.jsa"
+        archive = cache_folder() / f"classes-{_FORMAT}-{_key(java, jars)}.jsa"
         written = None if archive.is_file() else archive.with_suffix(f".{uuid4().hex}.new")
     except NotOwnError as error:
         _refuse_cache(str(error))
@@ -244,7 +247,7 @@ def remember_jars(settings: Mapping[str, str], resolved: str) -> None:
 
 def _note(settings: Mapping[str, str]) -> Path:
     asked = json.dumps([settings.get(key, "") for key in _KEYS])
-    return cache_folder() / f"jars-{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
+    return cache_folder() / f"jars-{_FORMAT}-{hashlib.sha256(asked.encode()).hexdigest()[:16]}.json"
 
 
 # Penstock itself, for machines of a cluster: what its wheel holds, in a zip that Spark unpacks.

@@ -21,6 +21,7 @@ from penstock.engine.store.version_notes import (
     MANIFEST,
     ManifestRow,
     PlanVersion,
+    StoreFormatError,
     VersionState,
     given_up,
     how_to_mend,
@@ -331,6 +332,8 @@ def _versions(
         rows = seen.rows(write_ids)
     try:
         return versions_of(delta.store, rows)
+    except StoreFormatError:
+        raise
     except StoreError as error:
         raise StoreError(error.message, how_to_mend(delta.store)) from error
 

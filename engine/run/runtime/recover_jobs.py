@@ -111,6 +111,9 @@ class KeptVertices:
 
 _MOST_NAMED = 10
 
+KEPT_FORMAT = 1
+"""Raised whenever an older Penstock would misread what a run with --checkpoint-dir keeps."""
+
 
 def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """The identity of a plan as JSON: for each vertex id its operators by id, its parallelism and inputs."""
@@ -135,6 +138,7 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
             [ids[row["source_vertex"]], row["ship_strategy"], row["distribution"]]
         )
     return {
+        "format": KEPT_FORMAT,
         "penstock": own_version(),
         "job": name,
         "mode": "BATCH" if batch else "STREAMING",
@@ -144,6 +148,8 @@ def identify_plan(name: str, batch: bool, tables: Mapping[str, pa.Table]) -> dic
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The changes between two plans, in words; none if data sets of one serve the other."""
+    if before.get("format") != now["format"]:
+        return [f"the format of kept data was {before.get('format')!r}, is {now['format']!r}"]
     changes = [
         f"{setting} was {before[setting]!r}, is {now[setting]!r}"
         for setting in ("penstock", "job", "mode")
