@@ -9,9 +9,6 @@ from penstock.engine.output.print_line import print_beside_output
 if TYPE_CHECKING:  # it imports pyspark, which a store needs not
     from penstock.engine.library.what_if_of_script import JobsOfScript
 
-# The option that chooses one of a script's jobs.
-
-
 JobOption = Annotated[
     str | None,
     typer.Option("--job", metavar="N|NAME", help="Of a script: only its job of this name, or number from 1."),

@@ -18,7 +18,7 @@ from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_again, print_beside_output, print_line
 from penstock.engine.output.redaction import redact
 from penstock.engine.output.write_lines import write_texts
-from penstock.engine.run.jobs.job_records import (
+from penstock.engine.run.job_records import (
     JobRecord,
     VertexState,
     driver_lives,

@@ -11,7 +11,7 @@ from penstock.engine.commands.reads_plan import reads_store
 from penstock.engine.output.people import print_table
 from penstock.engine.output.print_line import print_line
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.jobs.job_records import (
+from penstock.engine.run.job_records import (
     measured_texts,
 )
 from penstock.engine.store.open_plan import open_plan

@@ -26,7 +26,7 @@ from penstock.engine.views.size_cluster import (
 )
 from penstock.plans.errors import StoreError
 from penstock.plans.frames.polars_frames import join_topology
-from penstock.plans.resources.columnar.count_network_buffers import (
+from penstock.plans.resources.columnar import (
     FIGURES,
     slot_network_buffers,
     task_network_buffers,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from penstock.operators.common.configuration import parse_float
 from penstock.plans.errors import ConfigurationError
-from penstock.plans.resources.columnar.count_network_buffers import FLINK_2_3, PROFILES, NetworkOptions
+from penstock.plans.resources.columnar import FLINK_2_3, PROFILES, NetworkOptions
 from penstock.plans.resources.divide_memory import FLINK_MEMORY, MemoryOptions, TaskManager
 from penstock.plans.topology.flink_options import (
     OPTIONS,

@@ -39,7 +39,7 @@ from penstock.engine.store.version_notes import VersionNumber
 from penstock.plans.errors import ConfigurationError, InputError, NotEnoughMemoryError
 from penstock.plans.installation import own_version
 from penstock.plans.printable import first_and_count
-from penstock.plans.resources.columnar.count_network_buffers import PROFILES
+from penstock.plans.resources.columnar import PROFILES
 from penstock.plans.topology.columnar.find_topology_files import is_pipe
 from penstock.plans.topology.input_errors import MAX_LINE_BYTES
 from penstock.plans.topology.validate_topology import TOPOLOGY_KEYS

@@ -16,7 +16,7 @@ from penstock.engine.store.plan_versions import is_store, read_listed, require_n
 from penstock.engine.store.repair_manifest import mend_manifest
 from penstock.engine.store.store_tables import WRITE_ID
 from penstock.engine.store.version_notes import MANIFEST
-from penstock.operators.connectors.delta.table_columns import WRITABLE_FEATURES, reasons_against
+from penstock.operators.connectors.delta_columns import WRITABLE_FEATURES, reasons_against
 from penstock.plans.errors import MachineError, StoreError
 from penstock.plans.tables import TABLES
 

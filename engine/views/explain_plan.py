@@ -18,7 +18,7 @@ from penstock.engine.views.draw.drawn_plan import DrawnPlan, Row, is_chained, st
 from penstock.operators.kinds import OPERATOR_KINDS
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.job_graph.columnar.choose_result_partition_types import OF_EXCHANGE_MODE, OF_GLOBAL_MODE
-from penstock.plans.stream_graph.inherit_slot_sharing_groups import DEFAULT_SLOT_SHARING_GROUP
+from penstock.plans.stream_graph.choose_partitioners import DEFAULT_SLOT_SHARING_GROUP
 from penstock.plans.stream_graph.not_chainable_reasons import SET_BY_AUTHOR, EdgeFacts, NotChainableReason
 from penstock.plans.topology.rules import INT32_MAX
 from penstock.plans.vocabulary import (

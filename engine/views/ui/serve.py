@@ -25,7 +25,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from penstock.engine.output.redaction import redact
-from penstock.engine.run.jobs.job_records import JobRecord
+from penstock.engine.run.job_records import JobRecord
 from penstock.engine.views.draw.drawn_plan import plan_of_tables
 from penstock.engine.views.draw.graph import DrawnGraph, fold
 from penstock.engine.views.draw.graph_of_layer import DrawnLayer, graph_of_layer

@@ -12,13 +12,13 @@ from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.file_sinks.staged_files import CsvSink, JsonLinesSink, ParquetSink
 from penstock.operators.connectors.file_source import (
     FileSource,
     csv_source,
     json_lines_source,
     parquet_source,
 )
+from penstock.operators.connectors.staged_files import CsvSink, JsonLinesSink, ParquetSink
 from penstock.operators.files import lines as splits
 from penstock.operators.formats.data_types import DataTypes
 from penstock.operators.formats.parquet_files import (

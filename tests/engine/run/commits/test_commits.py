@@ -21,9 +21,9 @@ from penstock.engine.run.commits.commit_run import (
     finish_earlier_runs,
     undo_run,
 )
-from penstock.operators.connectors.delta import commit_delta
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors import commit_delta
 from penstock.operators.connectors.sink import Committable, Sink, SinkWriter
+from penstock.operators.connectors.staged_files import TextSink
 from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover
 from tests.engine.run.commits.two_sinks import (

@@ -14,9 +14,9 @@ from penstock.engine.run.commits import find_leftovers, journal
 from penstock.engine.run.commits import journal as find_journals
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, commit_run
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.delta.commit_delta import DeltaSink
-from penstock.operators.connectors.file_sinks import staged_files
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors import staged_files
+from penstock.operators.connectors.commit_delta import DeltaSink
+from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.files import durable_files
 from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover

@@ -15,11 +15,11 @@ from penstock.engine.pyflink.datastream.stream_execution_environment import job_
 from penstock.engine.run.runtime.run_job import job_fingerprint
 from penstock.operators.common.pickles import UnidentifiableError, identify_value
 from penstock.operators.connectors.collection import CollectionSource
-from penstock.operators.connectors.delta.delta_source import DeltaSource
-from penstock.operators.connectors.file_sinks.staged_files import TextSink
+from penstock.operators.connectors.delta_source import DeltaSource
 from penstock.operators.connectors.file_source import FileSource
 from penstock.operators.connectors.nexmark import NexmarkSource
 from penstock.operators.connectors.source import NumberSequenceSource, Source
+from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.files import filesystem as identify_files
 from penstock.operators.formats.csv_files import Chunk, StreamFormat
 
