@@ -103,7 +103,7 @@ class PlanMetrics(NamedTuple):
     tables are.
 
     Attributes:
-        plans: One row per topology, with the metrics of docs/custom-planners.md.
+        plans: One row per topology, with the metrics of docs/costs-and-metrics.md.
         vertices: Load and utilisation of each job vertex.
         edges: The rate of each stream edge, records a second.
         release: Releases what Spark caches for the tables.

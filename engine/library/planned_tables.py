@@ -650,7 +650,7 @@ _SHOWN = 10
 def check(plan: Plan) -> Plan:
     """Check that a plan keeps the invariants of every plan, for tests of custom planners.
 
-    The invariants are listed in docs/planners-of-your-own.md: each operator is in one vertex, chains are
+    The invariants are listed in docs/custom-planners.md: each operator is in one vertex, chains are
     connected, each task is in one slot, ids are unique, edges name existing nodes, and so on. A topology that
     was rejected because of a planner's decision breaks one, too.
 

@@ -73,7 +73,7 @@ Decided = Mapping[str, Mapping[Any, Any]]
 class ChangedMetrics(JobMetrics):
     """The metrics of one job after `change`, which holds all decisions since the plan that was measured.
 
-    Its other attributes are the metrics of docs/planners-of-your-own.md.
+    Its other attributes are the metrics of docs/costs-and-metrics.md.
 
     Attributes:
         change: The decisions since the measured plan.

@@ -1,6 +1,6 @@
 """A program in any language as a custom planner: tables come on its standard input, decisions go out.
 
-The protocol is described in docs/planners-of-your-own.md.
+The protocol is described in docs/custom-planners.md.
 """
 
 import atexit
@@ -224,8 +224,8 @@ def planner_program(*command: str) -> PlannerProgram:
     """Start a program as a custom planner, for `penstock.plan(planner=…)`.
 
     The program is started once and answers batch after batch: tables come as Arrow IPC streams on its
-    standard input, decisions go out on its standard output (protocol: docs/planners-of-your-own.md). It ends
-    with this process, or by `stop()`.
+    standard input, decisions go out on its standard output (protocol: docs/custom-planners.md). It ends with
+    this process, or by `stop()`.
 
     Args:
         *command: The program and its arguments.

@@ -69,7 +69,7 @@ def decides(decision: DecisionName | Decision) -> Callable[[Function], Function]
     """Mark a function as a custom planner that makes one decision in place of Flink's rule.
 
     The function's parameters name the tables that it reads, and it returns its answers as a table; see
-    docs/planners-of-your-own.md.
+    docs/custom-planners.md.
 
     Args:
         decision: "parallelism", "partitioners", "chaining", "slot_sharing_groups",

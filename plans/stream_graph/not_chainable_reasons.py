@@ -350,7 +350,7 @@ class NotChainableReason(StrEnum):
     DECIDED_BY_PLANNER = (
         "DECIDED_BY_PLANNER",
         ReasonRecord(
-            meaning="a [custom planner](planners-of-your-own.md) keeps the operators apart",
+            meaning="a [custom planner](custom-planners.md) keeps the operators apart",
             condition=None,
             sentence="the planner that was chosen keeps them apart",
             requires="the planner that was chosen wants them chained",
