@@ -1,10 +1,10 @@
 # Assumes python3 (3.11 to 3.14, with venv), Java 17 or newer, and make; everything else goes into .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check install
-# What is installed in place is not compiled by pip; the first command would do it, or every command if Python is
-# told to write no bytecode.
-COMPILE := $(BIN)/python -m compileall -q penstock engine operators plans
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --no-compile
+# Bytecode of all packages, by all cores, which pip leaves to one, and the loops that a first fleet would compile.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib penstock engine operators plans || true; \
+	$(BIN)/python -m penstock.engine.planning.compile_loops
 
 .PHONY: demo check test test-browser mutants lint format docs bench dist clean
 
