@@ -198,7 +198,7 @@ def test_until_stops_behind_the_stream_graph(inputs, store, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("nowhere.jsonl",), 3, "nowhere.jsonl: nothing is there"),
+        (("nowhere.jsonl",), 3, "nowhere.jsonl does not exist"),
         (("{broken}",), 3, "it is not a complete gzip file"),
         (("{plain}", "--conf", "spark.sql.shuffle.partitions"), 2, "not KEY=VALUE"),
         (("{plain}", "--conf", "=4"), 2, "not KEY=VALUE"),

@@ -16,7 +16,7 @@ from penstock.engine.store.plan_versions import find_version, list_versions, tab
 from penstock.engine.store.repair_manifest import find_damage, repair_manifest
 from penstock.engine.store.store_errors import store_errors
 from penstock.engine.store.store_tables import Rows, StoreTables
-from penstock.engine.store.vacuum_store import Vacuumed, drop_version, remove_unfinished, vacuum_store
+from penstock.engine.store.vacuum_store import VacuumedWrite, drop_version, remove_unfinished, vacuum_store
 from penstock.engine.store.version_notes import PlanVersion
 from penstock.plans.errors import ConfigurationError
 from penstock.plans.topology.flink_options import parse_duration
@@ -75,8 +75,8 @@ def vacuum_command(
     delta = tables_of(store)
     if not dry_run and (unfinished := remove_unfinished(delta)):
         print_line(f"{store}: {len(unfinished):,} unfinished writes and drops cleaned up")
-    removed: list[Vacuumed] = []
-    waiting: list[Vacuumed] = []
+    removed: list[VacuumedWrite] = []
+    waiting: list[VacuumedWrite] = []
     for vacuumed in vacuum_store(delta, age.total_seconds(), remove=not dry_run):
         (waiting if vacuumed.waits else removed).append(vacuumed)
     word = "would be removed" if dry_run else "removed"
@@ -85,7 +85,7 @@ def vacuum_command(
         print_beside_output(Styled(f"{_sum(waiting)} dropped less than {retain} ago: --retain", "dim"))
 
 
-def _sum(writes: list[Vacuumed]) -> str:
+def _sum(writes: list[VacuumedWrite]) -> str:
     versions = ", ".join(str(write.version) for write in writes if write.version is not None)
     named = f" of versions {versions}" if versions else ""
     size = sum(write.bytes for write in writes) / _MEBIBYTE

@@ -1,4 +1,4 @@
-"""Planning as a library call: topologies in, the tables of their plans out."""
+"""Plan topologies on Spark by a library call, into tables of DataFrames."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -50,16 +50,16 @@ from penstock.plans.topology.joins.topologies_of_lines import (
 )
 from penstock.plans.vocabulary import Layer
 
-# Topologies that a partition holds apart from those that need blocks.
+# Separate topologies that fit in a partition from topologies that need blocks.
 
 
 def split_by_size(
     read: TopologyTables, giants: Sequence[int]
 ) -> tuple[TopologyTables | None, TopologyTables | None]:
-    """The topologies that are not giants, and the giants; None where there are none.
+    """Split topologies into ordinary ones and giants; None for a half that is empty.
 
-    `giants` are their topology_ids: few, because each has many rows. What was rejected, and how many
-    topologies were read, stands with the first of the two.
+    `giants` are their topology_ids: few, because each has many rows. Rejected topologies, and the number of
+    topologies read, belong to the first of the two halves.
     """
     if not giants:
         return read, None
@@ -73,9 +73,9 @@ def split_by_size(
 
 
 def _joined_plans(plans: Sequence[Planned]) -> Planned:
-    """One plan of all: the tables of each after another, and seconds added up.
+    """Join plans by concatenating their tables and adding up seconds.
 
-    Nothing of it is packed: the rows of a table are in one place.
+    The result is not packed: the rows of a table are in one place.
     """
     first, *further = plans
     for plan in further:
@@ -129,22 +129,21 @@ def plan(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> Planned:
-    """Plans of all topologies, as DataFrames.
+    """Plan all topologies into DataFrames.
 
     `topologies`: a path or several (JSON lines, .gz, directories and globs of them, or a folder with the
     tables topologies and transformations), the DataFrames (topologies, transformations) themselves (schemas
-    TOPOLOGIES and TRANSFORMATIONS of plans.tables), a DataFrame with a topology in each row, or dicts or JSON
-    as docs/topology-files.md describes them. `until`: the last layer to plan. `choices`: how the cluster is
-    configured (default: as Flink's is). `planner`:
-    see choose_on_spark; the rows are the same. `report` is called with the name of each stage as it starts.
-    `max_line_bytes`: a longer line of a file is rejected. `job_defaults`: what topologies are planned with
-    where they say nothing.
+    TOPOLOGIES and TRANSFORMATIONS of plans.tables), a DataFrame with one topology per row, or dicts or JSON
+    as docs/topology-files.md describes them. `until`: the last layer to plan. `choices`: the cluster's
+    configuration (default: Flink's). `planner`: see choose_on_spark; the rows are the same. `report` is
+    called with the name of each stage as it starts. `max_line_bytes`: a longer line of a file is rejected.
+    `job_defaults`: settings for topologies that leave them unset.
 
-    Out: Planned; `tables` maps the names in plans.tables.TABLES to DataFrames keyed by topology_id.
+    Returns Planned; `tables` maps the names in plans.tables.TABLES to DataFrames keyed by topology_id.
     Topologies that are wrong or that Flink refuses are rows of `rejected` and of no other table.
 
     Raises InputError (an input cannot be read at all), ConfigurationError (no usable session, or the planner
-    takes none), and LostTopologiesError (see require_nothing_lost).
+    does not use one), and LostTopologiesError (see require_nothing_lost).
     """
     session = spark or any_session()
     report("read topologies")
@@ -162,19 +161,19 @@ def plan_read_topologies(
     custom_planners: CustomPlanners | None = None,
     finished: Finished | None = None,
 ) -> Planned:
-    """`plan` for what read_topologies gives; checks that no topology is lost.
+    """Plan the tables of read_topologies like `plan`, and check that no topology is lost.
 
-    `custom_planners`: custom planners, who decide in place of Flink's rules, in the workers. `finished` is
-    where tables of giants go while later layers are planned, if nothing else is planned. Where it raises,
-    what reading has persisted is given back.
+    `custom_planners` decide in place of Flink's rules, in the workers. `finished` receives tables of giants
+    while later layers are planned, if the input is only giants. On an error, frames that reading has
+    persisted are released.
     """
-    with _given_back_on_error(read):
+    with _release_on_error(read):
         return _plan_by_choice(spark, read, until, report, choices, planner, custom_planners, finished)
 
 
 @contextmanager
-def _given_back_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planned] = ()) -> Iterator[None]:
-    """Release `plans` and what reading `read` has persisted if the block raises."""
+def _release_on_error(read: TopologyTables | GivenTables, plans: Sequence[Planned] = ()) -> Iterator[None]:
+    """Release `plans` and the frames that reading `read` has persisted if the block raises."""
     try:
         yield
     except BaseException:
@@ -203,8 +202,8 @@ def _plan_by_choice(
     choice = choose_on_spark(
         planner, largest, most_tasks, lambda: memory_of_workers(spark).size_bytes // cores
     )
-    foreseen = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
-    if choice.planner is Planner.COLUMNAR and foreseen:
+    is_local_spark = is_local(spark.sparkContext)  # on a cluster, memory is the executors'
+    if choice.planner is Planner.COLUMNAR and is_local_spark:
         try:
             at_once = rows_at_once(rows, largest, partitions, cores)
             require_memory_of_workers(at_once, at_once * BYTES_OF_A_PLANNED_ROW, memory_of_workers(spark))
@@ -213,7 +212,7 @@ def _plan_by_choice(
                 raise
             choice = Choice(Planner.JOINS, error.message, on_spark=True)
     if choice.planner is Planner.JOINS:
-        if foreseen:
+        if is_local_spark:
             at_once = rows_at_once(rows, min(largest, ROWS_PER_PARTITION), partitions, cores)
             require_heap_to_join(at_once, heap_bytes(spark.sparkContext))
             walked = rows_at_once(rows, largest, partitions, cores)
@@ -223,14 +222,16 @@ def _plan_by_choice(
     else:
         with planning_settings(spark, partitions):
             planned = plan_in_workers(read, until, partitions, report, choices, custom_planners)
-    with _given_back_on_error(read, [planned]):
+    with _release_on_error(read, [planned]):
         with planning_settings(spark, partitions):
             report("check that nothing is lost")
             ids = F.count_distinct(TOPOLOGY).alias("ids")
-            kept, different = planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+            planned_count, distinct_ids = (
+                planned.tables["topologies"].agg(F.count(F.lit(1)), ids).collect()[0]
+            )
             rejected = planned.tables["rejected"].count()
-        require_nothing_lost(planned.inputs, kept, rejected, different)
-    planned.planned, planned.rejected, planned.rows_read = kept, rejected, rows
+        require_nothing_lost(planned.inputs, planned_count, rejected, distinct_ids)
+    planned.planned, planned.rejected, planned.rows_read = planned_count, rejected, rows
     planned.planner = choice.planner if custom_planners is None else custom_planners.name
     planned.why = choice.why
     return planned
@@ -246,15 +247,15 @@ def _plan_by_joins(
     choices: Choices | None,
     finished: Finished | None,
 ) -> Planned:
-    """Topologies that a partition holds are partitioned whole; `giants`, with their rows, have blocks."""
-    of_giants = sum(giants.values())
+    """Plan topologies that fit in a partition whole, and `giants` (id to rows) in blocks, by joins."""
+    giant_rows = sum(giants.values())
     with reading_settings(spark, partitions_for(spark, rows)):
         valid = limit_expansion(validated(spark, read))
     plans: list[Planned] = []
-    with _given_back_on_error(valid, plans):
+    with _release_on_error(valid, plans):
         with reading_settings(spark, partitions_for(spark, rows)):
             others, large = split_by_size(valid, list(giants))
-        for part, size, block in ((others, rows - of_giants, None), (large, of_giants, ROWS_OF_A_BLOCK)):
+        for part, size, block in ((others, rows - giant_rows, None), (large, giant_rows, ROWS_OF_A_BLOCK)):
             if part is not None:
                 partitions = partitions_for(spark, size)
                 with planning_settings(spark, partitions, block, alone=len(giants) == 1):
@@ -266,7 +267,7 @@ def _plan_by_joins(
 
 
 def validated(spark: SparkSession, read: TopologyTables | GivenTables) -> TopologyTables:
-    """The tables of read_topologies, validated by Spark if they are not yet."""
+    """Return the tables of read_topologies, validated by Spark unless they already are."""
     if isinstance(read, GivenTables):
         return read_topology_tables(spark, read.topologies, read.transformations)
     return read
@@ -278,9 +279,9 @@ def read_topologies(
     max_line_bytes: int = MAX_LINE_BYTES,
     job_defaults: JobDefaults = NO_DEFAULTS,
 ) -> TopologyTables | GivenTables:
-    """The tables of `topologies`, in any of the forms that `plan` takes. Raises InputError.
+    """Read the tables of `topologies`, in any form that `plan` accepts. Raises InputError.
 
-    Given tables are as they came: who validates them depends on the planner.
+    Given tables are returned unchanged: the planner decides where they are validated.
     """
     if isinstance(topologies, str | Path):
         return _read_paths(spark, [str(topologies)], max_line_bytes, job_defaults)

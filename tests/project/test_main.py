@@ -180,7 +180,7 @@ def test_workers_without_this_penstock_are_named_with_what_to_set(last):
     )
     said = describe_spark_error(PySparkException(text))
     assert "Python workers need Penstock" in said
-    assert said.endswith(f"found {last}")
+    assert said.endswith(f"a worker failed: {last}")
     assert "PYSPARK_PYTHON" in said
 
 

@@ -143,7 +143,7 @@ def test_library_takes_a_directory_or_options(conf, lines):
     assert penstock.plan(str(lines), config=conf).tables["topologies"]["parallelism"].to_pylist() == [3, 2]
     with pytest.raises(penstock.ConfigurationError, match="is an unknown key"):
         penstock.plan(str(lines), config={"paralelism.default": "2"})
-    with pytest.raises(penstock.ConfigurationError, match="allowed strings only"):
+    with pytest.raises(penstock.ConfigurationError, match="must map a string to a string"):
         penstock.plan(str(lines), config={"parallelism.default": 2})  # type: ignore[arg-type, dict-item]
 
 

@@ -124,7 +124,7 @@ def test_an_unknown_topology_or_version_is_said_without_a_traceback(store):
     code, output = run("show", store, "--topology", "t-00002")
     assert (code, "close names: t-000002" in output, "Traceback" in output) == (4, True, False)
     code, output = run("export", store, "--version", "7")
-    assert (code, "version 7; found 1" in output) == (4, True)
+    assert (code, "version 7; its versions are 1" in output) == (4, True)
 
 
 def test_generate_writes_a_file_or_tables_and_never_over_something(spark, tmp_path):

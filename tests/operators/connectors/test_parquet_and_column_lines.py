@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from penstock.connectors import CsvSink, JsonLinesSink, ParquetSink
 from penstock.operators.common.arguments import NoJavaError
 from penstock.operators.common.row import Row
 from penstock.operators.common.time import Instant
@@ -18,7 +19,6 @@ from penstock.operators.connectors.file_source import (
     json_lines_source,
     parquet_source,
 )
-from penstock.operators.connectors.staged_files import CsvSink, JsonLinesSink, ParquetSink
 from penstock.operators.files import lines as splits
 from penstock.operators.formats.data_types import DataTypes
 from penstock.operators.formats.parquet_files import (

@@ -100,7 +100,7 @@ def test_costs_of_topologies_come_after_a_file_and_before_what_is_drawn(tmp_path
 
 def test_costs_that_are_neither_a_file_nor_a_store(tmp_path):
     for wrong in ("gone.csv", str(tmp_path), f"{tmp_path}@3"):
-        with pytest.raises(ConfigurationError, match="found no such file or store"):
+        with pytest.raises(ConfigurationError, match="--costs must be an existing file or store"):
             require_costs(wrong)
 
 

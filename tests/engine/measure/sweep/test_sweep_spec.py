@@ -39,7 +39,7 @@ def test_everything_that_is_wrong_is_said_with_its_line(folder):
         "wrong.yaml:2: topologies.0.file: gone.jsonl: no such file",
         "wrong.yaml:3: topologies.1.spec: ",
         "wrong.yaml:4: planners: --planner gone:planner: ModuleNotFoundError",
-        "wrong.yaml:5: costs: --costs gone.csv: found no such file or store",
+        "wrong.yaml:5: costs: --costs must be an existing file or store, drawn or alike, got gone.csv",
         "wrong.yaml:7: options.paralelism.default: ",
         "did you mean parallelism.default?",
         "wrong.yaml:8: options.taskmanager.numberOfTaskSlots: ",

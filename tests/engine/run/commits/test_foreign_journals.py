@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from penstock.connectors import TextSink
 from penstock.engine.run.commits import journal
 from penstock.engine.run.commits.commit_run import CommitError, JobSink, NextRun, finish_earlier_runs
 from penstock.engine.run.commits.journal import parts_in
 from penstock.operators.common.typeinfo import Types
-from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.files.durable_files import NotOwnError, read_own_file
 from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import killed_run, recover

@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 from pyarrow import fs
 
+from penstock.connectors import TextSink
 from penstock.engine.machine import state_folder as temporary_folders
 from penstock.engine.run.commits import find_leftovers, journal
 from penstock.engine.run.commits import journal as find_journals
@@ -16,7 +17,6 @@ from penstock.engine.run.commits.commit_run import CommitError, JobSink, commit_
 from penstock.operators.common.typeinfo import Types
 from penstock.operators.connectors import staged_files
 from penstock.operators.connectors.commit_delta import DeltaSink
-from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.files import durable_files
 from tests.engine.run.commits.journals import runs_in
 from tests.engine.run.commits.test_killed_drivers import recover

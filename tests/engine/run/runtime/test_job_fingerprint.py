@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from penstock.connectors import TextSink
 from penstock.engine.pyflink.common import Types, WatermarkStrategy
 from penstock.engine.pyflink.datastream import StreamExecutionEnvironment
 from penstock.engine.pyflink.datastream.stream_execution_environment import job_from_environment
@@ -19,7 +20,6 @@ from penstock.operators.connectors.delta_source import DeltaSource
 from penstock.operators.connectors.file_source import FileSource
 from penstock.operators.connectors.nexmark import NexmarkSource
 from penstock.operators.connectors.source import NumberSequenceSource, Source
-from penstock.operators.connectors.staged_files import TextSink
 from penstock.operators.files import filesystem as identify_files
 from penstock.operators.formats.csv_files import Chunk, StreamFormat
 
