@@ -73,9 +73,9 @@ def sql_command(
     """Query a store with SQL: each table of a version is a view of the same name. Nothing is written.
 
     Examples:
-        penstock sql plans "select topology, count(*) as vertices from job_vertices group by all"
         penstock sql plans --tables
-        penstock sql plans "select * from stream_edges" --format parquet --to edges.parquet
+        penstock sql plans "select count(*) from job_vertices"
+        penstock sql plans "from stream_edges" --format parquet --to edges.parquet
 
     Exit codes:
         2: The query is wrong.

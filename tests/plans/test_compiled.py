@@ -95,6 +95,8 @@ def test_code_that_others_may_have_kept_is_not_read(tmp_path, monkeypatch):
 
 
 PLAN_A_FLEET = """
+import json
+from pathlib import Path
 from penstock.engine.planning.plan_in_process import plan_in_process
 from penstock.plans.frames import compiled
 compiled.compiling_listeners.append(print)
@@ -104,7 +106,10 @@ transformations = [
     {"id": 2, "kind": "one_input", "inputs": [1], "parallelism": 2},
     {"id": 3, "kind": "sink", "inputs": [2]},
 ]
-plan_in_process([{"name": f"t{number}", "transformations": transformations} for number in range(2000)])
+fleet = [{"name": f"t{number}", "transformations": transformations} for number in range(2000)]
+plan_in_process(fleet)
+Path("fleet.jsonl").write_text("".join(json.dumps(topology) + "\\n" for topology in fleet))
+plan_in_process("fleet.jsonl")
 """
 
 
@@ -114,7 +119,9 @@ def test_loops_that_were_compiled_ahead_are_not_compiled_by_a_fleet(tmp_path):
 
     def python(*arguments: str) -> str:
         command = [sys.executable, *arguments]
-        return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+        ).stdout
 
     assert python("-m", "penstock.engine.planning.compile_loops") == ""
     assert len(list(tmp_path.rglob("*.nbi"))) > 20
