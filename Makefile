@@ -42,6 +42,7 @@ lint: .venv/installed-dev
 	$(BIN)/python -m zensical build --strict
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/python -m tests.api_changes
 	$(BIN)/mypy
 
 format: .venv/installed-dev
