@@ -23,7 +23,7 @@ class PanicException(BaseException):
     """As of Rust: each library has one of its own."""
 
 
-REPORT = "--debug shows where; please report it"
+REPORT = "--debug shows the traceback; please report it"
 
 
 def penstock(*args: str) -> int:
@@ -128,7 +128,7 @@ def test_version(capsys):
         (
             KeyError("k"),
             1,
-            "penstock: internal error: KeyError: 'k'\n  hint: --debug shows where; please report it\n",
+            f"penstock: internal error: KeyError: 'k'\n  hint: {REPORT}\n",
         ),
         (typer.Exit(7), 7, ""),
         (KeyboardInterrupt(), 130, ""),

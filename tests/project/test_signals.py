@@ -221,7 +221,7 @@ def test_nothing_is_left_running(given, started, tmp_path, number, below, argume
     process, below = started(*known, "--out", tmp_path / "out", below=below)
     process.send_signal(number)
     said = process.communicate(timeout=60)[1]
-    said = said.removeprefix("measuring for about 2m; --budget sets another time\n")
+    said = said.removeprefix("measuring for about 2m; --budget changes that\n")
     assert (process.returncode, said) == ENDS[number]
     assert not {pid for pid in below if is_running(pid)}
     assert not list((tmp_path / "tmp").iterdir())

@@ -219,7 +219,7 @@ def test_config_lists_everything_and_no_secrets(conf, monkeypatch):
     assert (found["value"], found["default"], found["place"]) == ("4", "1", "-D")
     assert found["overridden"] == [{"place": f"{conf}/a.yaml:1", "value": "3"}]
     assert settings["execution.runtime-mode"]["place"] == "default"
-    assert settings["pipeline.jars"]["note"] == "known to Flink; read by nothing here"
+    assert settings["pipeline.jars"]["note"] == "known to Flink; not read by Penstock"
     assert "spark.sql.extensions" in settings
     table = run("config", "--config-dir", conf)[1]
     assert "hunter" not in table

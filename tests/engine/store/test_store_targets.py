@@ -59,7 +59,7 @@ def test_a_target_that_is_no_place_for_a_store_is_refused_before_the_input_is_re
 
 def test_generate_writes_to_no_folder_that_is_there(tmp_path: Path):
     result = CliRunner().invoke(app, ["generate", "chain", "--out", str(tmp_path)])
-    assert (result.exit_code, "is already there" in result.output) == (2, True)
+    assert (result.exit_code, "exists already" in result.output) == (2, True)
 
 
 @pytest.mark.spark  # where a name is of no local folder, Spark is asked

@@ -259,7 +259,7 @@ def test_what_cannot_be_drawn_is_said(tmp_path: Path):
         (["random", "--like", str(file), "--out", out], 2, "SHAPE random"),
         (["--like", str(file), "--operators", "3", "--out", out], 2, "--operators"),
         (["--like", str(file), "-n", "0", "--out", out], 2, "topologies: found 0"),
-        (["--out", out], 2, "SHAPE: found none"),
+        (["--out", out], 2, "SHAPE is required"),
     ]
     for arguments, code, said in cases:
         done = run(*arguments)

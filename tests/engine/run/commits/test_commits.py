@@ -96,7 +96,7 @@ def test_abandon_gives_up_what_is_not_published(tmp_path, failing, capsys):
     assert recover("--abandon", "f" * 12 + "x", tmp_path) == 3
     assert recover("--abandon", found.short_id, "--dry-run", tmp_path) == 0
     assert recover("--abandon", found.short_id, tmp_path) == 0
-    assert "given up; published before: none" in capsys.readouterr().out
+    assert "abandoned; published before: none" in capsys.readouterr().out
     assert visible(tmp_path) == NOTHING
     assert hidden(tmp_path) == []
     assert list((tmp_path / "table").glob("*.parquet")) == []

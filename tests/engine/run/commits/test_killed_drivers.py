@@ -93,8 +93,8 @@ def test_recover_leaves_all_or_nothing(tmp_path, capsys):
         assert found in (NOTHING, BOTH), step
         seen.append(found == BOTH)
         said = capsys.readouterr().out
-        assert ("published" in said) == ("finished: all of it is published" in said), step
-        assert ("would be undone" in said) == ("undone: nothing of it is visible" in said), step
+        assert ("published" in said) == ("finished: everything is published" in said), step
+        assert ("would be undone" in said) == ("undone: none of it is visible" in said), step
         if found == NOTHING:
             assert run(sinks_of(folder))
             assert visible(folder) == BOTH
