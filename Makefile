@@ -12,8 +12,10 @@ COMPILE := $(BIN)/python -m compileall -qq -j 0 .venv/lib penstock engine operat
 demo: .venv/installed
 	$(BIN)/python -m penstock.engine.examples.demo
 	@echo
-	@echo "One of them in full:  $(BIN)/penstock plan engine/examples/examples.jsonl --out build/demo && \\"
-	@echo "                      $(BIN)/penstock show build/demo --topology fraud-detection"
+	@echo "Three things to try:"
+	@echo "  $(BIN)/penstock explain engine/examples/examples.jsonl --topology fraud-detection"
+	@echo "  $(BIN)/penstock draw engine/examples/examples.jsonl --topology fraud-detection --to build/plan.html"
+	@echo "  $(BIN)/penstock run engine/examples/word_count.py"
 
 PYTEST := $(BIN)/python -m pytest -q -o console_output_style=count --basetemp=build/pytest
 ## Lint, formatting, types, and the tests that start no JVM and are not slow, in some four minutes on two
