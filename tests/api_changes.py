@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import griffe
 
@@ -17,9 +18,9 @@ def main() -> None:
     if reference is None:
         print("public API: no release to compare with")
         return
-    loading = {"search_paths": ["."], "resolve_aliases": True, "allow_inspection": False}
-    old = griffe.load_git("penstock", ref=reference, repo=ROOT, **loading)
-    new = griffe.load("penstock", **{**loading, "search_paths": [ROOT]})
+    loading: dict[str, Any] = {"resolve_aliases": True, "allow_inspection": False}
+    old = griffe.load_git("penstock", ref=reference, repo=ROOT, search_paths=["."], **loading)
+    new = griffe.load("penstock", search_paths=[ROOT], **loading)
     broken = changes_of(old, new)
     print("\n".join(broken) or f"public API: no breaking changes since {reference}")
 

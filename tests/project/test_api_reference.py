@@ -100,7 +100,7 @@ def test_sections_name_the_arguments_of_the_code():
             continue
         named = re.findall(r"^    (\*{0,2}\w+):", section[1], re.MULTILINE)
         signature = inspect.signature(member).parameters.values()
-        stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+        stars: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
         actual = [f"{stars.get(p.kind, '')}{p.name}" for p in signature if p.name not in ("self", "cls")]
         if named != actual:
             wrong.append(f"{path}: documented {named}, takes {actual}")

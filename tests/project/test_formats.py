@@ -27,9 +27,8 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def state(tmp_path, monkeypatch) -> Path:
+def state(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv(STATE_DIR, str(tmp_path / "state"))
-    return tmp_path / "state"
 
 
 def test_a_store_is_refused_and_not_repaired(tmp_path, monkeypatch):

@@ -59,7 +59,7 @@ def test_the_help_of_a_command_is_whole(name, capsys, monkeypatch):
             continue
         assert penstock(name, *filter(None, [path]), "--help") == 0
         said = capsys.readouterr().out
-        description = inspect.getdoc(each.callback).partition("\n\nExamples:")[0]
+        description = (inspect.getdoc(each.callback) or "").partition("\n\nExamples:")[0]
         for paragraph in description.split("\n\n"):
             assert " ".join(paragraph.split()) in " ".join(said.split())
         examples = re.findall(rf"^     (penstock {name}\b.*)$", said, re.MULTILINE)
