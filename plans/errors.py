@@ -1,7 +1,8 @@
-"""Penstock's one hierarchy of errors.
+"""The hierarchy of Penstock's errors.
 
-Errors of a run (`InputError`, `StoreError`, …) are raised. Errors of one topology never are: they are
-values (`TopologyError`) that end as rows of the `rejected` table, so that a bad topology cannot stop a batch.
+Errors of a run (`InputError`, `StoreError`, …) are raised. Errors of one topology are values
+(`TopologyError`) that become rows of the `rejected` table and are never raised, so a bad topology cannot stop
+a batch.
 """
 
 from dataclasses import dataclass
@@ -9,40 +10,40 @@ from enum import StrEnum
 
 from penstock.plans.printable import printable_lines
 
-# The kinds of errors an input can have: the `error` of a `TopologyError` that is not Flink's.
+# Kinds of input errors: the `error` of each `TopologyError` that does not come from Flink.
 
 
 INPUT_STAGE = "input"
-"""`error_stage` of everything that is wrong with a topology before Flink would see it."""
+"""`error_stage` of every error that is detected before Flink would see the topology."""
 
 STREAM_GRAPH_STAGE = "stream_graph"
-"""`error_stage` of what Flink's StreamGraphGenerator refuses before it translates anything."""
+"""`error_stage` of topologies that Flink's StreamGraphGenerator refuses before it translates anything."""
 
 EACH_NAME_ONCE = "each name once in a run"
 RENAME_ONE = "rename one of them, or plan them in two runs"
-"""What is allowed, and what to do, where a name or its hash comes twice."""
+"""`allowed` and `hint` of errors about a name, or its hash, that occurs twice."""
 
 
 class ErrorKind(StrEnum):
-    """Reasons to reject a topology, at stage `input` unless they name another one."""
+    """Reasons to reject a topology; at stage `input` unless the comment names another stage."""
 
     LINE_TOO_LONG = "LineTooLong"  #: more bytes than a line may have; the line is not read
     NOT_JSON = "NotJson"  #: the line is not one JSON value
-    NOT_AN_OBJECT = "NotAnObject"  #: JSON, but no object where one belongs
+    NOT_AN_OBJECT = "NotAnObject"  #: JSON, but not an object where an object is required
     DUPLICATE_KEY = "DuplicateKey"  #: an object of the line has a key more than once
     MISSING_KEY = "MissingKey"
     UNKNOWN_KEY = "UnknownKey"
     KEY_NOT_ALLOWED = "KeyNotAllowed"  #: a known key on a kind (or form) that does not take it
     WRONG_TYPE = "WrongType"
     OUT_OF_RANGE = "OutOfRange"  #: right type, value out of range or of the wrong shape
-    UNKNOWN_VALUE = "UnknownValue"  #: not in the closed vocabulary of its key
+    UNKNOWN_VALUE = "UnknownValue"  #: not in the closed vocabulary of the key
     UNKNOWN_KIND = "UnknownKind"
-    INVALID_OPTION_VALUE = "InvalidOptionValue"  #: a Flink option whose value Flink could not parse
+    INVALID_OPTION_VALUE = "InvalidOptionValue"  #: a Flink option with a value that Flink cannot parse
     EMPTY_TOPOLOGY = "EmptyTopology"
     DUPLICATE_ID = "DuplicateId"
     ID_OUT_OF_ORDER = "IdOutOfOrder"  #: ids are not 1..n in creation order
     WRONG_NUMBER_OF_INPUTS = "WrongNumberOfInputs"
-    DANGLING_INPUT = "DanglingInput"  #: an input that no transformation has as its id
+    DANGLING_INPUT = "DanglingInput"  #: an input that is not the id of any transformation
     FORWARD_INPUT = "ForwardInput"  #: an input that is created after its user
     CYCLE = "Cycle"
     TOO_MANY_EDGES = "TooManyEdges"  #: unions of unions that expand to more edges than a plan can hold
@@ -54,7 +55,7 @@ class ErrorKind(StrEnum):
     TOPOLOGY_ID_COLLISION = "TopologyIdCollision"  #: two different names with one xxhash64
     NO_TOPOLOGY = "NoTopology"  #: table input: transformations of a topology that is not in `topologies`
     MORE_ERRORS = "MoreErrors"  #: follows the first errors of a topology: the number of further ones
-    TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the xxhash64 of the name
+    TOPOLOGY_ID_MISMATCH = "TopologyIdMismatch"  #: table input: topology_id is not the name's xxhash64
 
 
 class PenstockError(Exception):
@@ -137,9 +138,9 @@ class LostTopologiesError(PenstockError):
 class TopologyError:
     """One error of a topology.
 
-    `error` is the kind (a name from `plans.topology.error_kinds`, or Flink's exception class), `location`
-    the node or edge ("transformation 7", "line 3 of fleet.jsonl"), `found` the value that was found,
-    `allowed` the values that are allowed, `hint` what to do.
+    `error`: the kind (an ErrorKind, or the name of Flink's exception class); `location`: the node or edge
+    ("transformation 7", "line 3 of fleet.jsonl"); `found`: the offending value; `allowed`: the allowed
+    values; `hint`: a remedy.
     """
 
     error: str
@@ -150,7 +151,7 @@ class TopologyError:
 
     @property
     def message(self) -> str:
-        """The sentence that the `rejected` table shows."""
+        """The sentence in the `rejected` table."""
         parts = [f"{self.location}: found {self.found}"]
         if self.allowed:
             parts.append(f"allowed: {self.allowed}")
@@ -163,5 +164,5 @@ UNSUPPORTED_OPERATION = "UnsupportedOperationException"
 ILLEGAL_STATE = "IllegalStateException"
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
 NUMBER_FORMAT = "NumberFormatException"
-ALLOWED = "what Apache Flink 2.3.0 plans"
-HINT = "Flink refuses this job; change the job as the message says"
+ALLOWED = "a job that Apache Flink 2.3.0 plans"
+HINT = "Flink refuses this job; change it according to the message"

@@ -166,7 +166,7 @@ def test_rows_that_a_vacuum_took_after_the_decision_are_not_promised(tmp_path, f
         with pytest.raises(CommitError, match=r"cannot be finished: sink 'table' .* are missing") as raised:
             run(sinks_of(tmp_path))
         assert "published: 'files'; not published: 'table'" in str(raised.value)
-        assert "kept" not in str(raised.value)
+        assert "staged" not in str(raised.value)
         assert "publishes the rest" not in str(raised.value.hint)
         assert "into 'files' a second time" in str(raised.value.hint)
     (found,) = runs_in(table)
