@@ -161,9 +161,17 @@ def import_command(
 ) -> None:
     """Turn graphs and workflows of other tools into topology lines, for penstock plan.
 
-    Each node becomes an operator, each edge an edge. Attributes named like keys of topology files are used.
-    Assumed values are listed on standard error and in each topology's config. Graphs with cycles, undirected
-    and empty graphs are refused.
+    Each node becomes an operator, each edge an edge; attributes named as keys of topology files are taken.
+    Assumptions are listed on standard error and in each topology's config. Graphs with cycles, undirected and
+    empty graphs are refused.
+
+    Examples:
+        penstock import graph.dot --out jobs.jsonl
+        penstock import workflows/*.json --reverse --out jobs.jsonl
+
+    Exit codes:
+        3: A file cannot be read, or its form is not known.
+        7: All graphs were refused, or any with --strict.
     """
     options = ImportOptions(
         parallelism, None if partitioner is None else str(partitioner), several_inputs, _taken(take), reverse

@@ -39,7 +39,17 @@ JobArgument = Annotated[
 
 
 def wait_command(job: JobArgument) -> None:
-    """Wait until a job has ended; the exit code is 0 if it is FINISHED, 1 if FAILED, 130 if CANCELED."""
+    """Wait until a job has ended.
+
+    Examples:
+        penstock wait 3f9a
+
+    Exit codes:
+        0: It is FINISHED.
+        1: It is FAILED.
+        3: There is no such job.
+        130: It is CANCELED.
+    """
     record = wait_for_job(find_job(job))
     if record.state == "CANCELED":
         raise JobCancelledError(f"job {record.job_id} was cancelled")
@@ -57,9 +67,15 @@ def cancel_command(
         bool, typer.Option("--no-wait", help="Return at once; do not wait until the job has ended.")
     ] = False,
 ) -> None:
-    """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks write nothing.
+    """Cancel a job, attached or detached, and wait until it is CANCELED; its sinks get nothing.
 
-    If the job is committing its sinks already, it ends as FINISHED, and the command fails.
+    Examples:
+        penstock cancel 3f9a
+        penstock cancel --no-wait 3f9a
+
+    Exit codes:
+        1: It has ended otherwise: a job that is committing its sinks ends as FINISHED.
+        3: There is no such job.
 
     Source: org.apache.flink.runtime.dispatcher.Dispatcher.cancelJob, for jobs that have ended.
     """
@@ -119,7 +135,14 @@ def status_command(
     job: JobArgument,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the state of a job and of each vertex."""
+    """Show a job: its state, and the state of its vertices.
+
+    Examples:
+        penstock status 3f9a
+
+    Exit codes:
+        3: There is no such job, or several begin with these digits.
+    """
     record = find_job(job)
     if json:
         _print_json(_job_as_json(record))
@@ -176,9 +199,13 @@ def list_command(
     running: Annotated[bool, typer.Option("-r", "--running", help="Only jobs that have not ended.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print all jobs with their vertices as JSON.")] = False,
 ) -> None:
-    """List the running jobs of `penstock run` and the 100 that ended last, newest first.
+    """List the jobs of `penstock run` that run, and the latest 100 that have ended, the latest first.
 
-    A job whose driver has died is FAILED.
+    A job whose driver has died is shown as FAILED.
+
+    Examples:
+        penstock list
+        penstock list -r --json
     """
     jobs = [record for record in list_jobs() if not (running and record.is_final)]
     if json:
@@ -226,6 +253,13 @@ def logs_command(
     """Print standard output and standard error of the driver of a detached job.
 
     Several jobs of one script share their driver's log.
+
+    Examples:
+        penstock logs 3f9a
+        penstock logs -f 3f9a
+
+    Exit codes:
+        3: There is no such job, or it was not detached.
     """
     record = find_job(job)
     if record.log is None:
@@ -267,7 +301,12 @@ def ui_command(
         int, typer.Option("--port", min=0, max=65535, help="Port on loopback; default: any free port.")
     ] = 0,
 ) -> None:
-    """Serve a live page with the jobs of this user until it is stopped; the printed link opens it."""
+    """Serve a page with the jobs of this user, live, until it is stopped; the printed link opens it.
+
+    Examples:
+        penstock ui
+        penstock ui plans --port 8080
+    """
     from penstock.engine.views.ui.run_figures import list_runs
     from penstock.engine.views.ui.serve import RunPageServer, serve_run_page
 
